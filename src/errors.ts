@@ -1,0 +1,24 @@
+/** Every error the house throws on purpose. The message says what was expected, what came, and what to do. */
+
+export type ErrorCode =
+  | "INVALID_ARGUMENT" // an option or parameter outside its domain
+  | "INVALID_DATA" // an interaction, file or label that cannot be read
+  | "NOT_FOUND" // an id, file or folder that does not exist
+  | "UNSUPPORTED" // this machine or build cannot do it
+  | "NUMERIC" // a loss or parameter stopped being finite
+  | "INTERRUPTED" // the user asked to stop
+
+export class DessError extends Error {
+  readonly code: ErrorCode
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = "DessError"
+    this.code = code
+  }
+}
+
+/** Shows a value in an error message: short, quoted when it is text. */
+export function show(value: unknown): string {
+  const text = typeof value === "string" ? JSON.stringify(value) : typeof value === "object" ? JSON.stringify(value) : String(value)
+  return text === undefined ? String(value) : text.length > 80 ? `${text.slice(0, 77)}…` : text
+}

@@ -1,0 +1,43 @@
+/** The words every room shares. Types only. */
+
+export type Side = "user" | "item"
+
+
+
+/** 0 keeps the size, 1 grows it by one step. */
+export type Arm = 0 | 1
+
+export type Task = "binary" | "multiclass" | "topk"
+
+export type HeadKind = "ncf" | "mf" | "distance"
+
+/** One event as the outside world knows it: ids are strings or numbers, the timestamp is in seconds. */
+export interface Interaction {
+  user: string | number
+  item: string | number
+  rating: number
+  timestamp: number
+}
+
+/** Interactions inside the house: dense indices, column by column, in time order. */
+export interface InteractionBatch {
+  length: number
+  user: Int32Array
+  item: Int32Array
+  /** On the scale 0.5 to 5. */
+  rating: Float32Array
+  timestamp: Float64Array
+}
+
+/** One cut of the stream: rows before `trainLength` are for training, the rest for the test. */
+export interface Segment extends InteractionBatch {
+  index: number
+  trainLength: number
+}
+
+/** Item features: row `i` of `values` belongs to item index `i`; `present[i]` is 0 for an item without an entry. */
+export interface ItemFeatures {
+  columns: readonly string[]
+  values: Float32Array
+  present: Uint8Array
+}
