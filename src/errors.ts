@@ -19,6 +19,11 @@ export class DessError extends Error {
 
 /** Shows a value in an error message: short, quoted when it is text. */
 export function show(value: unknown): string {
-  const text = typeof value === "string" ? JSON.stringify(value) : typeof value === "object" ? JSON.stringify(value) : String(value)
+  const text =
+    typeof value === "string"
+      ? JSON.stringify(value)
+      : typeof value === "object"
+        ? JSON.stringify(value)
+        : String(value)
   return text === undefined ? String(value) : text.length > 80 ? `${text.slice(0, 77)}…` : text
 }

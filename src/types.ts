@@ -2,8 +2,6 @@
 
 export type Side = "user" | "item"
 
-
-
 /** 0 keeps the size, 1 grows it by one step. */
 export type Arm = 0 | 1
 

@@ -4,9 +4,9 @@
  * Only +, −, ×, ÷, Math.sqrt, Math.floor and Math.abs, which IEEE 754 fixes to the bit, are used.
  */
 
-const LN2_HIGH = 6.93147180369123816490e-1
+const LN2_HIGH = 6.9314718036912381649e-1
 const LN2_LOW = 1.90821492927058770002e-10
-const INVERSE_LN2 = 1.44269504088896338700
+const INVERSE_LN2 = 1.442695040888963387
 
 const bits = new DataView(new ArrayBuffer(8))
 
@@ -36,7 +36,9 @@ export function exp(x: number): number {
     r -
     t *
       (1.66666666666666019037e-1 +
-        t * (-2.77777777770155933842e-3 + t * (6.61375632143793436117e-5 + t * (-1.65339022054652515390e-6 + t * 4.13813679705723846039e-8))))
+        t *
+          (-2.77777777770155933842e-3 +
+            t * (6.61375632143793436117e-5 + t * (-1.6533902205465251539e-6 + t * 4.13813679705723846039e-8))))
   const y = 1 - (low - (r * c) / (2 - c) - high)
   if (k === 0) return y
   if (k > 1023) return y * powerOfTwo(k - 1) * 2
@@ -68,7 +70,10 @@ export function log(x: number): number {
   const z = s * s
   const w = z * z
   const even = w * (3.999999999940941908e-1 + w * (2.222219843214978396e-1 + w * 1.531383769920937332e-1))
-  const odd = z * (6.666666666666735130e-1 + w * (2.857142874366239149e-1 + w * (1.818357216161805012e-1 + w * 1.479819860511658591e-1)))
+  const odd =
+    z *
+    (6.66666666666673513e-1 +
+      w * (2.857142874366239149e-1 + w * (1.818357216161805012e-1 + w * 1.479819860511658591e-1)))
   const half = 0.5 * f * f
   return k * LN2_HIGH - (half - (s * (half + even + odd) + k * LN2_LOW) - f)
 }
@@ -102,8 +107,8 @@ export function sigmoid(x: number): number {
 /** ln(1 + e^x) without overflow. */
 export function softplus(x: number): number {
   const small = exp(-Math.abs(x))
-  const tail = small < 1e-5 ? small - 0.5 * small * small : log(1 + small)
-  return (x > 0 ? x : 0) + tail
+  const u = 1 + small
+  return (x > 0 ? x : 0) + (u === 1 ? small : (log(u) * small) / (u - 1))
 }
 
 /** x^n for a whole n ≥ 0, by squaring. */
