@@ -6,7 +6,7 @@
 
 const LN2_HIGH = 6.9314718036912381649e-1
 const LN2_LOW = 1.90821492927058770002e-10
-const INVERSE_LN2 = 1.442695040888963387
+const INVERSE_LN2 = Math.LOG2E
 
 const bits = new DataView(new ArrayBuffer(8))
 
@@ -61,7 +61,7 @@ export function log(x: number): number {
   k += (top >>> 20) - 1023
   bits.setUint32(0, (top & 0xfffff) | 0x3ff00000)
   let f = bits.getFloat64(0)
-  if (f > 1.4142135623730951) {
+  if (f > Math.SQRT2) {
     f *= 0.5
     k += 1
   }
@@ -108,7 +108,7 @@ export function sigmoid(x: number): number {
 export function softplus(x: number): number {
   const small = exp(-Math.abs(x))
   const u = 1 + small
-  return (x > 0 ? x : 0) + (u === 1 ? small : (log(u) * small) / (u - 1))
+  return Math.max(x, 0) + (u === 1 ? small : (log(u) * small) / (u - 1))
 }
 
 /** x^n for a whole n ≥ 0, by squaring. */

@@ -1,0 +1,314 @@
+/**
+ * Rows of different sizes. One slab a size, made of chunks of a few dozen kilobytes; a row is its numbers, their two
+ * Adam moments and a step count. Freed rows are reused at once: the slab's last row moves into the hole, so the free
+ * rows are always the tail of the last chunk, and a chunk that falls empty is given back. Held beyond the live rows is
+ * therefore less than one chunk a size, whatever happened before.
+ *
+ * Slabs are plain typed arrays outside Wasm memory: a table may be larger than 4 GiB, and only the rows of a batch are
+ * copied into the working memory.
+ */
+
+import { DessError, show } from "../errors.ts"
+import type { Floats } from "../kernels/kernels.ts"
+import { Random } from "../kernels/random.ts"
+
+export interface TableOptions {
+  /** Strictly increasing; 0 is a size. */
+  sizes: readonly number[]
+  /** Which size a new id gets. */
+  start?: number
+  /** Names the random stream the rows of new ids are drawn from. */
+  seed?: string | number
+  /** Standard deviation of a new row's numbers. */
+  deviation?: number
+  precision?: "single" | "double"
+}
+
+const CHUNK_BYTES = 49_152
+const ABSENT = 255
+
+/** Where a row's numbers and moments are: `chunk[at]`, `chunk[at + size]`, `chunk[at + 2·size]`. */
+interface Chunk {
+  numbers: Floats
+  steps: Uint32Array
+  owners: Int32Array
+}
+
+class Slab {
+  readonly size: number
+  readonly #precision: "single" | "double"
+  readonly shift: number
+  readonly mask: number
+  readonly chunks: Chunk[] = []
+  live = 0
+
+  constructor(size: number, precision: "single" | "double") {
+    this.size = size
+    this.#precision = precision
+    this.shift = Math.max(4, 31 - Math.clz32(CHUNK_BYTES / (12 * size + 8)))
+    this.mask = (1 << this.shift) - 1
+  }
+
+  get chunkBytes(): number {
+    const numberBytes = this.#precision === "double" ? 8 : 4
+    return (1 << this.shift) * (3 * this.size * numberBytes + 8)
+  }
+
+  /** A cleared row for `owner`; returns its slot. */
+  take(owner: number): number {
+    const slot = this.live
+    if (slot >> this.shift === this.chunks.length) {
+      const rows = 1 << this.shift
+      const length = 3 * this.size * rows
+      this.chunks.push({
+        numbers: this.#precision === "double" ? new Float64Array(length) : new Float32Array(length),
+        steps: new Uint32Array(rows),
+        owners: new Int32Array(rows),
+      })
+    }
+    this.live++
+    const chunk = this.chunks[slot >> this.shift]
+    const row = slot & this.mask
+    chunk.numbers.fill(0, row * 3 * this.size, (row + 1) * 3 * this.size)
+    chunk.steps[row] = 0
+    chunk.owners[row] = owner
+    return slot
+  }
+
+  /** Frees a slot; returns the id whose row moved into it, or −1. */
+  give(slot: number): number {
+    this.live--
+    const last = this.live
+    let moved = -1
+    if (slot !== last) {
+      const from = this.chunks[last >> this.shift]
+      const to = this.chunks[slot >> this.shift]
+      const stride = 3 * this.size
+      const source = (last & this.mask) * stride
+      const target = (slot & this.mask) * stride
+      for (let i = 0; i < stride; i++) to.numbers[target + i] = from.numbers[source + i]
+      to.steps[slot & this.mask] = from.steps[last & this.mask]
+      moved = from.owners[last & this.mask]
+      to.owners[slot & this.mask] = moved
+    }
+    if ((last & this.mask) === 0) this.chunks.pop()
+    return moved
+  }
+}
+
+export class EmbeddingTable {
+  readonly sizes: readonly number[]
+  readonly start: number
+  readonly precision: "single" | "double"
+  readonly #seed: string | number
+  readonly #deviation: number
+  readonly #slabs: Slab[]
+  #class = new Uint8Array(0)
+  #slot = new Int32Array(0)
+  #count = 0
+
+  constructor(options: TableOptions) {
+    const { sizes, start = 0, seed = 0, deviation = 1, precision = "single" } = options
+    checkSizes(sizes)
+    if (!Number.isInteger(start) || start < 0 || start >= sizes.length)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `table start: expected a step from 0 to ${sizes.length - 1}, got ${show(start)}`,
+      )
+    this.sizes = [...sizes]
+    this.start = start
+    this.precision = precision
+    this.#seed = seed
+    this.#deviation = deviation
+    this.#slabs = sizes.map((size) => new Slab(size, precision))
+  }
+
+  /** How many ids have a row. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** The top step of the sizes. */
+  get top(): number {
+    return this.sizes.length - 1
+  }
+
+  has(id: number): boolean {
+    return id >= 0 && id < this.#class.length && this.#class[id] !== ABSENT
+  }
+
+  /** The step of an id's size: 0 is the smallest. */
+  step(id: number): number {
+    if (!this.has(id))
+      throw new DessError("NOT_FOUND", `embedding row: expected an id that has been met, got ${show(id)}`)
+    return this.#class[id]
+  }
+
+  size(id: number): number {
+    return this.sizes[this.step(id)]
+  }
+
+  /** Rows of each size. */
+  histogram(): number[] {
+    return this.#slabs.map((slab) => slab.live)
+  }
+
+  /** Numbers in live rows. */
+  get numbers(): number {
+    return this.#slabs.reduce((sum, slab) => sum + slab.live * slab.size, 0)
+  }
+
+  /** 4 × the numbers of live rows (method.md §9). */
+  get embeddingBytes(): number {
+    return 4 * this.numbers
+  }
+
+  /** Everything held: slab capacity with moments, counts and owners, and the id maps. */
+  get heldBytes(): number {
+    const slabs = this.#slabs.reduce((sum, slab) => sum + slab.chunks.length * slab.chunkBytes, 0)
+    return slabs + this.#class.byteLength + this.#slot.byteLength
+  }
+
+  /** Gives an id a row when it has none: `start` numbers drawn N(0, deviation²) from a stream of the id's own. */
+  ensure(id: number): void {
+    if (this.has(id)) return
+    if (!Number.isInteger(id) || id < 0 || id > 0x7ffffffe)
+      throw new DessError("INVALID_ARGUMENT", `embedding id: expected a whole number from 0, got ${show(id)}`)
+    this.#reserve(id)
+    this.#place(id, this.start)
+    this.#draw(id)
+    this.#count++
+  }
+
+  #draw(id: number): void {
+    const random = new Random(this.#seed, "row", id, this.#class[id])
+    const slab = this.#slabs[this.#class[id]]
+    const { numbers } = slab.chunks[this.#slot[id] >> slab.shift]
+    const at = (this.#slot[id] & slab.mask) * 3 * slab.size
+    for (let i = 0; i < slab.size; i++) numbers[at + i] = this.#deviation * random.normal()
+  }
+
+  #reserve(id: number): void {
+    if (id < this.#class.length) return
+    const capacity = Math.max(id + 1, Math.ceil(this.#class.length * 1.25), 64)
+    const classes = new Uint8Array(capacity).fill(ABSENT)
+    classes.set(this.#class)
+    this.#class = classes
+    const slots = new Int32Array(capacity)
+    slots.set(this.#slot)
+    this.#slot = slots
+  }
+
+  #place(id: number, step: number): void {
+    this.#slot[id] = this.#slabs[step].take(id)
+    this.#class[id] = step
+  }
+
+  #vacate(id: number): void {
+    const slot = this.#slot[id]
+    const moved = this.#slabs[this.#class[id]].give(slot)
+    if (moved >= 0) this.#slot[moved] = slot
+    this.#class[id] = ABSENT
+  }
+
+  /** Forgets an id: its row is free and the next `ensure` starts anew. */
+  free(id: number): void {
+    this.step(id)
+    this.#vacate(id)
+    this.#count--
+  }
+
+  /** Moves an id to another step with the given numbers, fresh moments and no steps taken. */
+  replace(id: number, step: number, source: Floats, at: number): void {
+    this.step(id)
+    if (!Number.isInteger(step) || step < 0 || step > this.top)
+      throw new DessError("INVALID_ARGUMENT", `embedding step: expected 0 to ${this.top}, got ${show(step)}`)
+    for (let i = 0; i < this.sizes[step]; i++)
+      if (!Number.isFinite(source[at + i]))
+        throw new DessError("NUMERIC", `embedding row of id ${id}: expected finite numbers, got ${source[at + i]}`)
+    this.#vacate(id)
+    this.#place(id, step)
+    const slab = this.#slabs[step]
+    const { numbers } = slab.chunks[this.#slot[id] >> slab.shift]
+    const target = (this.#slot[id] & slab.mask) * 3 * slab.size
+    for (let i = 0; i < slab.size; i++) numbers[target + i] = source[at + i]
+  }
+
+  /** Moves an id one step up to a fresh random row (the paper's "without warm initialisation"). */
+  growCold(id: number): void {
+    const step = this.step(id)
+    this.#checkGrow(id, step)
+    this.#vacate(id)
+    this.#place(id, step + 1)
+    this.#draw(id)
+  }
+
+  /** Refuses a step past the top. */
+  #checkGrow(id: number, step: number): void {
+    if (step >= this.top)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `grow of id ${id}: expected a size below the top ${this.sizes[this.top]}, it is there already`,
+      )
+  }
+
+  /** Copies a row's numbers out. */
+  read(id: number, target: Floats, at: number): void {
+    const slab = this.#slabs[this.#class[id]]
+    const slot = this.#slot[id]
+    const { numbers } = slab.chunks[slot >> slab.shift]
+    const source = (slot & slab.mask) * 3 * slab.size
+    for (let i = 0; i < slab.size; i++) target[at + i] = numbers[source + i]
+  }
+
+  /** Copies a row's two moments out. */
+  readMoments(id: number, target: Floats, at: { first: number; second: number }): void {
+    const slab = this.#slabs[this.#class[id]]
+    const slot = this.#slot[id]
+    const { numbers } = slab.chunks[slot >> slab.shift]
+    const source = (slot & slab.mask) * 3 * slab.size + slab.size
+    for (let i = 0; i < slab.size; i++) {
+      target[at.first + i] = numbers[source + i]
+      target[at.second + i] = numbers[source + slab.size + i]
+    }
+  }
+
+  /** Copies a row's numbers and moments in, after an optimizer step. */
+  write(id: number, source: Floats, at: { value: number; first: number; second: number }): void {
+    const slab = this.#slabs[this.#class[id]]
+    const slot = this.#slot[id]
+    const { numbers, steps } = slab.chunks[slot >> slab.shift]
+    const target = (slot & slab.mask) * 3 * slab.size
+    const { size } = slab
+    for (let i = 0; i < size; i++) {
+      numbers[target + i] = source[at.value + i]
+      numbers[target + size + i] = source[at.first + i]
+      numbers[target + 2 * size + i] = source[at.second + i]
+    }
+    steps[slot & slab.mask]++
+  }
+
+  /** Optimizer steps a row has taken since it got its size. */
+  steps(id: number): number {
+    const slab = this.#slabs[this.step(id)]
+    return slab.chunks[this.#slot[id] >> slab.shift].steps[this.#slot[id] & slab.mask]
+  }
+
+  /** Every id with a row, in index order. */
+  *ids(): Generator<number> {
+    for (let id = 0; id < this.#class.length; id++) if (this.#class[id] !== ABSENT) yield id
+  }
+}
+
+/** Refuses sizes that are not strictly increasing whole numbers. */
+export function checkSizes(sizes: readonly number[]): void {
+  const fine =
+    sizes.length > 0 &&
+    sizes.length < 200 &&
+    sizes.every((size, i) => Number.isInteger(size) && size >= 0 && size <= 65_536 && (i === 0 || size > sizes[i - 1]))
+  if (!fine || sizes[sizes.length - 1] === 0)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `sizes: expected strictly increasing whole numbers such as 2,4,8,16,64,128, got ${show(sizes)}`,
+    )
+}

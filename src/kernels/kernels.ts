@@ -1,0 +1,280 @@
+/**
+ * The floor: all arithmetic on batches. One interface, two twins: `reference.ts` (plain loops, the definition of
+ * correct) and `wasm.ts` (SIMD, any number of threads).
+ *
+ * A kernel works on one flat working memory. An `Address` is an index into `floats` (and, with the same numbering,
+ * into `ints`). Operations are queued and carried out in order by `run()`: one crossing into Wasm per phase of a batch.
+ * Matrices are row-major and dense. Every operation splits its work over outputs, never over a sum, so that any
+ * number of threads gives the same bits. Outputs never overlap inputs unless an operation says so.
+ */
+
+export type Floats = Float32Array | Float64Array
+export type Address = number
+
+/** No address: an optional block that is left out. Nothing is ever allocated here. */
+export const NONE: Address = 0
+
+/** out[rows×columns] = left·right, started from `bias` (one value a column) or, with `accumulate`, from what is there. */
+export interface Multiply {
+  out: Address
+  /** rows×inner, or inner×rows with `transposeLeft`. */
+  left: Address
+  /** inner×columns, or columns×inner with `transposeRight`. */
+  right: Address
+  rows: number
+  columns: number
+  inner: number
+  transposeLeft?: boolean
+  transposeRight?: boolean
+  accumulate?: boolean
+  bias?: Address
+}
+
+/** The state of one batch norm. `center` and `scale` (1/√(variance+ε)) are those the last pass used. */
+export interface Norm {
+  gamma: Address
+  beta: Address
+  mean: Address
+  variance: Address
+  center: Address
+  scale: Address
+  epsilon: number
+  momentum: number
+}
+
+/**
+ * out = (input − center)·scale·γ + β, then tanh if asked. In training the statistics are those of the rows, row r
+ * counted weights[r] times (`total` = Σ weights), and the running ones move by `momentum` towards them (variance
+ * unbiased); otherwise the running ones are used.
+ */
+export interface Normalize {
+  out: Address
+  input: Address
+  norm: Norm
+  weights: Address
+  total: number
+  rows: number
+  columns: number
+  training: boolean
+  tanh: boolean
+}
+
+/** Backward of a training `Normalize`; dOut[r] is summed over the weights[r] equal rows it stands for, and so is dInput[r]. */
+export interface NormalizeBackward {
+  dInput: Address
+  dGamma: Address
+  dBeta: Address
+  dOut: Address
+  input: Address
+  /** What the forward pass gave; read only with `tanh`. */
+  out: Address
+  norm: Norm
+  weights: Address
+  total: number
+  rows: number
+  columns: number
+  tanh: boolean
+}
+
+/** out[r] = dOut[r] ∘ (1 − activation[index[r]]²) ∘ γ·scale: through a running-statistics norm, row by row. May work in place. */
+export interface NormalizeGradient {
+  out: Address
+  dOut: Address
+  norm: Norm
+  /** The tanh output the norm led to, or NONE where no tanh follows. */
+  activation: Address
+  /** Row of `activation` for each row, or NONE for the same row. */
+  index: Address
+  rows: number
+  columns: number
+}
+
+/** Pairs of rows: pair p joins row userIndex[p] of `user` and row itemIndex[p] of `item`. */
+export interface Pairs {
+  user: Address
+  item: Address
+  userIndex: Address
+  itemIndex: Address
+  pairs: number
+  columns: number
+}
+
+/** out[p] = tanh(norm(user[u] + item[i] + bias)), with the statistics of these pairs (training). */
+export interface HiddenTrain extends Pairs {
+  out: Address
+  bias: Address
+  norm: Norm
+}
+
+/** Backward of `HiddenTrain` followed by a linear layer `weight` [outputs×columns]. dUser and dItem are overwritten with sums per row. */
+export interface HiddenTrainBackward extends HiddenTrain {
+  dUser: Address
+  dItem: Address
+  dBias: Address
+  dGamma: Address
+  dBeta: Address
+  dLogits: Address
+  weight: Address
+  outputs: number
+  users: number
+  items: number
+}
+
+/** logits[p] = weight·tanh(norm(user[u] + item[i] + bias)) + outputBias with running statistics. `activation` keeps the tanh unless NONE. */
+export interface HiddenInfer extends Pairs {
+  logits: Address
+  activation: Address
+  bias: Address
+  norm: Norm
+  weight: Address
+  outputBias: Address
+  outputs: number
+}
+
+/** out[r] = (dLogits[rowIndex[r]]·weight) ∘ (1 − activation²) ∘ γ·scale: the gradient at the hidden sum of chosen pairs (running statistics). */
+export interface HiddenInferGradient {
+  out: Address
+  dLogits: Address
+  activation: Address
+  rowIndex: Address
+  weight: Address
+  norm: Norm
+  rows: number
+  columns: number
+  outputs: number
+}
+
+/** out[rows×outputs] = input·weightᵀ + bias, for few outputs. */
+export interface Project {
+  out: Address
+  input: Address
+  weight: Address
+  bias: Address
+  rows: number
+  columns: number
+  outputs: number
+}
+
+/** squared: (σ(z) − y)². logistic: cross-entropy of σ(z). softmax: cross-entropy over the outputs, label = class. */
+export type LossKind = "squared" | "logistic" | "softmax"
+
+/** losses[r] of the logits, and their gradient unless `dLogits` is NONE. */
+export interface Loss {
+  kind: LossKind
+  losses: Address
+  dLogits: Address
+  logits: Address
+  labels: Address
+  rows: number
+  outputs: number
+}
+
+/** dot: ⟨user, item⟩·factor. distance: −‖user − item‖²·factor. */
+export type Metric = "dot" | "distance"
+
+export interface PairScore extends Pairs {
+  out: Address
+  metric: Metric
+  factor: number
+}
+
+/** Backward of `PairScore`: dUser and dItem are overwritten with sums per row. */
+export interface PairScoreBackward extends Pairs {
+  dUser: Address
+  dItem: Address
+  dScores: Address
+  metric: Metric
+  factor: number
+  users: number
+  items: number
+}
+
+/** out[r] = d score/d user (or item) of pair rowIndex[r], times dScores of that pair. */
+export interface PairScoreGradient extends Pairs {
+  out: Address
+  dScores: Address
+  rowIndex: Address
+  rows: number
+  side: "user" | "item"
+  metric: Metric
+  factor: number
+}
+
+/** out[c] = Σ_r input[r, c] */
+export interface ColumnSums {
+  out: Address
+  input: Address
+  rows: number
+  columns: number
+}
+
+/** out[r] = base[index[r]] − rate·delta[r] */
+export interface MoveRows {
+  out: Address
+  base: Address
+  index: Address
+  delta: Address
+  rate: number
+  rows: number
+  columns: number
+}
+
+/**
+ * Adam with L2 in the gradient: g += l2·w; m, v; w −= rate·(m·c₁)/(√(v·c₂) + ε), with row r's bias corrections
+ * c₁ = 1/(1−β₁^t), c₂ = 1/(1−β₂^t) at corrections[2r], corrections[2r+1]. Works in place; the gradient is left as it is.
+ */
+export interface Adam {
+  value: Address
+  gradient: Address
+  first: Address
+  second: Address
+  corrections: Address
+  rows: number
+  columns: number
+  rate: number
+  beta1: number
+  beta2: number
+  epsilon: number
+  l2: number
+}
+
+export interface Fill {
+  out: Address
+  value: number
+  count: number
+}
+
+export interface Kernels {
+  readonly kind: "reference" | "simd" | "relaxed-simd"
+  readonly threads: number
+  /** The working memory. Take the views anew after `allocate`: it may have moved. */
+  readonly floats: Floats
+  readonly ints: Int32Array
+  /** Reserves a block, not cleared, aligned to a cache line. */
+  allocate(count: number): Address
+  /** Everything allocated after `mark` is given back by `release`. */
+  mark(): Address
+  release(mark: Address): void
+  /** Carries out what is queued. Results can be read afterwards. */
+  run(): void
+  /** Ends the threads. Nothing can be run afterwards. */
+  close(): void
+
+  multiply(operation: Multiply): void
+  normalize(operation: Normalize): void
+  normalizeBackward(operation: NormalizeBackward): void
+  normalizeGradient(operation: NormalizeGradient): void
+  hiddenTrain(operation: HiddenTrain): void
+  hiddenTrainBackward(operation: HiddenTrainBackward): void
+  hiddenInfer(operation: HiddenInfer): void
+  hiddenInferGradient(operation: HiddenInferGradient): void
+  project(operation: Project): void
+  loss(operation: Loss): void
+  pairScore(operation: PairScore): void
+  pairScoreBackward(operation: PairScoreBackward): void
+  pairScoreGradient(operation: PairScoreGradient): void
+  columnSums(operation: ColumnSums): void
+  moveRows(operation: MoveRows): void
+  adam(operation: Adam): void
+  fill(operation: Fill): void
+}

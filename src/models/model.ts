@@ -1,0 +1,283 @@
+/**
+ * The recommendation model: two embedding inputs, a head, a loss and Adam. It owns the tables and the dense parameters;
+ * every number is computed by the kernels. Method.md §2 and §3.
+ */
+
+import { type Distinct, findDistinct } from "../embedding/distinct.ts"
+import type { EmbeddingInput, Placed } from "../embedding/input.ts"
+import { Ladder } from "../embedding/ladder.ts"
+import { Plain } from "../embedding/plain.ts"
+import { EmbeddingTable } from "../embedding/table.ts"
+import { DessError, show } from "../errors.ts"
+import { type Address, type Kernels, type LossKind, NONE, type Pairs } from "../kernels/kernels.ts"
+import { ADAM, type AdamOptions, Parameters } from "../kernels/parameters.ts"
+import { Random } from "../kernels/random.ts"
+import type { HeadKind, Side, Task } from "../types.ts"
+import type { Head, HeadBatch } from "./head.ts"
+import { MetricHead } from "./metric.ts"
+import { NcfHead } from "./ncf.ts"
+
+export const DEFAULT_SIZES: readonly number[] = [2, 4, 8, 16, 64, 128]
+
+/** ladder: rows of any size, lifted. plain: one size, rows handed on as they are. */
+export type InputKind = "ladder" | "plain"
+
+export interface ModelOptions {
+  kernels: Kernels
+  task?: Task
+  head?: HeadKind
+  input?: InputKind
+  sizes?: readonly number[] | Record<Side, readonly number[]>
+  /** The step of the sizes new ids start at. */
+  start?: number
+  hidden?: number
+  adam?: Partial<AdamOptions>
+  seed?: number
+  precision?: "single" | "double"
+}
+
+/** Columns of a batch: ids and labels (0 or 1; a class from 0 to 4). */
+export interface ModelBatch {
+  user: ArrayLike<number>
+  item: ArrayLike<number>
+  label: ArrayLike<number>
+}
+
+/** What a pass gives, copied out of working memory. */
+export interface PassResult {
+  /** [rows×outputs] */
+  logits: Float64Array
+  /** The task's loss of every row. */
+  losses: Float64Array
+}
+
+/** A training pass between backward and step. */
+export interface Pass extends PassResult {
+  placed: Record<Side, Placed>
+  mark: Address
+}
+
+const LOSSES: Record<Task, LossKind> = { binary: "squared", multiclass: "softmax", topk: "logistic" }
+
+export class Model {
+  readonly task: Task
+  readonly outputs: number
+  readonly kernels: Kernels
+  readonly parameters: Parameters
+  readonly inputs: Record<Side, EmbeddingInput>
+  readonly head: Head
+  readonly adam: AdamOptions
+
+  constructor(options: ModelOptions) {
+    const {
+      kernels,
+      task = "binary",
+      head = "ncf",
+      input = "ladder",
+      start = 0,
+      hidden = 512,
+      seed = 1,
+      precision = "single",
+    } = options
+    if (!Number.isInteger(hidden) || hidden < 1)
+      throw new DessError("INVALID_ARGUMENT", `hidden: expected a whole number from 1, got ${show(hidden)}`)
+    const given = options.sizes ?? DEFAULT_SIZES
+    const sizes = "user" in given ? given : { user: given, item: given }
+    this.kernels = kernels
+    this.task = task
+    this.outputs = task === "multiclass" ? 5 : 1
+    this.adam = { ...ADAM, ...options.adam }
+    this.parameters = new Parameters(kernels)
+    const build = (side: Side): EmbeddingInput => {
+      const table = new EmbeddingTable({ sizes: sizes[side], start, seed: `${seed} ${side}`, precision })
+      return input === "ladder" ? new Ladder(kernels, this.parameters, { side, table }) : new Plain(kernels, table)
+    }
+    this.inputs = { user: build("user"), item: build("item") }
+    const width = this.inputs.user.width
+    if (width !== this.inputs.item.width)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `sizes: expected the same top size on both sides, got ${width} and ${this.inputs.item.width}`,
+      )
+    const shape = { width, hidden, outputs: this.outputs }
+    this.head =
+      head === "ncf"
+        ? new NcfHead(kernels, this.parameters, shape)
+        : new MetricHead(kernels, this.parameters, { kind: head, ...shape })
+    this.parameters.allocate(new Random(seed, "parameters"))
+  }
+
+  /** The ladder of a side; only hard methods have one. */
+  ladder(side: Side): Ladder {
+    const input = this.inputs[side]
+    if (input instanceof Ladder) return input
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `ladder of the ${side}s: expected a model of variable sizes, this one has a fixed size`,
+    )
+  }
+
+  /** Refuses a batch the model cannot learn from, before anything is touched. */
+  #check(batch: ModelBatch): void {
+    const rows = batch.user.length
+    if (batch.item.length !== rows || batch.label.length !== rows)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `batch: expected columns of one length, got ${rows}, ${batch.item.length} and ${batch.label.length}`,
+      )
+    const top = this.task === "multiclass" ? 4 : 1
+    for (let r = 0; r < rows; r++) {
+      const label = batch.label[r]
+      if (!(label >= 0 && label <= top && Number.isInteger(label)))
+        throw new DessError(
+          "INVALID_DATA",
+          `label of row ${r}: expected ${top === 1 ? "0 or 1" : "a class from 0 to 4"}, got ${show(label)}`,
+        )
+      for (const side of ["user", "item"] as const) {
+        const id = batch[side][r]
+        if (!(Number.isInteger(id) && id >= 0 && id < 0x7fffffff))
+          throw new DessError("INVALID_DATA", `${side} of row ${r}: expected an id from 0, got ${show(id)}`)
+      }
+    }
+  }
+
+  /** Gives every id of a batch a row. */
+  meet(batch: { user: ArrayLike<number>; item: ArrayLike<number> }): void {
+    for (let r = 0; r < batch.user.length; r++) {
+      this.inputs.user.table.ensure(batch.user[r])
+      this.inputs.item.table.ensure(batch.item[r])
+    }
+  }
+
+  placeInts(values: ArrayLike<number>): Address {
+    const address = this.kernels.allocate(values.length)
+    this.kernels.ints.set(values, address)
+    return address
+  }
+
+  placeFloats(values: ArrayLike<number>): Address {
+    const address = this.kernels.allocate(values.length)
+    this.kernels.floats.set(values, address)
+    return address
+  }
+
+  /** Brings both sides of a batch into working memory and queues their vectors. */
+  #vectors(batch: { user: ArrayLike<number>; item: ArrayLike<number> }, training: boolean) {
+    const distinct: Record<Side, Distinct> = {
+      user: findDistinct(batch.user, this.inputs.user.table),
+      item: findDistinct(batch.item, this.inputs.item.table),
+    }
+    const placed = { user: this.inputs.user.place(distinct.user), item: this.inputs.item.place(distinct.item) }
+    const pairs: Pairs = {
+      user: this.inputs.user.forward(placed.user, training),
+      item: this.inputs.item.forward(placed.item, training),
+      userIndex: this.placeInts(distinct.user.index),
+      itemIndex: this.placeInts(distinct.item.index),
+      pairs: batch.user.length,
+      columns: this.inputs.user.width,
+    }
+    return { placed, pairs }
+  }
+
+  /** Queues losses of logits; returns where they will stand. */
+  queueLoss(logits: Address, labels: Address, rows: number, gradient: boolean): { losses: Address; dLogits: Address } {
+    const losses = this.kernels.allocate(rows)
+    const dLogits = gradient ? this.kernels.allocate(rows * this.outputs) : NONE
+    this.kernels.loss({ kind: LOSSES[this.task], losses, dLogits, logits, labels, rows, outputs: this.outputs })
+    return { losses, dLogits }
+  }
+
+  #result(logits: Address, losses: Address, rows: number): PassResult {
+    const f = this.kernels.floats
+    return {
+      logits: Float64Array.from(f.subarray(logits, logits + rows * this.outputs)),
+      losses: Float64Array.from(f.subarray(losses, losses + rows)),
+    }
+  }
+
+  /** One training pass up to the gradients; `apply` must follow. */
+  backpropagate(batch: ModelBatch): Pass {
+    this.#check(batch)
+    this.meet(batch)
+    const k = this.kernels
+    const mark = k.mark()
+    const running = this.parameters.saveRunning()
+    const { placed, pairs } = this.#vectors(batch, true)
+    const labels = this.placeFloats(batch.label)
+    const head: HeadBatch = {
+      ...pairs,
+      users: placed.user.count,
+      items: placed.item.count,
+      userWeights: placed.user.weights,
+      itemWeights: placed.item.weights,
+      kept: [],
+    }
+    const logits = this.head.forward(head)
+    const { losses, dLogits } = this.queueLoss(logits, labels, pairs.pairs, true)
+    const { dUser, dItem } = this.head.backward(head, dLogits)
+    this.inputs.user.backward(placed.user, dUser)
+    this.inputs.item.backward(placed.item, dItem)
+    k.run()
+    const result = this.#result(logits, losses, pairs.pairs)
+    const bad = result.losses.findIndex((loss) => !Number.isFinite(loss))
+    if (bad >= 0) {
+      this.parameters.restoreRunning(running)
+      k.release(mark)
+      throw new DessError(
+        "NUMERIC",
+        `loss of row ${bad}: expected a finite number, got ${result.losses[bad]}; the batch was not learned`,
+      )
+    }
+    return { ...result, placed, mark }
+  }
+
+  /** Steps rows and dense parameters by the gradients of a pass, and ends it. */
+  apply(pass: Pass): void {
+    const k = this.kernels
+    this.parameters.step(this.adam)
+    this.inputs.user.step(pass.placed.user, this.adam)
+    this.inputs.item.step(pass.placed.item, this.adam)
+    k.run()
+    this.inputs.user.commit(pass.placed.user)
+    this.inputs.item.commit(pass.placed.item)
+    k.release(pass.mark)
+  }
+
+  /** One mini-batch step: predicts with batch statistics, learns, and returns what it predicted. */
+  train(batch: ModelBatch): PassResult {
+    if (batch.user.length === 0) return { logits: new Float64Array(0), losses: new Float64Array(0) }
+    const pass = this.backpropagate(batch)
+    this.apply(pass)
+    return { logits: pass.logits, losses: pass.losses }
+  }
+
+  /** Logits and losses with running statistics: a row's result never depends on its neighbours. Ids met here first get their row. */
+  predict(batch: ModelBatch): PassResult {
+    this.#check(batch)
+    const rows = batch.user.length
+    if (rows === 0) return { logits: new Float64Array(0), losses: new Float64Array(0) }
+    this.meet(batch)
+    const k = this.kernels
+    const mark = k.mark()
+    const { placed, pairs } = this.#vectors(batch, false)
+    const halves = {
+      ...pairs,
+      user: this.head.half("user", pairs.user, placed.user.count),
+      item: this.head.half("item", pairs.item, placed.item.count),
+    }
+    const { logits } = this.head.logits(halves)
+    const { losses } = this.queueLoss(logits, this.placeFloats(batch.label), rows, false)
+    k.run()
+    const result = this.#result(logits, losses, rows)
+    k.release(mark)
+    return result
+  }
+
+  get embeddingBytes(): number {
+    return this.inputs.user.table.embeddingBytes + this.inputs.item.table.embeddingBytes
+  }
+
+  get heldBytes(): number {
+    return this.inputs.user.table.heldBytes + this.inputs.item.table.heldBytes
+  }
+}
