@@ -1,0 +1,63 @@
+#!/usr/bin/env node
+/** The command line: finds the command, loads only what it needs, turns errors into one line and an exit code. */
+
+import { DessError } from "../errors.ts"
+
+/** Each command's module is loaded when it is asked for. */
+const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: string[]) => Promise<void>> }> = {
+  run: { summary: "run one method along a stream", load: async () => (await import("./run.ts")).runCommand },
+  demo: {
+    summary: "compare DESS with its controls on the embedded stream",
+    load: async () => (await import("./demo.ts")).demoCommand,
+  },
+}
+
+function usage(): string {
+  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}`)
+  return `dess – a streaming recommender whose embeddings grow with the evidence
+
+Usage: dess <command> [options]
+
+${lines.join("\n")}
+
+dess <command> --help tells more.`
+}
+
+async function main(args: string[]): Promise<void> {
+  const [name, ...rest] = args
+  if (name === undefined || name === "--help" || name === "-h" || name === "help") {
+    console.log(usage())
+    return
+  }
+  if (name === "--version" || name === "-v") {
+    const { readFileSync } = await import("node:fs")
+    const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8")
+    console.log((JSON.parse(text) as { version: string }).version)
+    return
+  }
+  if (!Object.hasOwn(COMMANDS, name))
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `command: expected one of ${Object.keys(COMMANDS).join(", ")}, got ${JSON.stringify(name)}`,
+    )
+  const command = await COMMANDS[name].load()
+  await command(rest)
+}
+
+/** Writing to a closed pipe (`dess … | head`) is not an error. */
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(0)
+})
+
+main(process.argv.slice(2)).catch((error: unknown) => {
+  const code = error instanceof Error && "code" in error ? String(error.code) : ""
+  if (error instanceof DessError || code.startsWith("ERR_PARSE_ARGS")) {
+    process.stderr.write(`dess: ${(error as Error).message}\n`)
+    process.exitCode = 2
+  } else {
+    process.stderr.write(
+      `dess: unexpected error: ${error instanceof Error ? (process.env.DESS_DEBUG ? error.stack : error.message) : String(error)}\n`,
+    )
+    process.exitCode = 1
+  }
+})

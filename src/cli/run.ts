@@ -1,0 +1,292 @@
+/** `dess run`: one method along one stream. */
+
+import { mkdirSync, renameSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { parseArgs } from "node:util"
+import { openData } from "../datasets/open.ts"
+import { DessError, show } from "../errors.ts"
+import { runStream } from "../run/loop.ts"
+import { RUN_DEFAULTS, type RunOptions } from "../run/options.ts"
+import type { RunResult, SegmentReport } from "../run/report.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
+import { checkOrder, type Order } from "../stream/order.ts"
+import type { Stream } from "../stream/stream.ts"
+import { synthetic } from "../stream/synthetic.ts"
+import { formatBytes, formatTable, Progress } from "./terminal.ts"
+
+const HELP = `dess run – run one method along a stream and print what it measured
+
+Usage: dess run [options]
+
+Data
+  --data <folder|file|synthetic>   a MovieLens folder, a CSV/TSV with a header, or the embedded stream (synthetic)
+  --interactions, --users, --items <n>   size of the embedded stream (100000 interactions)
+  --rating-scale <lo-hi>           scale of the ratings, e.g. 0-10 (0.5-5)
+  --like-threshold <x>             a rating above it is liked (3.5 on the 0.5-5 scale)
+  --order time|shuffled            order of the stream (time)
+  --limit <n>                      only the first n interactions
+
+Method
+  --method <name>                  dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, fixed-<n>, uniform-<s>, never-grow,
+                                   always-grow, random-grow, plain-bias, plain-factor-<k>;
+                                   top-k: plain-popular, plain-trending, plain-knn (${RUN_DEFAULTS.method})
+  --preset paper|calibrated        reward and exploration of the policy (${RUN_DEFAULTS.preset})
+  --recipe paper|calibrated        how the model learns (${RUN_DEFAULTS.recipe})
+  --task binary|multiclass|topk    what is predicted (${RUN_DEFAULTS.task})
+  --k <n>                          length of the list (top-k task, ${RUN_DEFAULTS.k})
+  --negatives <n>                  negatives per positive (top-k task, ${RUN_DEFAULTS.negatives})
+  --model ncf|mf|distance          the head (${RUN_DEFAULTS.model})
+  --sizes 2,4,8                    sizes of the ladder (${RUN_DEFAULTS.sizes.join(",")})
+  --probability <p> or <pu,pi>     of random-grow: chance that a decision grows (0.1)
+
+Run
+  --segment <n>                    interactions per segment (${RUN_DEFAULTS.segment})
+  --protocol split|prequential     (${RUN_DEFAULTS.protocol})
+  --seed <n>  --threads <n>        (1, all cores)
+  --json                           one JSON object on stdout
+  --out <dir>                      also write result.json and segments.jsonl there
+
+Examples
+  dess run
+  dess run --data ml-1m --method dess-cv --preset paper --recipe paper
+  dess run --data ratings.csv --method fixed-128 --json
+  dess run --interactions 1000000 --method always-grow --out results/always`
+
+const OPTIONS = {
+  data: { type: "string" },
+  interactions: { type: "string" },
+  users: { type: "string" },
+  items: { type: "string" },
+  "rating-scale": { type: "string" },
+  "like-threshold": { type: "string" },
+  order: { type: "string" },
+  limit: { type: "string" },
+  method: { type: "string" },
+  preset: { type: "string" },
+  recipe: { type: "string" },
+  task: { type: "string" },
+  model: { type: "string" },
+  k: { type: "string" },
+  negatives: { type: "string" },
+  sizes: { type: "string" },
+  probability: { type: "string" },
+  segment: { type: "string" },
+  protocol: { type: "string" },
+  seed: { type: "string" },
+  threads: { type: "string" },
+  json: { type: "boolean" },
+  out: { type: "string" },
+  help: { type: "boolean", short: "h" },
+} as const
+
+export async function runCommand(args: string[]): Promise<void> {
+  const { values } = parseArgs({ args, options: OPTIONS, strict: true })
+  if (values.help) {
+    console.log(HELP)
+    return
+  }
+  const seed = whole("seed", values.seed) ?? RUN_DEFAULTS.seed
+  const order: Order = values.order === undefined ? "time" : checkOrder(values.order)
+  const limit = whole("limit", values.limit, 1)
+  const stream = await openStream({ ...values, seed, order, limit })
+  const options = dropUndefined({
+    method: values.method,
+    preset: values.preset,
+    recipe: values.recipe,
+    task: values.task,
+    model: values.model,
+    protocol: values.protocol,
+    k: whole("k", values.k, 1),
+    negatives: whole("negatives", values.negatives, 1),
+    sizes: values.sizes?.split(",").map((text) => number("sizes", text)),
+    segment: whole("segment", values.segment, 1),
+    threads: whole("threads", values.threads),
+    probability: values.probability === undefined ? undefined : parseProbability(values.probability),
+    likeThreshold: stream.likeThreshold,
+    seed,
+    limit,
+  }) as RunOptions
+  const { result, segments, interrupted } = await drive(stream, options)
+  const named = {
+    method: options.method ?? RUN_DEFAULTS.method,
+    preset: options.preset ?? RUN_DEFAULTS.preset,
+    recipe: options.recipe ?? RUN_DEFAULTS.recipe,
+    task: options.task ?? RUN_DEFAULTS.task,
+    model: options.model ?? RUN_DEFAULTS.model,
+    protocol: options.protocol ?? RUN_DEFAULTS.protocol,
+    order,
+    seed,
+    data: stream.name,
+  }
+  const summary = { ...named, ...result, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
+  if (values.out !== undefined) writeResult(values.out, summary, segments)
+  console.log(values.json ? JSON.stringify(summary) : describe(summary))
+  if (interrupted) process.exitCode = 130
+}
+
+type Summary = RunResult & { method: string; data: string; peakRssBytes: number }
+
+/** Opens what --data names. */
+async function openStream(values: {
+  data?: string | undefined
+  interactions?: string | undefined
+  users?: string | undefined
+  items?: string | undefined
+  "rating-scale"?: string | undefined
+  "like-threshold"?: string | undefined
+  seed: number
+  order: Order
+  limit: number | undefined
+}): Promise<Stream & { likeThreshold?: number }> {
+  const { data = "synthetic", seed, order, limit } = values
+  const likeThreshold =
+    values["like-threshold"] === undefined ? undefined : number("like-threshold", values["like-threshold"])
+  if (data === "synthetic") {
+    if (order === "shuffled")
+      throw new DessError("INVALID_ARGUMENT", 'order: expected time for the embedded stream, got "shuffled"')
+    const size = {
+      interactions: whole("interactions", values.interactions, 1) ?? 100_000,
+      users: whole("users", values.users, 1),
+      items: whole("items", values.items, 1),
+    }
+    return Object.assign(synthetic(dropUndefined({ ...size, seed })), dropUndefined({ likeThreshold }))
+  }
+  for (const name of ["interactions", "users", "items"] as const)
+    if (values[name] !== undefined)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `--${name}: expected with the embedded stream only; with --data use --limit`,
+      )
+  return openData(
+    data,
+    dropUndefined({
+      order,
+      seed,
+      limit,
+      ratingScale: values["rating-scale"] === undefined ? undefined : parseRatingScale(values["rating-scale"]),
+      likeThreshold,
+    }),
+  )
+}
+
+/** Runs to the end, or to Ctrl-C, with a progress bar. */
+async function drive(
+  stream: Stream,
+  options: RunOptions,
+): Promise<{ result: RunResult; segments: SegmentReport[]; interrupted: boolean }> {
+  let interrupted = false
+  const stop = () => {
+    interrupted = true
+  }
+  process.once("SIGINT", stop)
+  const total =
+    options.limit === undefined ? stream.interactions : Math.min(options.limit, stream.interactions ?? options.limit)
+  const progress = new Progress(options.method ?? RUN_DEFAULTS.method, total)
+  const run = runStream(stream, options)
+  const segments: SegmentReport[] = []
+  let turned = performance.now()
+  try {
+    for (;;) {
+      const { value, done } = await run.next(interrupted)
+      if (done) return { result: value, segments, interrupted }
+      segments.push(value)
+      progress.update(value.interactions)
+      if (performance.now() - turned > 50) {
+        await new Promise((resolve) => setImmediate(resolve))
+        turned = performance.now()
+      }
+    }
+  } finally {
+    progress.done()
+    process.removeListener("SIGINT", stop)
+  }
+}
+
+/** Writes beside and renames, so that a half-written file is never taken for a whole one. */
+function writeResult(directory: string, summary: Summary, segments: readonly SegmentReport[]): void {
+  try {
+    mkdirSync(directory, { recursive: true })
+    const write = (name: string, text: string) => {
+      writeFileSync(join(directory, `${name}.part`), text)
+      renameSync(join(directory, `${name}.part`), join(directory, name))
+    }
+    write("segments.jsonl", segments.map((segment) => `${JSON.stringify(segment)}\n`).join(""))
+    write("result.json", `${JSON.stringify(summary, null, 2)}\n`)
+  } catch (error) {
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `--out: expected a folder that can be written, got ${show(directory)} (${(error as Error).message})`,
+    )
+  }
+}
+
+/** The task's figures; the last quarter of the stream in brackets. */
+function measureRows(s: Summary): string[][] {
+  const percent = (share = 0) => `${(100 * share).toFixed(2)} %`
+  if (s.k !== undefined)
+    return [
+      [`recall@${s.k}`, `${(s.recall ?? 0).toFixed(4)} (last quarter ${(s.lastQuarter.recall ?? 0).toFixed(4)})`],
+      [`ndcg@${s.k}`, `${(s.ndcg ?? 0).toFixed(4)} (last quarter ${(s.lastQuarter.ndcg ?? 0).toFixed(4)})`],
+    ]
+  return [
+    [
+      "accuracy",
+      `${percent(s.accuracy)} (last quarter ${percent(s.lastQuarter.accuracy)}, majority class ${percent(s.majorityAccuracy)})`,
+    ],
+    ["loss", `${(s.loss ?? 0).toFixed(4)} (last quarter ${(s.lastQuarter.loss ?? 0).toFixed(4)})`],
+  ]
+}
+
+function describe(s: Summary): string {
+  const both = (pair: Record<"user" | "item", number> | null, digits: number) =>
+    pair === null ? "–" : `${pair.user.toFixed(digits)} users, ${pair.item.toFixed(digits)} items`
+  const rows = [
+    [
+      "interactions",
+      `${s.interactions.toLocaleString("en")} in ${s.segments.toLocaleString("en")} segments (${s.data})`,
+    ],
+    ...measureRows(s),
+    ["mean size", both(s.meanSize, 1)],
+    ["embedding bytes", `${formatBytes(s.embeddingBytes)} (held ${formatBytes(s.heldBytes)})`],
+    ["regret", both(s.regret, 0)],
+    [
+      "milliseconds",
+      `${Object.entries(s.milliseconds)
+        .map(([phase, ms]) => `${phase} ${ms.toFixed(2)}`)
+        .join(", ")} per segment`,
+    ],
+    [
+      "speed",
+      `${Math.round(s.interactionsPerSecond).toLocaleString("en")} interactions/s, peak memory ${formatBytes(s.peakRssBytes)}`,
+    ],
+  ]
+  return formatTable([{ title: s.method }, { title: "" }], rows)
+}
+
+function dropUndefined<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>
+  }
+}
+
+function number(name: string, text: string): number {
+  const value = Number(text)
+  if (text.trim() === "" || !Number.isFinite(value))
+    throw new DessError("INVALID_ARGUMENT", `--${name}: expected a number, got ${show(text)}`)
+  return value
+}
+
+function whole(name: string, text: string | undefined, least = 0): number | undefined {
+  if (text === undefined) return undefined
+  const value = number(name, text)
+  if (!Number.isSafeInteger(value) || value < least)
+    throw new DessError("INVALID_ARGUMENT", `--${name}: expected a whole number from ${least}, got ${show(text)}`)
+  return value
+}
+
+function parseProbability(text: string): { user: number; item: number } {
+  const [user, item = user, ...more] = text.split(",").map((part) => number("probability", part))
+  if (more.length > 0)
+    throw new DessError("INVALID_ARGUMENT", `--probability: expected one or two numbers, got ${show(text)}`)
+  return { user, item }
+}

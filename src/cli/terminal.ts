@@ -1,0 +1,78 @@
+/** What the commands share of the terminal: tables, a progress bar on stderr, colours that know when to stay away. */
+
+const colours = (stream: { isTTY?: boolean }): boolean =>
+  process.env.NO_COLOR ? false : process.env.FORCE_COLOR ? true : stream.isTTY === true
+
+export function bold(text: string): string {
+  return colours(process.stdout) ? `\u001b[1m${text}\u001b[22m` : text
+}
+
+export function dim(text: string): string {
+  return colours(process.stdout) ? `\u001b[2m${text}\u001b[22m` : text
+}
+
+export interface TableColumn {
+  title: string
+  align?: "left" | "right"
+}
+
+/** Lines of a table with aligned columns. */
+export function formatTable(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string {
+  const widths = columns.map((column, c) => Math.max(column.title.length, ...rows.map((row) => row[c].length)))
+  const pad = (text: string, c: number) =>
+    columns[c].align === "right" ? text.padStart(widths[c]) : text.padEnd(widths[c])
+  const head = bold(columns.map((column, c) => pad(column.title, c)).join("  "))
+  const rule = dim(widths.map((width) => "─".repeat(width)).join("  "))
+  return [head, rule, ...rows.map((row) => row.map(pad).join("  ").trimEnd())].join("\n")
+}
+
+/** The same table as Markdown. */
+export function formatMarkdown(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`
+  const rule = line(columns.map((column) => (column.align === "right" ? "---:" : "---")))
+  return [line(columns.map((column) => column.title)), rule, ...rows.map(line)].join("\n")
+}
+
+export function formatBytes(bytes: number): string {
+  const units = ["B", "kB", "MB", "GB"]
+  const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
+  const value = bytes / 1000 ** step
+  return `${value.toFixed(step === 0 || value >= 100 ? 0 : 1)} ${units[step]}`
+}
+
+/** A bar on stderr that appears when a job takes longer than a moment. Silent where stderr is not a terminal. */
+export class Progress {
+  readonly #label: string
+  readonly #total: number | undefined
+  readonly #started = performance.now()
+  #drawn = 0
+
+  constructor(label: string, total?: number) {
+    this.#label = label
+    this.#total = total
+  }
+
+  update(done: number): void {
+    const now = performance.now()
+    if (!process.stderr.isTTY || now - this.#started < 700 || now - this.#drawn < 100) return
+    this.#drawn = now
+    const seconds = (now - this.#started) / 1000
+    const rate = done / seconds
+    const known = this.#total !== undefined && this.#total > 0
+    const share = known ? Math.min(1, done / (this.#total ?? 1)) : 0
+    const bar = known
+      ? `${"█".repeat(Math.round(share * 24)).padEnd(24, "░")} ${(100 * share).toFixed(0).padStart(3)} %`
+      : ""
+    const left = known && rate > 0 ? `, ${formatSeconds(((this.#total ?? 0) - done) / rate)} left` : ""
+    process.stderr.write(`\r\u001b[K${this.#label} ${bar} ${Math.round(rate).toLocaleString("en")}/s${left}`)
+  }
+
+  done(): void {
+    if (this.#drawn > 0) process.stderr.write("\r\u001b[K")
+  }
+}
+
+export function formatSeconds(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds))
+  return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`
+}

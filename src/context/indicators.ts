@@ -1,0 +1,161 @@
+/**
+ * The indicators of every id (method §4), kept up event by event.
+ *
+ *   FRE      occurrences of the id so far
+ *   F_i      feature vector of item i          Q_u   mean of F over u's items     P_i   mean of Q over i's raters
+ *   IND_u    mean over u's items of ‖F_i − Q_u‖
+ *   POD_i    mean over i's raters of ‖Q_u − P_i‖, with the users' means as they are now
+ *
+ * A repeated pair counts twice. Items without features are in no Q and no IND; users without a Q are in no POD.
+ * Features may come late: an item counts for Q from the first event at which its `present` is set.
+ *
+ * `exact` is the reference: IND by plain differences, POD from all raters at every event; it holds every event.
+ * The default holds a bounded state per id and its cost per event does not grow with the stream. Its IND is exact, from
+ * counts of distinct feature vectors. Its POD is refreshed lazily, for popular items from a reservoir of 256 raters; its
+ * error at every event against the reference, none up to 32 raters:
+ *   ML-1M in time order (99.1 % original timestamps), first 200,000 events: rank correlation 0.991, mean relative error
+ *   1.1 %, largest 17 %; the generated stream of the test, 20,000 events: 0.968 and 2.4 %.
+ */
+
+import { DessError, show } from "../errors.ts"
+import type { InteractionBatch, Side } from "../types.ts"
+import { type FeatureMatrix, FeatureVectors } from "./feature-vectors.ts"
+import { grown, nextCapacity } from "./growth.ts"
+import { ItemRaters } from "./item-raters.ts"
+import { UserHistories } from "./user-histories.ts"
+
+export interface IndicatorOptions {
+  /** Without features only frequencies are kept and every diversity is 0. */
+  features?: FeatureMatrix | undefined
+  /** The reference instead of the fast form. */
+  exact?: boolean
+  /** Raters kept per item by the fast form. */
+  reservoir?: number
+  /** Names the reservoir's draws. */
+  seed?: number
+}
+
+/** The indicators as of each row, one column each, as long as the batch or longer. */
+export interface IndicatorColumns {
+  userFrequency: Float64Array
+  itemFrequency: Float64Array
+  ind: Float64Array
+  pod: Float64Array
+}
+
+/** Rows (nonzero) whose IND (`user`) or POD (`item`) is not needed and written as 0; the state is kept up all the same. */
+export interface SkippedRows {
+  user?: Uint8Array | undefined
+  item?: Uint8Array | undefined
+}
+
+export class Indicators {
+  readonly #vectors: FeatureVectors | undefined
+  readonly #histories: UserHistories | undefined
+  readonly #raters: ItemRaters | undefined
+  #userFrequency = new Uint32Array(64)
+  #itemFrequency = new Uint32Array(64)
+
+  constructor(options: IndicatorOptions = {}) {
+    const { features, exact = false, reservoir = 256, seed = 0 } = options
+    if (!Number.isInteger(reservoir) || reservoir < 1) {
+      throw new DessError("INVALID_ARGUMENT", `reservoir: expected a whole number from 1, got ${show(reservoir)}`)
+    }
+    if (!Number.isFinite(seed)) {
+      throw new DessError("INVALID_ARGUMENT", `seed: expected a finite number, got ${show(seed)}`)
+    }
+    if (features === undefined) return
+    this.#vectors = new FeatureVectors(features)
+    this.#histories = new UserHistories(this.#vectors, exact)
+    const { columns } = this.#vectors
+    this.#raters = new ItemRaters(this.#histories, { columns, exact, reservoir, seed })
+  }
+
+  /** Takes in one event. */
+  observe(user: number, item: number): void {
+    checkId("user", user)
+    checkId("item", item)
+    this.#add(user, item)
+  }
+
+  /** Takes in the rows in order and writes, for each, the indicators right after it. */
+  observeBatch(
+    batch: Pick<InteractionBatch, "length" | "user" | "item">,
+    out: IndicatorColumns,
+    skip: SkippedRows = {},
+  ): void {
+    const { length, user: users, item: items } = batch
+    checkColumns(length, { ...out, users, items, skippedUsers: skip.user, skippedItems: skip.item })
+    for (let l = 0; l < length; l++) {
+      const user = users[l]
+      const item = items[l]
+      if (user < 0) checkId("user", user)
+      if (item < 0) checkId("item", item)
+      this.#add(user, item)
+      out.userFrequency[l] = this.#userFrequency[user]
+      out.itemFrequency[l] = this.#itemFrequency[item]
+      out.ind[l] = skip.user !== undefined && skip.user[l] !== 0 ? 0 : this.#individual(user)
+      out.pod[l] = skip.item !== undefined && skip.item[l] !== 0 ? 0 : this.#popular(item)
+    }
+  }
+
+  /** FRE: how often the id has occurred. */
+  frequency(side: Side, id: number): number {
+    checkId(side, id)
+    const column = side === "user" ? this.#userFrequency : this.#itemFrequency
+    return id < column.length ? column[id] : 0
+  }
+
+  /** IND of a user, POD of an item; 0 for an id never met. */
+  diversity(side: Side, id: number): number {
+    if (this.frequency(side, id) === 0) return 0
+    return side === "user" ? this.#individual(id) : this.#popular(id)
+  }
+
+  /** What the indicators hold, the caller's features not counted. */
+  get bytes(): number {
+    const frequencies = this.#userFrequency.byteLength + this.#itemFrequency.byteLength
+    return frequencies + (this.#vectors?.bytes ?? 0) + (this.#histories?.bytes ?? 0) + (this.#raters?.bytes ?? 0)
+  }
+
+  #add(user: number, item: number): void {
+    if (user >= this.#userFrequency.length) {
+      this.#userFrequency = grown(this.#userFrequency, nextCapacity(this.#userFrequency.length, user + 1))
+    }
+    if (item >= this.#itemFrequency.length) {
+      this.#itemFrequency = grown(this.#itemFrequency, nextCapacity(this.#itemFrequency.length, item + 1))
+    }
+    const vectors = this.#vectors
+    if (vectors !== undefined) {
+      const vector = vectors.of(item)
+      this.#histories!.reserve(user)
+      this.#raters!.reserve(item)
+      if (vector >= 0) this.#histories!.add(user, vector)
+      this.#raters!.add(item, user, this.#itemFrequency[item] + 1)
+    }
+    this.#userFrequency[user] += 1
+    this.#itemFrequency[item] += 1
+  }
+
+  #individual(user: number): number {
+    return this.#histories === undefined ? 0 : this.#histories.diversity(user)
+  }
+
+  #popular(item: number): number {
+    return this.#raters === undefined ? 0 : this.#raters.diversity(item, this.#itemFrequency[item])
+  }
+}
+
+function checkId(side: Side, id: number): void {
+  if (!Number.isInteger(id) || id < 0 || id > 0x7ffffffe) {
+    throw new DessError("INVALID_ARGUMENT", `${side} index: expected a whole number from 0, got ${show(id)}`)
+  }
+}
+
+function checkColumns(length: number, columns: Record<string, ArrayLike<number> | undefined>): void {
+  for (const [name, column] of Object.entries(columns)) {
+    if (column !== undefined && !(column.length >= length)) {
+      throw new DessError("INVALID_ARGUMENT", `batch ${name}: expected ${length} rows, got ${column.length}`)
+    }
+  }
+}

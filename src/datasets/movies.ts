@@ -1,0 +1,111 @@
+/** Item files of MovieLens and its kin: titles, and genres as multi-hot features. */
+
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { DessError, show } from "../errors.ts"
+import type { FeatureTable } from "../stream/features.ts"
+import { type RecordFormat, readRecords, recordTexts } from "./records.ts"
+
+export interface Movie {
+  title: string
+  genres: readonly string[]
+}
+
+/** By outside item id. */
+export type Movies = ReadonlyMap<string, Movie>
+
+/** Words for "nobody entered one": such an item has no entry, which is not the same as an entry of zeros. */
+const NO_GENRES = new Set(["", "(no genres listed)", "unknown", "N/A", "\\N"])
+
+/** Reads the item file of a folder, whichever of the known ones is there. */
+export async function readMovies(folder: string): Promise<Movies | undefined> {
+  const has = (file: string) => existsSync(join(folder, file))
+  if (has("movies.csv")) return readMoviesCsv(join(folder, "movies.csv"))
+  if (has("movies.dat")) return readMoviesDat(join(folder, "movies.dat"))
+  if (has("u.item") && has("u.genre")) return readMovies100k(join(folder, "u.item"), join(folder, "u.genre"))
+  return undefined
+}
+
+/** Genres as 0/1 columns in alphabetical order; nothing when no item has a genre. */
+export function genreFeatures(movies: Movies): FeatureTable | undefined {
+  const names = new Set<string>()
+  for (const { genres } of movies.values()) for (const name of genres) names.add(name)
+  if (names.size === 0) return undefined
+  const columns = [...names].sort()
+  const rows = new Map<string, Float32Array>()
+  const vectors = new Map<string, Float32Array>() // items of the same genres share one
+  for (const [id, { genres }] of movies) {
+    if (genres.length === 0) continue
+    const key = genres.join("|")
+    const vector = vectors.get(key) ?? Float32Array.from(columns, (name) => Number(genres.includes(name)))
+    vectors.set(key, vector)
+    rows.set(id, vector)
+  }
+  return { columns, rows }
+}
+
+/** `movies.dat`: id::title::genre|genre. The title is all that stands between. */
+async function readMoviesDat(path: string): Promise<Movies> {
+  const movies = new Map<string, Movie>()
+  for await (const { texts, where } of readRows(path, { delimiter: "::", quoted: false })) {
+    if (texts.length < 3) refuse("id::title::genres", texts.join("::"), where)
+    movies.set(texts[0], { title: texts.slice(1, -1).join("::"), genres: splitGenres(texts[texts.length - 1]) })
+  }
+  return movies
+}
+
+/** `movies.csv`: a header with an id, `title` and `genres`. */
+async function readMoviesCsv(path: string): Promise<Movies> {
+  const movies = new Map<string, Movie>()
+  let header: { id: number; title: number; genres: number; width: number } | undefined
+  for await (const { texts, where } of readRows(path, { delimiter: ",", quoted: true })) {
+    if (header === undefined) {
+      const names = texts.map((text) => text.toLowerCase().replace(/[^a-z]/g, ""))
+      const id = names.findIndex((name) => ["movieid", "itemid", "id", "imdbid", "item"].includes(name))
+      header = { id, title: names.indexOf("title"), genres: names.indexOf("genres"), width: texts.length }
+      if (id < 0 || header.title < 0 || header.genres < 0) {
+        refuse("a header with movieId, title, genres", texts.join(","), where)
+      }
+    } else {
+      if (texts.length !== header.width) refuse(`${header.width} fields`, texts.join(","), where)
+      movies.set(texts[header.id], { title: texts[header.title], genres: splitGenres(texts[header.genres]) })
+    }
+  }
+  return movies
+}
+
+/** `u.item` (id|title|…|flags) with the names of its flags in `u.genre` (name|place). */
+async function readMovies100k(itemPath: string, genrePath: string): Promise<Movies> {
+  const format = { delimiter: "|", quoted: false }
+  const genres: string[] = []
+  for await (const { texts, where } of readRows(genrePath, format)) {
+    if (texts.length !== 2 || !/^\d+$/.test(texts[1])) refuse("genre|place", texts.join("|"), where)
+    genres[Number(texts[1])] = texts[0]
+  }
+  const movies = new Map<string, Movie>()
+  for await (const { texts, where } of readRows(itemPath, format)) {
+    const flags = texts.slice(-genres.length)
+    if (texts.length < genres.length + 2 || flags.some((flag) => flag !== "0" && flag !== "1")) {
+      refuse(`id|title|…|${genres.length} flags`, texts.join("|"), where)
+    }
+    const set = genres.filter((name, g) => flags[g] === "1" && !NO_GENRES.has(name))
+    movies.set(texts[0], { title: texts[1], genres: set })
+  }
+  return movies
+}
+
+async function* readRows(path: string, format: RecordFormat): AsyncGenerator<{ texts: string[]; where: string }> {
+  for await (const block of readRecords(path, format)) {
+    for (let r = 0; r < block.count; r++) {
+      yield { texts: recordTexts(block, r), where: `${path}, line ${block.line[r]}` }
+    }
+  }
+}
+
+function splitGenres(text: string): string[] {
+  return text.split("|").filter((name) => !NO_GENRES.has(name))
+}
+
+function refuse(expected: string, got: string, where: string): never {
+  throw new DessError("INVALID_DATA", `item line: expected ${expected}, got ${show(got)} (${where})`)
+}

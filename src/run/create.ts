@@ -1,0 +1,85 @@
+/** From a method's name to the learner that runs it. */
+
+import { DessError } from "../errors.ts"
+import { openKernels } from "../kernels/open.ts"
+import { Model } from "../models/model.ts"
+import { AlwaysGrow, NeverGrow, RandomGrow } from "../search/controls.ts"
+import { Dess } from "../search/dess.ts"
+import { parseMethod, type SearchMethod } from "../search/methods.ts"
+import { PlainBias } from "../search/plain-bias.ts"
+import { PlainFactor } from "../search/plain-factor.ts"
+import { PlainKnn } from "../search/plain-knn.ts"
+import { PlainPopular } from "../search/plain-popular.ts"
+import type { SizePolicy } from "../search/policy.ts"
+import { PRESETS, type Preset } from "../search/presets.ts"
+import type { ItemFeatures, Side } from "../types.ts"
+import { type Exam, RatingExam } from "./exam.ts"
+import type { Learner } from "./learner.ts"
+import { Network } from "./network.ts"
+import type { FullRunOptions } from "./options.ts"
+import { PlainLearner, PlainRanking } from "./plain.ts"
+import { TopkExam } from "./topk.ts"
+
+/** Builds the exam of a run's task. */
+export function createExam(options: FullRunOptions): Exam {
+  const { task, likeThreshold } = options
+  return task === "topk" ? new TopkExam(options) : new RatingExam({ task, likeThreshold })
+}
+
+/** Builds the learner a run's options ask for. */
+export function createLearner(options: FullRunOptions, features?: ItemFeatures): Learner {
+  const { sizes, seed, task, model: head, threads } = options
+  const method = parseMethod(options.method, sizes)
+  if (method.family === "ranker") {
+    if (task !== "topk")
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `method ${options.method}: expected with the top-k task only, got ${task}`,
+      )
+    return new PlainRanking(method.decay === undefined ? new PlainKnn() : new PlainPopular({ decay: method.decay }))
+  }
+  const outputs = task === "multiclass" ? 5 : 1
+  if (method.family === "plain-bias") return new PlainLearner(new PlainBias(outputs))
+  if (method.family === "plain-factor") return new PlainLearner(new PlainFactor({ width: method.width, outputs, seed }))
+  const preset = PRESETS[options.preset]
+  const policy = method.family === "search" ? createPolicy(method, { preset, options, features }) : undefined
+  const kernels = openKernels(threads === undefined ? {} : { threads })
+  const shape =
+    method.family === "fixed"
+      ? { input: "plain" as const, sizes: [method.size] }
+      : { sizes, start: method.family === "uniform" ? sizes.indexOf(method.size) : 0 }
+  try {
+    const model = new Model({ kernels, task, head, seed, ...shape })
+    return new Network(
+      model,
+      method.family === "search" && policy ? { policy, preset, initial: method.initial, features } : undefined,
+    )
+  } catch (error) {
+    kernels.close()
+    throw error
+  }
+}
+
+function createPolicy(
+  method: SearchMethod,
+  p: {
+    preset: Preset
+    options: { seed: number; probability: Record<Side, number> }
+    features: ItemFeatures | undefined
+  },
+): SizePolicy {
+  const { preset, options, features } = p
+  const { policy } = method
+  if (policy.name === "dess") {
+    if (policy.context === "cv" && features === undefined)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        "method dess-cv: expected items with features, this data has none; use dess-fre",
+      )
+    const dimension = (policy.context === "cv" ? 2 : 1) + (preset.constant ? 1 : 0)
+    const { subgaussian, discount, forget } = preset
+    return new Dess(policy.context, { dimension, subgaussian, discount, forget })
+  }
+  if (policy.name === "random") return new RandomGrow(options)
+  return policy.name === "never" ? new NeverGrow() : new AlwaysGrow()
+}

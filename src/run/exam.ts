@@ -1,0 +1,60 @@
+/** A task as the loop sees it: which labels, what to train on, how to test. Rating prediction here, ranking in topk.ts. */
+
+import type { ModelBatch } from "../models/model.ts"
+import { MajorityClass } from "../search/plain-majority.ts"
+import { binaryLabel, classLabel } from "../stream/labels.ts"
+import type { Segment } from "../types.ts"
+import type { Learner } from "./learner.ts"
+import type { Score } from "./metrics.ts"
+
+export interface Exam {
+  /** One label per row, as the probe and the training see it. */
+  labels(segment: Segment): Float64Array
+  /** What the learner trains on for these rows. */
+  training(rows: ModelBatch): ModelBatch
+  /** Tests the learner on rows it has not trained on. */
+  test(learner: Learner, rows: ModelBatch): Score
+}
+
+/** Binary (like or not) and multiclass (five classes) rating prediction. */
+export class RatingExam implements Exam {
+  readonly #outputs: number
+  readonly #label: (rating: number) => number
+  readonly #majority: MajorityClass
+
+  constructor(options: { task: "binary" | "multiclass"; likeThreshold: number }) {
+    const { task, likeThreshold } = options
+    this.#outputs = task === "multiclass" ? 5 : 1
+    this.#label = task === "multiclass" ? classLabel : (rating) => binaryLabel(rating, likeThreshold)
+    this.#majority = new MajorityClass(task === "multiclass" ? 5 : 2)
+  }
+
+  labels(segment: Segment): Float64Array {
+    return Float64Array.from(segment.rating, this.#label)
+  }
+
+  training(rows: ModelBatch): ModelBatch {
+    this.#majority.learn(rows.label)
+    return rows
+  }
+
+  test(learner: Learner, rows: ModelBatch): Score {
+    const { logits, losses } = learner.test(rows)
+    const majority = this.#majority.predict()
+    const score = { rows: rows.label.length, hits: 0, majorityHits: 0, loss: 0, users: 0, recall: 0, ndcg: 0 }
+    for (let r = 0; r < score.rows; r++) {
+      if (predicted(logits, r, this.#outputs) === rows.label[r]) score.hits++
+      if (majority === rows.label[r]) score.majorityHits++
+      score.loss += losses[r]
+    }
+    return score
+  }
+}
+
+/** The label the logits say: the sign for one output, the largest for several. */
+function predicted(logits: Float64Array, row: number, outputs: number): number {
+  if (outputs === 1) return logits[row] > 0 ? 1 : 0
+  let best = 0
+  for (let o = 1; o < outputs; o++) if (logits[row * outputs + o] > logits[row * outputs + best]) best = o
+  return best
+}

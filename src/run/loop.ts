@@ -1,0 +1,203 @@
+/**
+ * Algorithm 1 as a generator: one report per segment. There is one loop in the house; experiments, the live engine and
+ * the dashboard consume this generator or its parts.
+ *
+ *   for each segment D_t:  1 the policy learns on D_{t−1}   2 it decides   3 rows grow   4 the model trains   5 it is tested
+ *
+ * split: trains on the first 80 %, is tested on the rest. prequential: is tested on all of it, then trains on all of it.
+ */
+
+import { DessError } from "../errors.ts"
+import type { ModelBatch, PassResult } from "../models/model.ts"
+import { cutSegments } from "../stream/segments.ts"
+import type { Stream } from "../stream/stream.ts"
+import type { ItemFeatures, Segment, Side } from "../types.ts"
+import { createExam, createLearner } from "./create.ts"
+import type { Exam } from "./exam.ts"
+import type { Learner, Preparation } from "./learner.ts"
+import { Mean, quality, type Score } from "./metrics.ts"
+import { type FullRunOptions, type RunOptions, withDefaults } from "./options.ts"
+import type { Measures, Milliseconds, RunResult, SegmentReport } from "./report.ts"
+
+/** Segments left out of the mean times. */
+const WARM_UP = 10
+
+/** One method on its way along one stream. */
+export class Run {
+  readonly learner: Learner
+  readonly #options: FullRunOptions
+  readonly #exam: Exam
+  readonly #scores: Score[] = []
+  readonly #sizes = { user: new Mean(), item: new Mean() }
+  readonly #bytes = { user: new Mean(), item: new Mean() }
+  readonly #times = { policy: new Mean(), growth: new Mean(), train: new Mean(), inference: new Mean() }
+  readonly #regret = { user: 0, item: 0 }
+  readonly #played = { user: { all: 0, grown: 0 }, item: { all: 0, grown: 0 } }
+  #decides = false
+  #interactions = 0
+  #elapsed = 0
+  #last: SegmentReport | undefined
+
+  constructor(options: RunOptions = {}, features?: ItemFeatures) {
+    this.#options = withDefaults(options)
+    this.#exam = createExam(this.#options)
+    this.learner = createLearner(this.#options, features)
+  }
+
+  /** Steps 1 to 5 on one segment. */
+  step(segment: Segment): SegmentReport {
+    const started = performance.now()
+    const labels = this.#exam.labels(segment)
+    const split = this.#options.protocol === "split"
+    const training = split ? segment.trainLength : segment.length
+    const trainBatch = slice(segment, labels, 0, training)
+    const testBatch = split ? slice(segment, labels, training, segment.length) : trainBatch
+    const preparation = this.learner.prepare(segment, labels, training)
+    let [train, inference] = [0, 0]
+    const learn = (): PassResult => {
+      const batch = this.#exam.training(trainBatch)
+      const start = performance.now()
+      const result = this.learner.train(batch)
+      train = performance.now() - start
+      return result
+    }
+    const measure = (): Score => {
+      const start = performance.now()
+      const score = this.#exam.test(this.learner, testBatch)
+      inference = performance.now() - start
+      return score
+    }
+    let trained: PassResult
+    let score: Score
+    if (split) {
+      trained = learn()
+      score = measure()
+    } else {
+      score = measure()
+      trained = learn()
+    }
+    if (!Number.isFinite(score.loss))
+      throw new DessError(
+        "NUMERIC",
+        `loss of segment ${this.#scores.length + 1}: expected a finite number, got ${score.loss}`,
+      )
+    this.#scores.push(score)
+    this.#interactions += segment.length
+    const report = this.#report(preparation, {
+      score,
+      trained,
+      milliseconds: { ...preparation.milliseconds, train, inference },
+    })
+    this.#elapsed += performance.now() - started
+    return report
+  }
+
+  #report(
+    preparation: Preparation,
+    p: { score: Score; trained: PassResult; milliseconds: Milliseconds },
+  ): SegmentReport {
+    const { trained, milliseconds } = p
+    const status = this.learner.status()
+    const mean = (side: Side) => (status[side].seen === 0 ? 0 : status[side].numbers / status[side].seen)
+    const meanSize = { user: mean("user"), item: mean("item") }
+    for (const side of ["user", "item"] as const) {
+      this.#sizes[side].add(meanSize[side])
+      this.#bytes[side].add(4 * status[side].numbers)
+      this.#regret[side] += preparation.regret?.[side] ?? 0
+      this.#played[side].all += preparation.played?.[side].all ?? 0
+      this.#played[side].grown += preparation.played?.[side].grown ?? 0
+    }
+    if (preparation.regret) this.#decides = true
+    if (this.#scores.length > WARM_UP)
+      for (const phase of ["policy", "growth", "train", "inference"] as const)
+        this.#times[phase].add(milliseconds[phase])
+    let trainLoss = 0
+    for (const loss of trained.losses) trainLoss += loss
+    this.#last = {
+      segment: this.#scores.length,
+      interactions: this.#interactions,
+      testRows: p.score.rows,
+      testUsers: p.score.users,
+      ...this.#measures([p.score]),
+      trainLoss: trained.losses.length === 0 ? 0 : trainLoss / trained.losses.length,
+      meanSize,
+      sizeHistogram: { user: status.user.histogram, item: status.item.histogram },
+      embeddingBytes: status.embeddingBytes,
+      heldBytes: status.heldBytes,
+      regret: this.#decides ? { ...this.#regret } : null,
+      played: preparation.played ?? null,
+      decided: preparation.decided ?? null,
+      milliseconds,
+    }
+    return this.#last
+  }
+
+  /** The figures of the run's task. */
+  #measures(scores: readonly Score[]): Measures {
+    const { accuracy, loss, majorityAccuracy, recall, ndcg } = quality(scores)
+    return this.#options.task === "topk" ? { recall, ndcg, k: this.#options.k } : { accuracy, loss, majorityAccuracy }
+  }
+
+  /** What has been measured so far. */
+  result(): RunResult {
+    const last = this.#last
+    const {
+      majorityAccuracy: _,
+      k: __,
+      ...lastQuarter
+    } = this.#measures(this.#scores.slice(Math.floor(0.75 * this.#scores.length)))
+    const empty = { user: {}, item: {} }
+    const share = (side: Side) => (this.#played[side].all === 0 ? 0 : this.#played[side].grown / this.#played[side].all)
+    return {
+      interactions: this.#interactions,
+      segments: this.#scores.length,
+      ...this.#measures(this.#scores),
+      lastQuarter,
+      embeddingBytes: last?.embeddingBytes ?? 0,
+      embeddingBytesOverTime: { user: this.#bytes.user.value, item: this.#bytes.item.value },
+      heldBytes: last?.heldBytes ?? 0,
+      meanSize: last?.meanSize ?? { user: 0, item: 0 },
+      meanSizeOverTime: { user: this.#sizes.user.value, item: this.#sizes.item.value },
+      sizeHistogram: last?.sizeHistogram ?? empty,
+      regret: last?.regret ?? null,
+      growShare: this.#decides ? { user: share("user"), item: share("item") } : null,
+      milliseconds: {
+        policy: this.#times.policy.value,
+        growth: this.#times.growth.value,
+        train: this.#times.train.value,
+        inference: this.#times.inference.value,
+      },
+      interactionsPerSecond: this.#elapsed === 0 ? 0 : (1000 * this.#interactions) / this.#elapsed,
+    }
+  }
+
+  close(): void {
+    this.learner.close()
+  }
+}
+
+/** Runs a method along a stream; yields a report per segment and returns the whole run's figures. `next(true)` ends it early. */
+export async function* runStream(
+  stream: Stream,
+  options: RunOptions = {},
+): AsyncGenerator<SegmentReport, RunResult, boolean | undefined> {
+  const run = new Run(options, stream.features)
+  try {
+    const { segment: length, limit } = withDefaults(options)
+    for await (const segment of cutSegments(stream.batches(), limit === undefined ? { length } : { length, limit })) {
+      const stop = yield run.step(segment)
+      if (stop) break
+    }
+    return run.result()
+  } finally {
+    run.close()
+  }
+}
+
+function slice(segment: Segment, labels: Float64Array, from: number, to: number): ModelBatch {
+  return {
+    user: segment.user.subarray(from, to),
+    item: segment.item.subarray(from, to),
+    label: labels.subarray(from, to),
+  }
+}

@@ -1,0 +1,59 @@
+/** Measures along the stream (method.md §9). */
+
+/** What one segment's test gave, as sums. */
+export interface Score {
+  rows: number
+  hits: number
+  majorityHits: number
+  loss: number
+  /** Top-k: test users, and their Recall@k and NDCG@k summed. */
+  users: number
+  recall: number
+  ndcg: number
+}
+
+export interface Quality {
+  accuracy: number
+  loss: number
+  majorityAccuracy: number
+  recall: number
+  ndcg: number
+}
+
+/** Rating tasks: means over rows. Top-k: means over users, then over segments with a test user. */
+export function quality(scores: readonly Score[]): Quality {
+  let [rows, hits, majorityHits, loss, ranked, recall, ndcg] = [0, 0, 0, 0, 0, 0, 0]
+  for (const score of scores) {
+    rows += score.rows
+    hits += score.hits
+    majorityHits += score.majorityHits
+    loss += score.loss
+    if (score.users === 0) continue
+    ranked++
+    recall += score.recall / score.users
+    ndcg += score.ndcg / score.users
+  }
+  const mean = (sum: number, count: number) => (count === 0 ? 0 : sum / count)
+  return {
+    accuracy: mean(hits, rows),
+    loss: mean(loss, rows),
+    majorityAccuracy: mean(majorityHits, rows),
+    recall: mean(recall, ranked),
+    ndcg: mean(ndcg, ranked),
+  }
+}
+
+/** A running mean. */
+export class Mean {
+  #sum = 0
+  #count = 0
+
+  add(value: number): void {
+    this.#sum += value
+    this.#count++
+  }
+
+  get value(): number {
+    return this.#count === 0 ? 0 : this.#sum / this.#count
+  }
+}

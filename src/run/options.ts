@@ -1,0 +1,84 @@
+/** The options of a run, their defaults and what is refused. */
+
+import { DessError, show } from "../errors.ts"
+import { DEFAULT_SIZES } from "../models/model.ts"
+import type { Preset } from "../search/presets.ts"
+import { LIKE_THRESHOLD } from "../stream/labels.ts"
+import type { HeadKind, Side, Task } from "../types.ts"
+
+export interface RunOptions {
+  method?: string
+  task?: Task
+  model?: HeadKind
+  preset?: Preset["name"]
+  recipe?: "paper" | "calibrated"
+  sizes?: readonly number[]
+  /** Interactions per segment. */
+  segment?: number
+  protocol?: "split" | "prequential"
+  seed?: number
+  threads?: number
+  limit?: number
+  /** Ratings above it are liked (binary task). */
+  likeThreshold?: number
+  /** Length of the ranked list (top-k task). */
+  k?: number
+  /** Negatives per positive (top-k task). */
+  negatives?: number
+  /** Of `random-grow`: the chance that a decision grows. */
+  probability?: Record<Side, number>
+}
+
+export const RUN_DEFAULTS = {
+  method: "dess-cv",
+  task: "binary",
+  model: "ncf",
+  preset: "calibrated",
+  recipe: "calibrated",
+  sizes: DEFAULT_SIZES,
+  segment: 500,
+  protocol: "split",
+  seed: 1,
+  likeThreshold: LIKE_THRESHOLD,
+  k: 10,
+  negatives: 4,
+  probability: { user: 0.1, item: 0.1 },
+} as const satisfies RunOptions
+
+export type FullRunOptions = Required<Omit<RunOptions, "threads" | "limit">> & Pick<RunOptions, "threads" | "limit">
+
+/** Fills in the defaults and refuses what is outside its domain. */
+export function withDefaults(options: RunOptions): FullRunOptions {
+  const full = { ...RUN_DEFAULTS, ...dropUndefined(options) }
+  checkOptions(full)
+  return full
+}
+
+function dropUndefined<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>
+  }
+}
+
+const CHOICES: Record<string, readonly string[]> = {
+  task: ["binary", "multiclass", "topk"],
+  model: ["ncf", "mf", "distance"],
+  preset: ["paper", "calibrated"],
+  recipe: ["paper", "calibrated"],
+  protocol: ["split", "prequential"],
+}
+
+function checkOptions(options: FullRunOptions): void {
+  for (const [name, allowed] of Object.entries(CHOICES)) {
+    const value = options[name as keyof typeof options]
+    if (!allowed.includes(value as string))
+      throw new DessError("INVALID_ARGUMENT", `${name}: expected ${allowed.join(" or ")}, got ${show(value)}`)
+  }
+  for (const name of ["k", "negatives", "segment"] as const)
+    if (!Number.isSafeInteger(options[name]) || options[name] < 1)
+      throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from 1, got ${show(options[name])}`)
+  if (!Number.isFinite(options.likeThreshold))
+    throw new DessError("INVALID_ARGUMENT", `like threshold: expected a number, got ${show(options.likeThreshold)}`)
+  if (!Number.isSafeInteger(options.seed))
+    throw new DessError("INVALID_ARGUMENT", `seed: expected a whole number, got ${show(options.seed)}`)
+}

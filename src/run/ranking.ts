@@ -1,0 +1,109 @@
+/**
+ * Full ranking over many items. The item half of the head is computed once per model version; a user then costs one
+ * pass over the halves. Exact: the logits are those of `Model.predict`.
+ */
+
+import { findDistinct } from "../embedding/distinct.ts"
+import type { Address } from "../kernels/kernels.ts"
+import { log } from "../kernels/math.ts"
+import type { Model } from "../models/model.ts"
+
+/** Item halves of one model version in working memory; release it before the model trains again. */
+export class Ranking {
+  readonly items: Int32Array
+  readonly #model: Model
+  readonly #mark: Address
+  readonly #half: Address
+  readonly #userIndex: Address
+  readonly #itemIndex: Address
+
+  /** `items`: distinct ids that have been met, the candidates. */
+  constructor(model: Model, items: ArrayLike<number>) {
+    const k = model.kernels
+    this.#model = model
+    this.#mark = k.mark()
+    const count = items.length
+    const distinct = findDistinct(items, model.inputs.item.table)
+    this.items = distinct.ids
+    // The halves are allocated first, so that what is only needed to make them can be given back.
+    this.#half = k.allocate(count * model.head.halfWidth)
+    this.#userIndex = k.allocate(count)
+    this.#itemIndex = model.placeInts(Int32Array.from(distinct.ids.keys()))
+    k.ints.fill(0, this.#userIndex, this.#userIndex + count)
+    const inner = k.mark()
+    const placed = model.inputs.item.place(distinct)
+    const vectors = model.inputs.item.forward(placed, false)
+    const half = model.head.half("item", vectors, count)
+    k.run()
+    k.floats.copyWithin(this.#half, half, half + count * model.head.halfWidth)
+    k.release(inner)
+  }
+
+  /** The logit of the first output for one user and every candidate, in the order of `items`. The user's row is met. */
+  scores(user: number): Float64Array {
+    const model = this.#model
+    const k = model.kernels
+    const mark = k.mark()
+    model.inputs.user.table.ensure(user)
+    const placed = model.inputs.user.place(findDistinct([user], model.inputs.user.table))
+    const half = model.head.half("user", model.inputs.user.forward(placed, false), 1)
+    const pairs = {
+      user: half,
+      item: this.#half,
+      userIndex: this.#userIndex,
+      itemIndex: this.#itemIndex,
+      pairs: this.items.length,
+      columns: model.inputs.user.width,
+    }
+    const { logits } = model.head.logits(pairs)
+    k.run()
+    const { outputs } = model
+    const f = k.floats
+    const scores = new Float64Array(this.items.length)
+    for (let i = 0; i < scores.length; i++) scores[i] = f[logits + i * outputs]
+    k.release(mark)
+    return scores
+  }
+
+  release(): void {
+    this.#model.kernels.release(this.#mark)
+  }
+}
+
+/** Positions of the `count` largest scores, best first; of equals the earlier position. −∞ is never chosen. */
+export function topPositions(scores: ArrayLike<number>, count: number): number[] {
+  const best: number[] = []
+  for (let i = 0; i < scores.length; i++) {
+    const score = scores[i]
+    if (score === Number.NEGATIVE_INFINITY || Number.isNaN(score)) continue
+    if (best.length === count && score <= scores[best[count - 1]]) continue
+    let at = best.length
+    while (at > 0 && scores[best[at - 1]] < score) at--
+    best.splice(at, 0, i)
+    if (best.length > count) best.pop()
+  }
+  return best
+}
+
+/** Recall@k and NDCG@k of one list (method.md §9): hits / relevant, and the standard ideal min(|relevant|, k). */
+export function rankingQuality(
+  list: readonly number[],
+  relevant: ReadonlySet<number>,
+  k: number,
+): { recall: number; ndcg: number } {
+  let [hits, gain, ideal] = [0, 0, 0]
+  for (let rank = 0; rank < Math.min(k, list.length); rank++) {
+    if (!relevant.has(list[rank])) continue
+    hits++
+    gain += discount(rank)
+  }
+  for (let rank = 0; rank < Math.min(k, relevant.size); rank++) ideal += discount(rank)
+  return { recall: relevant.size === 0 ? 0 : hits / relevant.size, ndcg: ideal === 0 ? 0 : gain / ideal }
+}
+
+const LN2 = log(2)
+
+/** 1 / log2(rank + 2) */
+function discount(rank: number): number {
+  return LN2 / log(rank + 2)
+}

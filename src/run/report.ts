@@ -1,0 +1,60 @@
+/** What a run tells: one report per segment, and the figures of the whole. Every number is defined in docs/method.md. */
+
+import type { Side } from "../types.ts"
+
+export interface Milliseconds {
+  policy: number
+  growth: number
+  train: number
+  inference: number
+}
+
+/** Rating tasks have accuracy and loss, the top-k task recall and ndcg. */
+export interface Measures {
+  accuracy?: number
+  loss?: number
+  majorityAccuracy?: number
+  recall?: number
+  ndcg?: number
+  k?: number
+}
+
+export interface SegmentReport extends Measures {
+  /** From 1. */
+  segment: number
+  /** So far. */
+  interactions: number
+  testRows: number
+  testUsers: number
+  trainLoss: number
+  /** Per seen id. */
+  meanSize: Record<Side, number>
+  sizeHistogram: Record<Side, Record<string, number>>
+  embeddingBytes: number
+  heldBytes: number
+  /** So far; null for methods that decide nothing. */
+  regret: Record<Side, number> | null
+  /** In this segment: arms played while learning, and ids decided on. */
+  played: Record<Side, { all: number; grown: number }> | null
+  decided: Record<Side, { all: number; grown: number }> | null
+  milliseconds: Milliseconds
+}
+
+export interface RunResult extends Measures {
+  interactions: number
+  segments: number
+  lastQuarter: Measures
+  embeddingBytes: number
+  /** Mean over the segments. */
+  embeddingBytesOverTime: Record<Side, number>
+  heldBytes: number
+  meanSize: Record<Side, number>
+  meanSizeOverTime: Record<Side, number>
+  sizeHistogram: Record<Side, Record<string, number>>
+  regret: Record<Side, number> | null
+  /** Share of the arms played that were "grow". */
+  growShare: Record<Side, number> | null
+  /** Mean per segment, the first segments (warm-up) left out. */
+  milliseconds: Milliseconds
+  interactionsPerSecond: number
+}

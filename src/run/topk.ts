@@ -1,0 +1,71 @@
+/**
+ * The top-k task (method.md §2, §9). Every interaction is a positive; training adds sampled negatives. The test ranks
+ * all items seen so far for each test user, the user's history masked; a test item never seen before is a miss.
+ */
+
+import type { ModelBatch } from "../models/model.ts"
+import type { Segment } from "../types.ts"
+import type { Exam } from "./exam.ts"
+import { History, NegativeSampler } from "./history.ts"
+import type { Learner } from "./learner.ts"
+import type { Score } from "./metrics.ts"
+import { rankingQuality, topPositions } from "./ranking.ts"
+
+export class TopkExam implements Exam {
+  readonly #k: number
+  readonly #negatives: number
+  readonly #history = new History()
+  readonly #sampler: NegativeSampler
+
+  constructor(options: { k: number; negatives: number; seed: number }) {
+    this.#k = options.k
+    this.#negatives = options.negatives
+    this.#sampler = new NegativeSampler(options.seed)
+  }
+
+  labels(segment: Segment): Float64Array {
+    return new Float64Array(segment.length).fill(1)
+  }
+
+  /** Each positive followed by its negatives, drawn from what is not in the history, these rows included. */
+  training(rows: ModelBatch): ModelBatch {
+    this.#history.add(rows.user, rows.item)
+    const most = rows.user.length * (1 + this.#negatives)
+    const [user, item, label] = [new Int32Array(most), new Int32Array(most), new Float64Array(most)]
+    let at = 0
+    for (let r = 0; r < rows.user.length; r++) {
+      user[at] = rows.user[r]
+      item[at] = rows.item[r]
+      label[at++] = 1
+      const drawn = this.#sampler.draw(this.#history, rows.user[r], { items: item, at, count: this.#negatives })
+      user.fill(rows.user[r], at, at + drawn)
+      at += drawn
+    }
+    return { user: user.subarray(0, at), item: item.subarray(0, at), label: label.subarray(0, at) }
+  }
+
+  test(learner: Learner, rows: ModelBatch): Score {
+    const relevant = new Map<number, Set<number>>()
+    for (let r = 0; r < rows.user.length; r++) {
+      if (this.#history.has(rows.user[r], rows.item[r])) continue
+      const items = relevant.get(rows.user[r]) ?? new Set<number>()
+      relevant.set(rows.user[r], items.add(rows.item[r]))
+    }
+    const score = { rows: 0, hits: 0, majorityHits: 0, loss: 0, users: relevant.size, recall: 0, ndcg: 0 }
+    if (relevant.size > 0) {
+      const ranking = learner.rank(this.#history.seen)
+      for (const [user, items] of relevant) {
+        const scores = ranking.scores(user)
+        for (let i = 0; i < scores.length; i++)
+          if (this.#history.has(user, ranking.items[i])) scores[i] = Number.NEGATIVE_INFINITY
+        const list = topPositions(scores, this.#k).map((position) => ranking.items[position])
+        const { recall, ndcg } = rankingQuality(list, items, this.#k)
+        score.recall += recall
+        score.ndcg += ndcg
+      }
+      ranking.release()
+    }
+    this.#history.add(rows.user, rows.item)
+    return score
+  }
+}

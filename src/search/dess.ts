@@ -1,0 +1,43 @@
+/** DESS: one non-stationary LinUCB bandit per side decides from an id's context whether it grows (method.md §5). */
+
+import type { Side } from "../types.ts"
+import { LinUcb, type LinUcbOptions } from "./lin-ucb.ts"
+import type { Choices, Round, SizePolicy } from "./policy.ts"
+
+export class Dess implements SizePolicy {
+  readonly context: "fre" | "cv"
+  readonly from = 2
+  readonly #dimension: number
+  readonly #bandits: Record<Side, LinUcb>
+
+  constructor(context: "fre" | "cv", bandit: LinUcbOptions) {
+    this.context = context
+    this.#dimension = bandit.dimension
+    this.#bandits = { user: new LinUcb(bandit), item: new LinUcb(bandit) }
+  }
+
+  learn(side: Side, round: Round): Uint8Array {
+    const bandit = this.#bandits[side]
+    const arms = new Uint8Array(round.length)
+    for (let l = 0; l < round.length; l++) {
+      const at = l * this.#dimension
+      const arm = bandit.choose(round.contexts, at)
+      bandit.update(round.contexts, at, arm, arm === 1 ? round.growRewards[l] : round.keepRewards[l])
+      arms[l] = arm
+    }
+    return arms
+  }
+
+  decide(side: Side, choices: Choices): Uint8Array {
+    const bandit = this.#bandits[side]
+    const arms = new Uint8Array(choices.length)
+    for (let i = 0; i < choices.length; i++) arms[i] = bandit.choose(choices.contexts, i * this.#dimension)
+    return arms
+  }
+
+  scores(side: Side, context: Float64Array): { keep: number; grow: number } {
+    const out = new Float64Array(2)
+    this.#bandits[side].scores(out, context)
+    return { keep: out[0], grow: out[1] }
+  }
+}

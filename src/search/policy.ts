@@ -1,0 +1,52 @@
+/**
+ * What every size policy looks like to the loop. Once per segment a policy learns from a round of probed interactions,
+ * then decides, id by id, whether to keep or grow. Each side (users, items) is learned on its own.
+ */
+
+import type { Arm, Side } from "../types.ts"
+
+/** The probed interactions of one side of D_{t−1}, in stream order; ids at the top size are not among them. */
+export interface Round {
+  length: number
+  ids: Int32Array
+  /** Step of the id's size. */
+  steps: Uint8Array
+  /** FRE as of the interaction. */
+  frequencies: Float64Array
+  /** Contexts as of the interaction [length×dimension]; empty for a policy without context. */
+  contexts: Float64Array
+  /** Losses after tuning, at the size and one size up. */
+  keepLosses: Float64Array
+  growLosses: Float64Array
+  /** What each arm earns. */
+  keepRewards: Float64Array
+  growRewards: Float64Array
+}
+
+/** Ids to decide on, each once. */
+export interface Choices {
+  length: number
+  ids: Int32Array
+  steps: Uint8Array
+  frequencies: Float64Array
+  /** [length×dimension] */
+  contexts: Float64Array
+}
+
+export interface SizePolicy {
+  /** Which context it reads. */
+  readonly context: "none" | "fre" | "cv"
+  /** The first segment (from 1) it decides at. */
+  readonly from: 1 | 2
+  /** Plays and learns a round; returns the arms played. */
+  learn(side: Side, round: Round): Uint8Array
+  /** Decides without learning: 1 grows. */
+  decide(side: Side, choices: Choices): Uint8Array
+  /** Upper confidence bounds of both arms for a context, where the policy has them. */
+  scores?(side: Side, context: Float64Array): { keep: number; grow: number }
+}
+
+/** The arm every interaction of a round is answered with. */
+export function playAll(length: number, arm: Arm): Uint8Array {
+  return new Uint8Array(length).fill(arm)
+}
