@@ -24,10 +24,17 @@ export function findDistinct(column: ArrayLike<number>, table: EmbeddingTable): 
   const first = new Int32Array(rows)
   const perStep = new Int32Array(table.sizes.length + 1)
   let distinct = 0
+  if (stamp === 0x7fffffff) {
+    stamps.fill(0)
+    stamp = 0
+  }
   stamp++
   for (let r = 0; r < rows; r++) {
     const id = column[r]
-    if (id >= positions.length) extend(id)
+    if (id >= positions.length) {
+      table.step(id) // refuses an unknown id before room is made for it
+      extend(id)
+    }
     if (stamps[id] !== stamp) {
       stamps[id] = stamp
       positions[id] = distinct

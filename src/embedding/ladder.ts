@@ -202,12 +202,12 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
           `grow of id ${ids[i]}: expected a size below the top ${this.width}, it is there already`,
         )
     if (ids.length === 0) return
+    const distinct = findDistinct(ids, table)
     if (initial === "cold") {
-      for (let i = 0; i < ids.length; i++) table.growCold(ids[i])
+      for (const id of distinct.ids) table.growCold(id)
       return
     }
     const mark = k.mark()
-    const distinct = findDistinct(ids, table)
     const grown: { id: number; step: number; at: Address }[] = []
     for (let s = 0; s < table.top; s++) {
       const [from, to] = [distinct.groups[s], distinct.groups[s + 1]]
@@ -222,8 +222,12 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
       this.#climb(s, { out, rows, count: to - from })
     }
     k.run()
-    for (const { id, step, at } of grown) table.replace(id, step, k.floats, at)
-    k.release(mark)
+    try {
+      for (const { id, step, at } of grown) table.checkNumbers(id, step, k.floats, at)
+      for (const { id, step, at } of grown) table.replace(id, step, k.floats, at)
+    } finally {
+      k.release(mark)
+    }
   }
 
   /**
@@ -243,6 +247,7 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
     const maps = this.composites()
     k.run()
     const moved = new Float64Array(ids.length)
+    const shrunk: { id: number; step: number; row: Float64Array }[] = []
     for (let i = 0; i < ids.length; i++) {
       const s = table.step(ids[i]) - 1
       const [narrow, wide] = [table.sizes[s], table.sizes[s + 1]]
@@ -258,9 +263,11 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
       }
       const { solution, distance } = leastSquares(f.subarray(maps[s], maps[s] + width * narrow), target, narrow)
       moved[i] = distance
-      table.replace(ids[i], s, solution, 0)
+      shrunk.push({ id: ids[i], step: s, row: solution })
     }
     k.release(mark)
+    for (const { id, step, row } of shrunk) table.checkNumbers(id, step, row, 0)
+    for (const { id, step, row } of shrunk) table.replace(id, step, row, 0)
     return moved
   }
 }

@@ -134,7 +134,7 @@ export class EmbeddingTable {
   }
 
   has(id: number): boolean {
-    return id >= 0 && id < this.#class.length && this.#class[id] !== ABSENT
+    return this.#class[id] < ABSENT
   }
 
   /** The step of an id's size: 0 is the smallest. */
@@ -218,14 +218,20 @@ export class EmbeddingTable {
     this.#count--
   }
 
-  /** Moves an id to another step with the given numbers, fresh moments and no steps taken. */
-  replace(id: number, step: number, source: Floats, at: number): void {
+  /** Refuses numbers an id's row of the given step cannot take. */
+  checkNumbers(id: number, step: number, source: Floats, at: number): void {
     this.step(id)
     if (!Number.isInteger(step) || step < 0 || step > this.top)
       throw new DessError("INVALID_ARGUMENT", `embedding step: expected 0 to ${this.top}, got ${show(step)}`)
+    const round = this.precision === "double" ? Number : Math.fround
     for (let i = 0; i < this.sizes[step]; i++)
-      if (!Number.isFinite(source[at + i]))
+      if (!Number.isFinite(round(source[at + i])))
         throw new DessError("NUMERIC", `embedding row of id ${id}: expected finite numbers, got ${source[at + i]}`)
+  }
+
+  /** Moves an id to another step with the given numbers, fresh moments and no steps taken. */
+  replace(id: number, step: number, source: Floats, at: number): void {
+    this.checkNumbers(id, step, source, at)
     this.#vacate(id)
     this.#place(id, step)
     const slab = this.#slabs[step]
@@ -254,7 +260,7 @@ export class EmbeddingTable {
 
   /** Copies a row's numbers out. */
   read(id: number, target: Floats, at: number): void {
-    const slab = this.#slabs[this.#class[id]]
+    const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
     const { numbers } = slab.chunks[slot >> slab.shift]
     const source = (slot & slab.mask) * 3 * slab.size
@@ -263,7 +269,7 @@ export class EmbeddingTable {
 
   /** Copies a row's two moments out. */
   readMoments(id: number, target: Floats, at: { first: number; second: number }): void {
-    const slab = this.#slabs[this.#class[id]]
+    const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
     const { numbers } = slab.chunks[slot >> slab.shift]
     const source = (slot & slab.mask) * 3 * slab.size + slab.size
@@ -275,7 +281,7 @@ export class EmbeddingTable {
 
   /** Copies a row's numbers and moments in, after an optimizer step. */
   write(id: number, source: Floats, at: { value: number; first: number; second: number }): void {
-    const slab = this.#slabs[this.#class[id]]
+    const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
     const { numbers, steps } = slab.chunks[slot >> slab.shift]
     const target = (slot & slab.mask) * 3 * slab.size

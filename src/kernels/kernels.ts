@@ -257,6 +257,8 @@ export interface Kernels {
   release(mark: Address): void
   /** Carries out what is queued. Results can be read afterwards. */
   run(): void
+  /** Resolves when all threads are up. No need to wait: until then `run` makes do with those that are. */
+  ready(): Promise<void>
   /** Ends the threads. Nothing can be run afterwards. */
   close(): void
 

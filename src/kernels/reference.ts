@@ -65,6 +65,8 @@ export class ReferenceKernels implements Kernels {
 
   run(): void {}
 
+  async ready(): Promise<void> {}
+
   close(): void {}
 
   multiply(p: Multiply): void {

@@ -220,13 +220,12 @@ export class Model {
     k.run()
     const result = this.#result(logits, losses, pairs.pairs)
     const bad = result.losses.findIndex((loss) => !Number.isFinite(loss))
-    if (bad >= 0) {
+    if (bad >= 0 || !this.parameters.saveRunning().every(Number.isFinite)) {
       this.parameters.restoreRunning(running)
       k.release(mark)
-      throw new DessError(
-        "NUMERIC",
-        `loss of row ${bad}: expected a finite number, got ${result.losses[bad]}; the batch was not learned`,
-      )
+      const what = bad >= 0 ? `loss of row ${bad}` : "running statistics"
+      const got = bad >= 0 ? result.losses[bad] : "numbers too large for them"
+      throw new DessError("NUMERIC", `${what}: expected finite numbers, got ${got}; the batch was not learned`)
     }
     return { ...result, placed, mark }
   }

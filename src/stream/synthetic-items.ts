@@ -30,6 +30,7 @@ const GENRE_SHARES: Readonly<Record<string, number>> = {
 
 export const GENRES = Object.keys(GENRE_SHARES)
 
+/** The share of items without an entry; they suit every user's genres. */
 const NO_ENTRY = 0.03
 /** The share of an item's character that its genres explain. */
 const GENRE_PART = 0.4
@@ -42,7 +43,7 @@ export interface Catalogue {
   bias: Float64Array
   /** WIDTH numbers per item. */
   character: Float32Array
-  /** Zipf's weight before drift. */
+  /** The weight before drift. */
   popularity: Float64Array
   /** Waves per stream and where they start: how popularity drifts. */
   pace: Float32Array
@@ -54,7 +55,7 @@ export interface Catalogue {
 export function drawCatalogue(seed: number, items: number): Catalogue {
   const random = new Random(seed, "items")
   const table = genreTable()
-  const prototypes = Float64Array.from({ length: GENRES.length * WIDTH }, () => random.normal())
+  const prototypes = Float64Array.from({ length: GENRES.length * WIDTH }, () => (random.next() < 0.5 ? -1 : 1))
   const catalogue: Catalogue = {
     items,
     genres: new Int32Array(items),
@@ -70,6 +71,7 @@ export function drawCatalogue(seed: number, items: number): Catalogue {
       present: new Uint8Array(items),
     },
   }
+  // Zipf's law with a flattened head.
   const head = Math.min(60, items / 20)
   for (let i = 0; i < items; i++) {
     catalogue.popularity[i] = 1 / (i * exp(random.normal()) + head)
@@ -109,7 +111,7 @@ function drawGenres(table: AliasTable, random: Random): number[] {
   return genres
 }
 
-/** character_k = CHARACTER · (√part · Σ prototypes / √genres + √(1 − part) · own), all standard normal. */
+/** character_k = CHARACTER · (√part · Σ prototypes / √genres + √(1 − part) · own), prototypes ±1, own normal. */
 function drawCharacter(
   catalogue: Catalogue,
   item: number,

@@ -15,9 +15,9 @@ export const ITEM_BIAS = 1.2
 /** What a factor e in popularity adds to an item's bias. */
 export const POPULARITY_BIAS = 0.25
 /** The standard deviation of an item's coordinate; a user's is 1. */
-export const CHARACTER = 0.8
+export const CHARACTER = 0.85
 
-/** Events an id needs before its coordinate k = 0, 1, … speaks: 16 · (2^((k+1)/4) − 1), that is 3, 7, 11, 16 … 240. */
+/** Events an id needs before its coordinate k = 0, 1, … speaks: 16 · (2^((k+1)/4) − 1), rounded: 3, 7, 11, 16 … 240. */
 export const NEEDED = neededEvents()
 
 /** `score + noise` above CUTS[k] gives a rating above (k + 1) / 2; a like is above CUTS[6] = 0. */
@@ -54,12 +54,12 @@ export function expectedRating(score: number): number {
   return steps / 2
 }
 
-function neededEvents(): Float64Array {
-  const needed = new Float64Array(WIDTH)
+function neededEvents(): Uint8Array {
+  const needed = new Uint8Array(WIDTH)
   let growth = 1
   for (let k = 0; k < WIDTH; k++) {
     growth *= Math.sqrt(Math.SQRT2)
-    needed[k] = 16 * (growth - 1)
+    needed[k] = Math.round(16 * (growth - 1))
   }
   return needed
 }

@@ -9,16 +9,17 @@
  *
  * Every id draws its dimension from 0, 1, 2, 4, 8, 12, 16, 16; of these coordinates the first speaks after 3 events of
  * the id, the 4th after 16, the 8th after 48, the 16th after 240 (`active`). bias_u ~ N(0, 1.35²), bias_i ~ N(0, 1.2²)
- * and higher for popular items, taste ~ N(0, 1), character ~ N(0, 0.8²), two fifths of it shared by items of like genres.
+ * and higher for popular items, taste ~ N(0, 1), character ~ N(0, 0.85²), two fifths of it shared by items of like genres.
  *
- * **Users** come in order of index, evenly over the stream, and rate in visits; five visits run at a time, the next
- * event belongs to any of them. First visits last 65·e^(0.8z) events, later ones 28·e^(0.7z), z normal (both stretched
- * by (interactions per user) / 144.4). 37 % never return; 55 % may for about 3 % of the stream, 8 % for about 35 %.
+ * **Users** come in order of index, evenly over the stream, and rate in visits; five visits run at a time and the next
+ * event belongs to any of them. First visits last 65·e^(0.8z) events, later ones 28·e^(0.7z), z normal, both stretched
+ * by interactions per user / 144.41. 37 % never return; 55 % may for about 3 % of the stream, 8 % for about 35 %.
  *
- * **Items** come in order of index: the i-th of I when (i/I)^(10/3) of the stream has passed. An event is one of a new
- * item, if one is due, else of an item drawn by popularity 1/(60 + i·e^z) that the user has not rated yet; a user who
- * has rated everything leaves. Users keep to 2 + 2·dimension draws of genres: an item with another genre is taken in
- * 10 % of cases, rising to 55 % with the item's dimension. So IND tells of a user's dimension and POD of an item's.
+ * **Items** come in order of index, the i-th of I when (i/I)^(10/3) of the stream has passed. An event is of a new item
+ * if one is due, else of one the user has not rated, drawn by popularity 1/(60 + i·e^z). Users keep to 2 + dimension
+ * genres (all, from dimension 12 on): an item with another genre is taken in 10 % of cases, rising to 55 % with the
+ * item's dimension. So IND tells of a user's dimension and POD of an item's. No pair comes twice, unless so few users
+ * and items were asked for that whoever is there has rated everything.
  *
  * **Drift** (times `drift`): popularity swings by ±60 % in one to four waves and is threefold when an item is new;
  * tastes turn by 62° over the whole stream. `change` draws all tastes anew at one point.

@@ -1,0 +1,80 @@
+/** The tape: operations one after the other, each done in parts by whoever is awake. */
+
+import {
+  ADAM, COLUMN_SUMS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_TRAIN, HIDDEN_TRAIN_BACKWARD, LOSS, MOVE_ROWS,
+  MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
+  PAIR_SCORE_GRADIENT, PROJECT, SCRATCH, SCRATCH_BYTES,
+} from "../layout";
+import { hiddenInfer, hiddenInferGradient, hiddenTrain, hiddenTrainBackward } from "./hidden";
+import { multiply } from "./multiply";
+import { normalize, normalizeBackward, normalizeGradient } from "./norm";
+import { adam, columnSums, fill, moveRows } from "./rows";
+import { loss, pairScore, pairScoreBackward, pairScoreGradient, project } from "./score";
+import { dismiss, finish, join, offer, offered, report, takeHigh, takeLow } from "./threads";
+
+function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): void {
+  switch (code) {
+    case MULTIPLY: return multiply(p, part, parts, scratch);
+    case NORMALIZE: return normalize(p, part, parts, scratch);
+    case NORMALIZE_BACKWARD: return normalizeBackward(p, part, parts, scratch);
+    case NORMALIZE_GRADIENT: return normalizeGradient(p, part, parts);
+    case HIDDEN_TRAIN: return hiddenTrain(p, part, parts, scratch);
+    case HIDDEN_TRAIN_BACKWARD: return hiddenTrainBackward(p, part, parts, scratch);
+    case HIDDEN_INFER: return hiddenInfer(p, part, parts, scratch);
+    case HIDDEN_INFER_GRADIENT: return hiddenInferGradient(p, part, parts);
+    case PROJECT: return project(p, part, parts);
+    case LOSS: return loss(p, part, parts);
+    case PAIR_SCORE: return pairScore(p, part, parts);
+    case PAIR_SCORE_BACKWARD: return pairScoreBackward(p, part, parts);
+    case PAIR_SCORE_GRADIENT: return pairScoreGradient(p, part, parts);
+    case COLUMN_SUMS: return columnSums(p, part, parts);
+    case MOVE_ROWS: return moveRows(p, part, parts);
+    case ADAM: return adam(p, part, parts);
+    case FILL: return fill(p, part, parts);
+    default: unreachable();
+  }
+}
+
+/** One part of the operation at p. */
+@inline
+function performPart(p: usize, part: i32, parts: i32, scratch: usize): void {
+  perform(load<i32>(p), p + OPERATION_HEADER, part, parts, scratch);
+}
+
+/** Works through the tape, with the help of the workers if it is shared. */
+export function run(start: usize, end: usize, shared: bool): void {
+  for (let p = start; p < end; p += load<u32>(p, 4) * 4) {
+    const parts = load<i32>(p, 8);
+    if (ASC_FEATURE_THREADS) {
+      if (shared && parts > 1) {
+        offer(p, parts);
+        let own = 0;
+        for (let part = takeLow(); part >= 0; part = takeLow()) {
+          performPart(p, part, parts, SCRATCH);
+          own++;
+        }
+        finish(own, parts);
+        continue;
+      }
+    }
+    performPart(p, 0, 1, SCRATCH);
+  }
+}
+
+/** A worker's life: takes parts of what is offered, until it is sent home. `worker` counts from 1. */
+export function work(worker: i32): void {
+  if (ASC_FEATURE_THREADS) {
+    const scratch: usize = SCRATCH + worker * SCRATCH_BYTES;
+    join();
+    for (let part = takeHigh(); part >= 0; part = takeHigh()) {
+      const p = offered();
+      performPart(p, part, load<i32>(p, 8), scratch);
+      report();
+    }
+  }
+}
+
+/** Sends all workers home. */
+export function stop(): void {
+  if (ASC_FEATURE_THREADS) dismiss();
+}

@@ -1,0 +1,99 @@
+/** Plain passes over rows: column sums, plain steps, Adam, fill. */
+
+import { first, firstColumn, last, lastColumn, LINE } from "./share";
+import { fma, put, splat } from "./vector";
+
+export function columnSums(p: usize, part: i32, parts: i32): void {
+  const out: usize = load<u32>(p);
+  const input: usize = load<u32>(p, 4);
+  const rows = load<i32>(p, 8);
+  const columns = load<i32>(p, 12);
+  const stride: usize = columns * 4;
+  const end = lastColumn(columns, part, parts);
+  for (let c = firstColumn(columns, part, parts); c < end; c += LINE) {
+    let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
+    let row = input + c * 4;
+    for (let r = 0; r < rows; r++) {
+      s0 = f32x4.add(s0, v128.load(row));
+      s1 = f32x4.add(s1, v128.load(row, 16));
+      s2 = f32x4.add(s2, v128.load(row, 32));
+      s3 = f32x4.add(s3, v128.load(row, 48));
+      row += stride;
+    }
+    const to = out + c * 4;
+    put(to, s0, end - c);
+    if (end - c > 4) put(to + 16, s1, end - c - 4);
+    if (end - c > 8) put(to + 32, s2, end - c - 8);
+    if (end - c > 12) put(to + 48, s3, end - c - 12);
+  }
+}
+
+export function moveRows(p: usize, part: i32, parts: i32): void {
+  const out: usize = load<u32>(p);
+  const base: usize = load<u32>(p, 4);
+  const index: usize = load<u32>(p, 8);
+  const delta: usize = load<u32>(p, 12);
+  const rows = load<i32>(p, 16);
+  const columns = load<i32>(p, 20);
+  const rate = f32x4.neg(splat(p + 24));
+  const stride: usize = columns * 4;
+  const end = last(rows, part, parts);
+  for (let r = first(rows, part, parts); r < end; r++) {
+    const from = base + load<i32>(index + r * 4) * stride;
+    const step = delta + r * stride;
+    const to = out + r * stride;
+    for (let j = 0; j < columns; j += 4) {
+      const o: usize = j * 4;
+      put(to + o, fma(rate, v128.load(step + o), v128.load(from + o)), columns - j);
+    }
+  }
+}
+
+/** Adam on elements [from, to) of a row. */
+function adamRow(p: usize, row: i32, from: i32, to: i32): void {
+  const columns = load<i32>(p, 24);
+  const at: usize = (<usize>row * columns + from) * 4;
+  const value = load<u32>(p) + at;
+  const gradient = load<u32>(p, 4) + at;
+  const firsts = load<u32>(p, 8) + at;
+  const seconds = load<u32>(p, 12) + at;
+  const corrections = load<u32>(p, 16) + row * 8;
+  // rate·(m·c₁)/(√(v·c₂) + ε)
+  const rate = f32x4.mul(splat(p + 28), splat(corrections));
+  const correction = splat(corrections + 4);
+  const beta1 = splat(p + 32), rest1 = splat(p + 36);
+  const beta2 = splat(p + 40), rest2 = splat(p + 44);
+  const epsilon = splat(p + 48), l2 = splat(p + 52);
+  for (let j = 0; j < to - from; j += 4) {
+    const o: usize = j * 4;
+    const w = v128.load(value + o);
+    const g = fma(l2, w, v128.load(gradient + o));
+    const m = fma(beta1, v128.load(firsts + o), f32x4.mul(rest1, g));
+    const v = fma(beta2, v128.load(seconds + o), f32x4.mul(f32x4.mul(rest2, g), g));
+    const step = f32x4.div(f32x4.mul(rate, m), f32x4.add(f32x4.sqrt(f32x4.mul(v, correction)), epsilon));
+    put(firsts + o, m, to - from - j);
+    put(seconds + o, v, to - from - j);
+    put(value + o, f32x4.sub(w, step), to - from - j);
+  }
+}
+
+export function adam(p: usize, part: i32, parts: i32): void {
+  const rows = load<i32>(p, 20);
+  const columns = load<i32>(p, 24);
+  if (rows == 1) {
+    const from = firstColumn(columns, part, parts);
+    const to = lastColumn(columns, part, parts);
+    if (from < to) adamRow(p, 0, from, to);
+    return;
+  }
+  const end = last(rows, part, parts);
+  for (let r = first(rows, part, parts); r < end; r++) adamRow(p, r, 0, columns);
+}
+
+export function fill(p: usize, part: i32, parts: i32): void {
+  const out: usize = load<u32>(p);
+  const count = load<i32>(p, 4);
+  const value = splat(p + 8);
+  const end = lastColumn(count, part, parts);
+  for (let j = firstColumn(count, part, parts); j < end; j += 4) put(out + j * 4, value, end - j);
+}

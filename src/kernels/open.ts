@@ -1,0 +1,62 @@
+/** Chooses kernels: what this machine can run, and with how many threads. */
+
+import { DessError, show } from "../errors.ts"
+import { KERNEL_BYTES } from "./generated.ts"
+import type { Kernels } from "./kernels.ts"
+import { availableCores, canStartWorkers, nodeModule } from "./pool.ts"
+import { ReferenceKernels } from "./reference.ts"
+import { WasmKernels } from "./wasm.ts"
+import { Wasm, type WasmModule } from "./webassembly.ts"
+
+export type KernelKind = Kernels["kind"]
+
+export interface KernelOptions {
+  /** 1 to 64; default: the cores there are, or 1 where memory cannot be shared. */
+  threads?: number
+  /** Default "auto": the fastest this machine can run. */
+  kind?: KernelKind | "auto"
+}
+
+const MAXIMUM_THREADS = 64
+const KINDS: readonly string[] = ["auto", "relaxed-simd", "simd", "reference"]
+
+type Build = keyof typeof KERNEL_BYTES
+const modules = new Map<Build, WasmModule | undefined>()
+
+/** The compiled module, or undefined where this engine cannot run it. Compiled once. */
+function compile(build: Build): WasmModule | undefined {
+  if (!modules.has(build)) modules.set(build, compileAnew(build))
+  return modules.get(build)
+}
+
+function compileAnew(build: Build): WasmModule | undefined {
+  if (!Wasm) return undefined
+  const bytes = Uint8Array.from(atob(KERNEL_BYTES[build]), (character) => character.charCodeAt(0))
+  // Node 20 has relaxed SIMD behind a flag; later ones have it without, and may not know the flag.
+  if (!Wasm.validate(bytes) && build.startsWith("relaxed"))
+    nodeModule("node:v8")?.setFlagsFromString("--experimental-wasm-relaxed-simd")
+  return Wasm.validate(bytes) ? new Wasm.Module(bytes) : undefined
+}
+
+function open(kind: KernelKind, threads: number): Kernels | undefined {
+  if (kind === "reference") return new ReferenceKernels()
+  const name = kind === "simd" ? "simd" : "relaxed"
+  const module = compile(threads > 1 ? `${name}Shared` : name)
+  return module && new WasmKernels(kind, threads, module)
+}
+
+/** Kernels for this machine. Whoever opens them closes them. */
+export function openKernels(options: KernelOptions = {}): Kernels {
+  const { kind = "auto", threads } = options
+  if (!KINDS.includes(kind))
+    throw new DessError("INVALID_ARGUMENT", `kernel kind: expected one of ${KINDS.join(", ")}, got ${show(kind)}`)
+  if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= MAXIMUM_THREADS))
+    throw new DessError("INVALID_ARGUMENT", `threads: expected a whole number from 1 to 64, got ${show(threads)}`)
+  const possible = canStartWorkers() ? (threads ?? Math.min(availableCores(), MAXIMUM_THREADS)) : 1
+  const kinds: KernelKind[] = kind === "auto" ? ["relaxed-simd", "simd", "reference"] : [kind]
+  for (const candidate of kinds) {
+    const kernels = open(candidate, possible)
+    if (kernels) return kernels
+  }
+  throw new DessError("UNSUPPORTED", `kernel kind: expected one this machine can run, got ${show(kind)}`)
+}
