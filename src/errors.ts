@@ -17,13 +17,13 @@ export class DessError extends Error {
   }
 }
 
-/** Shows a value in an error message: short, quoted when it is text. */
+/** Shows a value in an error message: short, quoted when it is text, and never itself a reason to fail. */
 export function show(value: unknown): string {
-  const text =
-    typeof value === "string"
-      ? JSON.stringify(value)
-      : typeof value === "object"
-        ? JSON.stringify(value)
-        : String(value)
-  return text === undefined ? String(value) : text.length > 80 ? `${text.slice(0, 77)}…` : text
+  let text: string
+  try {
+    text = typeof value === "string" || typeof value === "object" ? JSON.stringify(value) : String(value)
+  } catch {
+    text = Object.prototype.toString.call(value)
+  }
+  return text.length > 80 ? `${text.slice(0, 77)}…` : text
 }

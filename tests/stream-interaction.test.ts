@@ -70,7 +70,8 @@ test("ratings of 0 to 10 are halved, and a like is more than 7", () => {
   expect(() => checkRating(11, "line 3", scale)).toThrow("expected a number from 0 to 10, got 11 (line 3)")
 })
 
-test("any scale maps its top to 5 in one rounding", () => {
+test("any scale maps its top to 5 and keeps its zero", () => {
+  expect(checkRating(100, "", parseRatingScale("1-100"))).toBe(5)
   expect(checkRating(70, "", parseRatingScale("1-100"))).toBe(3.5)
   expect(checkRating(0.7, "", parseRatingScale("0-1"))).toBe(3.5)
   expect(checkRating(0.5)).toBe(0.5)

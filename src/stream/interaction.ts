@@ -47,7 +47,6 @@ export function checkId(side: "user" | "item", value: unknown, where = ""): stri
 /** A rating on `scale`, mapped to the house's scale. */
 export function checkRating(value: unknown, where = "", scale: RatingScale = DEFAULT_SCALE): number {
   const { min, max } = scale
-  // × 5 before ÷ max: one rounding, so that 70 of 100 is exactly 3.5.
   if (typeof value === "number" && value >= min && value <= max) return (value * 5) / max
   throw refusal("interaction rating", `a number from ${min} to ${max}`, { got: value, where })
 }
