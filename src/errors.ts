@@ -21,7 +21,8 @@ export class DessError extends Error {
 export function show(value: unknown): string {
   let text: string
   try {
-    text = typeof value === "string" || typeof value === "object" ? JSON.stringify(value) : String(value)
+    const plain = (_: string, x: unknown) => (typeof x === "number" && !Number.isFinite(x) ? String(x) : x)
+    text = typeof value === "string" || typeof value === "object" ? JSON.stringify(value, plain) : String(value)
   } catch {
     text = Object.prototype.toString.call(value)
   }

@@ -191,8 +191,8 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
     return maps
   }
 
-  /** Moves each id one size up. Warm: E ← W E + b, every prediction stays as it is. Cold: a fresh random row. */
-  grow(ids: ArrayLike<number>, initial: "warm" | "cold" = "warm"): void {
+  /** Moves each id one size up. Warm: E ← W E + b, every prediction stays as it is. Cold: a fresh random row. Zero: zeros. */
+  grow(ids: ArrayLike<number>, initial: "warm" | "cold" | "zero" = "warm"): void {
     const k = this.#kernels
     const { table } = this
     for (let i = 0; i < ids.length; i++)
@@ -203,8 +203,8 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
         )
     if (ids.length === 0) return
     const distinct = findDistinct(ids, table)
-    if (initial === "cold") {
-      for (const id of distinct.ids) table.growCold(id)
+    if (initial !== "warm") {
+      for (const id of distinct.ids) table.growCold(id, initial)
       return
     }
     const mark = k.mark()

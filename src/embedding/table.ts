@@ -169,15 +169,16 @@ export class EmbeddingTable {
     return slabs + this.#class.byteLength + this.#slot.byteLength
   }
 
-  /** Gives an id a row when it has none: `start` numbers drawn N(0, deviation²) from a stream of the id's own. */
-  ensure(id: number): void {
-    if (this.has(id)) return
+  /** Gives an id a row when it has none, and says whether it had none: `start` numbers drawn N(0, deviation²) from a stream of the id's own. */
+  ensure(id: number): boolean {
+    if (this.has(id)) return false
     if (!Number.isInteger(id) || id < 0 || id > 0x7ffffffe)
       throw new DessError("INVALID_ARGUMENT", `embedding id: expected a whole number from 0, got ${show(id)}`)
     this.#reserve(id)
     this.#place(id, this.start)
     this.#draw(id)
     this.#count++
+    return true
   }
 
   #draw(id: number): void {
@@ -240,13 +241,13 @@ export class EmbeddingTable {
     for (let i = 0; i < slab.size; i++) numbers[target + i] = source[at + i]
   }
 
-  /** Moves an id one step up to a fresh random row (the paper's "without warm initialisation"). */
-  growCold(id: number): void {
+  /** Moves an id one step up to a fresh row, random (the paper's "without warm initialisation") or zero. */
+  growCold(id: number, initial: "cold" | "zero" = "cold"): void {
     const step = this.step(id)
     this.#checkGrow(id, step)
     this.#vacate(id)
     this.#place(id, step + 1)
-    this.#draw(id)
+    if (initial === "cold") this.#draw(id)
   }
 
   /** Refuses a step past the top. */

@@ -87,6 +87,9 @@ export class Model {
     this.task = task
     this.outputs = task === "multiclass" ? 5 : 1
     this.adam = { ...ADAM, ...options.adam }
+    for (const [name, value] of Object.entries(this.adam))
+      if (!(value >= 0 && value < Number.POSITIVE_INFINITY))
+        throw new DessError("INVALID_ARGUMENT", `adam ${name}: expected a number from 0, got ${show(value)}`)
     this.parameters = new Parameters(kernels)
     const build = (side: Side): EmbeddingInput => {
       const table = new EmbeddingTable({ sizes: sizes[side], start, seed: `${seed} ${side}`, precision })
@@ -141,12 +144,14 @@ export class Model {
     }
   }
 
-  /** Gives every id of a batch a row. */
-  meet(batch: { user: ArrayLike<number>; item: ArrayLike<number> }): void {
+  /** Gives every id of a batch a row; returns those that had none. */
+  meet(batch: { user: ArrayLike<number>; item: ArrayLike<number> }): Record<Side, number[]> {
+    const fresh: Record<Side, number[]> = { user: [], item: [] }
     for (let r = 0; r < batch.user.length; r++) {
-      this.inputs.user.table.ensure(batch.user[r])
-      this.inputs.item.table.ensure(batch.item[r])
+      if (this.inputs.user.table.ensure(batch.user[r])) fresh.user.push(batch.user[r])
+      if (this.inputs.item.table.ensure(batch.item[r])) fresh.item.push(batch.item[r])
     }
+    return fresh
   }
 
   placeInts(values: ArrayLike<number>): Address {
@@ -198,7 +203,7 @@ export class Model {
   /** One training pass up to the gradients; `apply` must follow. */
   backpropagate(batch: ModelBatch): Pass {
     this.#check(batch)
-    this.meet(batch)
+    const fresh = this.meet(batch)
     const k = this.kernels
     const mark = k.mark()
     const running = this.parameters.saveRunning()
@@ -225,6 +230,7 @@ export class Model {
       k.release(mark)
       const what = bad >= 0 ? `loss of row ${bad}` : "running statistics"
       const got = bad >= 0 ? result.losses[bad] : "numbers too large for them"
+      for (const side of ["user", "item"] as const) for (const id of fresh[side]) this.inputs[side].table.free(id)
       throw new DessError("NUMERIC", `${what}: expected finite numbers, got ${got}; the batch was not learned`)
     }
     return { ...result, placed, mark }
