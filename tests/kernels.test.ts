@@ -1,9 +1,9 @@
 /** One contract for every twin: the double-precision reference says what is right. */
 
 import { afterAll, describe, expect, it } from "vitest"
+import { openKernels } from "../src/kernels/open.ts"
 import { Random } from "../src/kernels/random.ts"
 import { ReferenceKernels } from "../src/kernels/reference.ts"
-import { openKernels } from "../src/kernels/open.ts"
 import { OPERATIONS, perform, type Shape } from "./support/kernels.ts"
 
 const TOLERANCE = 1e-4

@@ -16,7 +16,7 @@ const builds = {
 }
 const common = [
   ...["-O3", "--converge", "--noAssert", "--runtime", "stub", "--enable", "simd"],
-  ...["--disableWarning", "201", "--disableWarning", "112", "--importMemory", "--noExportMemory", "--initialMemory", "16", "--maximumMemory", "65536"],
+  ...["--disableWarning", "201", "--disableWarning", "112", "--memoryBase", "512", "--importMemory", "--noExportMemory", "--initialMemory", "16", "--maximumMemory", "65536"],
 ]
 
 /** Everything the bytes depend on. */

@@ -22,6 +22,8 @@ export interface Placed {
 
 export interface EmbeddingInput<P extends Placed = Placed> {
   readonly table: EmbeddingTable
+  /** Everything held per id, `table` first. */
+  readonly tables: readonly EmbeddingTable[]
   readonly width: number
   /** Copies the rows of a batch's distinct ids into working memory. */
   place(distinct: Distinct): P

@@ -28,6 +28,7 @@ export interface LadderPlaced extends Placed {
 
 export class Ladder implements EmbeddingInput<LadderPlaced> {
   readonly table: EmbeddingTable
+  readonly tables: readonly EmbeddingTable[]
   readonly width: number
   readonly norm: NormParameter
   readonly maps: { weight: Parameter; bias: Parameter }[] = []
@@ -37,6 +38,7 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
     const { side, table } = options
     this.#kernels = kernels
     this.table = table
+    this.tables = [table]
     this.width = table.sizes[table.top]
     for (let k = 0; k < table.top; k++) {
       const [from, to] = [table.sizes[k], table.sizes[k + 1]]

@@ -12,12 +12,14 @@ export interface PlainPlaced extends Placed {
 
 export class Plain implements EmbeddingInput<PlainPlaced> {
   readonly table: EmbeddingTable
+  readonly tables: readonly EmbeddingTable[]
   readonly width: number
   readonly #kernels: Kernels
 
   constructor(kernels: Kernels, table: EmbeddingTable) {
     this.#kernels = kernels
     this.table = table
+    this.tables = [table]
     this.width = table.sizes[table.start]
   }
 

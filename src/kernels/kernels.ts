@@ -238,6 +238,32 @@ export interface Adam {
   l2: number
 }
 
+/**
+ * A soft sum: shares = softmax(logits[r]), out[r] = Σ_i shares[r, i]·parts[i, r]. `parts` holds `count` matrices
+ * [rows×columns] one after the other; `shares` [rows×count] is written for the way back.
+ */
+export interface Mix {
+  out: Address
+  shares: Address
+  logits: Address
+  parts: Address
+  count: number
+  rows: number
+  columns: number
+}
+
+/** Backward of `Mix`: dParts[i, r] = shares[r, i]·dOut[r]; dLogits through the softmax. */
+export interface MixBackward {
+  dParts: Address
+  dLogits: Address
+  dOut: Address
+  shares: Address
+  parts: Address
+  count: number
+  rows: number
+  columns: number
+}
+
 export interface Fill {
   out: Address
   value: number
@@ -277,6 +303,8 @@ export interface Kernels {
   pairScoreGradient(operation: PairScoreGradient): void
   columnSums(operation: ColumnSums): void
   moveRows(operation: MoveRows): void
+  mix(operation: Mix): void
+  mixBackward(operation: MixBackward): void
   adam(operation: Adam): void
   fill(operation: Fill): void
 }

@@ -20,6 +20,8 @@ export const COLUMN_SUMS = 14
 export const MOVE_ROWS = 15
 export const ADAM = 16
 export const FILL = 17
+export const MIX = 18
+export const MIX_BACKWARD = 19
 
 /** Every operation on the tape starts with: code, its length in words, the parts it is worth cutting into. */
 export const OPERATION_HEADER = 12

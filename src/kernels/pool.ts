@@ -28,8 +28,14 @@ const browser = globalThis as {
   URL: { createObjectURL(blob: object): string; revokeObjectURL(url: string): void }
 }
 
+interface NodeModules {
+  "node:os": typeof import("node:os")
+  "node:v8": typeof import("node:v8")
+  "node:worker_threads": typeof import("node:worker_threads")
+}
+
 /** A module of Node, or undefined where there is no Node. Bundlers see no import. */
-export function nodeModule<Name extends "node:worker_threads" | "node:os" | "node:v8">(name: Name) {
+export function nodeModule<Name extends keyof NodeModules>(name: Name): NodeModules[Name] | undefined {
   return typeof process === "undefined" ? undefined : process.getBuiltinModule?.(name)
 }
 

@@ -12,6 +12,8 @@ import type {
   HiddenTrainBackward,
   Kernels,
   Loss,
+  Mix,
+  MixBackward,
   MoveRows,
   Multiply,
   Norm,
@@ -341,6 +343,44 @@ export class ReferenceKernels implements Kernels {
       const base = p.base + this.ints[p.index + r] * p.columns
       for (let c = 0; c < p.columns; c++)
         f[p.out + r * p.columns + c] = f[base + c] - p.rate * f[p.delta + r * p.columns + c]
+    }
+  }
+
+  mix(p: Mix): void {
+    const f = this.floats
+    for (let r = 0; r < p.rows; r++) {
+      const at = r * p.count
+      let max = Number.NEGATIVE_INFINITY
+      for (let i = 0; i < p.count; i++) max = Math.max(max, f[p.logits + at + i])
+      let sum = 0
+      for (let i = 0; i < p.count; i++) sum += exp(f[p.logits + at + i] - max)
+      for (let i = 0; i < p.count; i++) f[p.shares + at + i] = exp(f[p.logits + at + i] - max) / sum
+      for (let c = 0; c < p.columns; c++) {
+        let mixed = 0
+        for (let i = 0; i < p.count; i++) mixed += f[p.shares + at + i] * f[p.parts + (i * p.rows + r) * p.columns + c]
+        f[p.out + r * p.columns + c] = mixed
+      }
+    }
+  }
+
+  mixBackward(p: MixBackward): void {
+    const f = this.floats
+    const d = new Float64Array(p.count)
+    for (let r = 0; r < p.rows; r++) {
+      const at = r * p.count
+      let mean = 0
+      for (let i = 0; i < p.count; i++) {
+        const share = f[p.shares + at + i]
+        const part = (i * p.rows + r) * p.columns
+        d[i] = 0
+        for (let c = 0; c < p.columns; c++) {
+          const dOut = f[p.dOut + r * p.columns + c]
+          d[i] += dOut * f[p.parts + part + c]
+          f[p.dParts + part + c] = share * dOut
+        }
+        mean += share * d[i]
+      }
+      for (let i = 0; i < p.count; i++) f[p.dLogits + at + i] = f[p.shares + at + i] * (d[i] - mean)
     }
   }
 

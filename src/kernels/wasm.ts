@@ -15,16 +15,18 @@ import type {
   HiddenTrainBackward,
   Kernels,
   Loss,
+  Mix,
+  MixBackward,
   MoveRows,
   Multiply,
   Norm,
   Normalize,
   NormalizeBackward,
   NormalizeGradient,
-  Pairs,
   PairScore,
   PairScoreBackward,
   PairScoreGradient,
+  Pairs,
   Project,
 } from "./kernels.ts"
 import * as layout from "./layout.ts"
@@ -99,7 +101,10 @@ export class WasmKernels implements Kernels {
       // Half as much again, so that growing is rare; exactly what is needed where that is too much.
       const generous = Math.max(pages, Math.ceil(held / PAGE / 2))
       if (!this.#grow(generous) && !this.#grow(pages))
-        throw new DessError("UNSUPPORTED", `working memory: expected room for ${needed} bytes, got no more than ${held}`)
+        throw new DessError(
+          "UNSUPPORTED",
+          `working memory: expected room for ${needed} bytes, got no more than ${held}`,
+        )
     }
     this.#top = top
     return address
@@ -328,6 +333,20 @@ export class WasmKernels implements Kernels {
     this.#putAddresses(p.out, p.base, p.index, p.delta)
     this.#put(p.rows, p.columns)
     this.#putFloats(p.rate)
+    this.#end()
+  }
+
+  mix(p: Mix): void {
+    this.#begin(layout.MIX, p.rows * p.count * (5 + p.columns * 0.15))
+    this.#putAddresses(p.out, p.shares, p.logits, p.parts)
+    this.#put(p.count, p.rows, p.columns)
+    this.#end()
+  }
+
+  mixBackward(p: MixBackward): void {
+    this.#begin(layout.MIX_BACKWARD, p.rows * p.count * (5 + p.columns * 0.3))
+    this.#putAddresses(p.dParts, p.dLogits, p.dOut, p.shares, p.parts)
+    this.#put(p.count, p.rows, p.columns)
     this.#end()
   }
 

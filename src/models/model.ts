@@ -6,6 +6,7 @@
 import { type Distinct, findDistinct } from "../embedding/distinct.ts"
 import type { EmbeddingInput, Placed } from "../embedding/input.ts"
 import { Ladder } from "../embedding/ladder.ts"
+import { Mixture } from "../embedding/mixture.ts"
 import { Plain } from "../embedding/plain.ts"
 import { EmbeddingTable } from "../embedding/table.ts"
 import { DessError, show } from "../errors.ts"
@@ -19,8 +20,8 @@ import { NcfHead } from "./ncf.ts"
 
 export const DEFAULT_SIZES: readonly number[] = [2, 4, 8, 16, 64, 128]
 
-/** ladder: rows of any size, lifted. plain: one size, rows handed on as they are. */
-export type InputKind = "ladder" | "plain"
+/** ladder: rows of any size, lifted. plain: one size, rows handed on as they are. mixture: all sizes at once, mixed. */
+export type InputKind = "ladder" | "plain" | "mixture"
 
 export interface ModelOptions {
   kernels: Kernels
@@ -54,6 +55,8 @@ export interface PassResult {
 /** A training pass between backward and step. */
 export interface Pass extends PassResult {
   placed: Record<Side, Placed>
+  /** The running statistics before it. */
+  running: Float64Array
   mark: Address
 }
 
@@ -92,7 +95,9 @@ export class Model {
         throw new DessError("INVALID_ARGUMENT", `adam ${name}: expected a number from 0, got ${show(value)}`)
     this.parameters = new Parameters(kernels)
     const build = (side: Side): EmbeddingInput => {
-      const table = new EmbeddingTable({ sizes: sizes[side], start, seed: `${seed} ${side}`, precision })
+      const names = { side, seed: `${seed} ${side}`, precision }
+      if (input === "mixture") return new Mixture(kernels, this.parameters, { ...names, sizes: sizes[side] })
+      const table = new EmbeddingTable({ ...names, sizes: sizes[side], start })
       return input === "ladder" ? new Ladder(kernels, this.parameters, { side, table }) : new Plain(kernels, table)
     }
     this.inputs = { user: build("user"), item: build("item") }
@@ -117,6 +122,16 @@ export class Model {
     throw new DessError(
       "INVALID_ARGUMENT",
       `ladder of the ${side}s: expected a model of variable sizes, this one has a fixed size`,
+    )
+  }
+
+  /** The mixture of a side; only soft methods have one. */
+  mixture(side: Side): Mixture {
+    const input = this.inputs[side]
+    if (input instanceof Mixture) return input
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `mixture of the ${side}s: expected a model that mixes sizes, this one does not`,
     )
   }
 
@@ -233,7 +248,13 @@ export class Model {
       for (const side of ["user", "item"] as const) for (const id of fresh[side]) this.inputs[side].table.free(id)
       throw new DessError("NUMERIC", `${what}: expected finite numbers, got ${got}; the batch was not learned`)
     }
-    return { ...result, placed, mark }
+    return { ...result, placed, running, mark }
+  }
+
+  /** Ends a pass without learning from it. */
+  discard(pass: Pass): void {
+    this.parameters.restoreRunning(pass.running)
+    this.kernels.release(pass.mark)
   }
 
   /** Steps rows and dense parameters by the gradients of a pass, and ends it. */
@@ -278,11 +299,15 @@ export class Model {
     return result
   }
 
+  get #tables(): EmbeddingTable[] {
+    return [...this.inputs.user.tables, ...this.inputs.item.tables]
+  }
+
   get embeddingBytes(): number {
-    return this.inputs.user.table.embeddingBytes + this.inputs.item.table.embeddingBytes
+    return this.#tables.reduce((sum, table) => sum + table.embeddingBytes, 0)
   }
 
   get heldBytes(): number {
-    return this.inputs.user.table.heldBytes + this.inputs.item.table.heldBytes
+    return this.#tables.reduce((sum, table) => sum + table.heldBytes, 0)
   }
 }

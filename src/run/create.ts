@@ -1,23 +1,26 @@
 /** From a method's name to the learner that runs it. */
 
 import { DessError } from "../errors.ts"
+import type { Kernels } from "../kernels/kernels.ts"
 import { openKernels } from "../kernels/open.ts"
-import { Model } from "../models/model.ts"
+import { Model, type ModelOptions } from "../models/model.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../search/controls.ts"
 import { Dess } from "../search/dess.ts"
-import { parseMethod, type SearchMethod } from "../search/methods.ts"
+import { Esapn } from "../search/esapn.ts"
+import { type Method, parseMethod, type SearchMethod } from "../search/methods.ts"
 import { PlainBias } from "../search/plain-bias.ts"
 import { PlainFactor } from "../search/plain-factor.ts"
 import { PlainKnn } from "../search/plain-knn.ts"
 import { PlainPopular } from "../search/plain-popular.ts"
 import type { SizePolicy } from "../search/policy.ts"
 import { PRESETS, type Preset } from "../search/presets.ts"
-import type { ItemFeatures, Side } from "../types.ts"
+import type { ItemFeatures } from "../types.ts"
 import { type Exam, RatingExam } from "./exam.ts"
 import type { Learner } from "./learner.ts"
 import { Network } from "./network.ts"
 import type { FullRunOptions } from "./options.ts"
 import { PlainLearner, PlainRanking } from "./plain.ts"
+import { SoftNetwork } from "./soft.ts"
 import { TopkExam } from "./topk.ts"
 
 /** Builds the exam of a run's task. */
@@ -41,34 +44,32 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
   const outputs = task === "multiclass" ? 5 : 1
   if (method.family === "plain-bias") return new PlainLearner(new PlainBias(outputs))
   if (method.family === "plain-factor") return new PlainLearner(new PlainFactor({ width: method.width, outputs, seed }))
-  const preset = PRESETS[options.preset]
-  const policy = method.family === "search" ? createPolicy(method, { preset, options, features }) : undefined
   const kernels = openKernels(threads === undefined ? {} : { threads })
-  const shape =
-    method.family === "fixed"
-      ? { input: "plain" as const, sizes: [method.size] }
-      : { sizes, start: method.family === "uniform" ? sizes.indexOf(method.size) : 0 }
   try {
-    const model = new Model({ kernels, task, head, seed, ...shape })
-    return new Network(
-      model,
-      method.family === "search" && policy ? { policy, preset, initial: method.initial, features } : undefined,
-    )
+    const model = new Model({ kernels, task, head, seed, ...shapeOf(method, sizes) })
+    if (method.family === "soft") return new SoftNetwork(model, { method: method.method, seed })
+    if (method.family !== "search") return new Network(model)
+    const preset = PRESETS[options.preset]
+    const policy = createPolicy(method, { kernels, preset, options, features })
+    return new Network(model, { policy, preset, initial: method.initial, features })
   } catch (error) {
     kernels.close()
     throw error
   }
 }
 
+/** How the rows of a method with a network are held. */
+function shapeOf(method: Method, sizes: readonly number[]): Pick<ModelOptions, "input" | "sizes" | "start"> {
+  if (method.family === "fixed") return { input: "plain", sizes: [method.size] }
+  if (method.family === "soft") return { input: "mixture", sizes }
+  return { sizes, start: method.family === "uniform" ? sizes.indexOf(method.size) : 0 }
+}
+
 function createPolicy(
   method: SearchMethod,
-  p: {
-    preset: Preset
-    options: { seed: number; probability: Record<Side, number> }
-    features: ItemFeatures | undefined
-  },
+  p: { kernels: Kernels; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
 ): SizePolicy {
-  const { preset, options, features } = p
+  const { kernels, preset, options, features } = p
   const { policy } = method
   if (policy.name === "dess") {
     if (policy.context === "cv" && features === undefined)
@@ -80,6 +81,7 @@ function createPolicy(
     const { subgaussian, discount, forget } = preset
     return new Dess(policy.context, { dimension, subgaussian, discount, forget })
   }
+  if (policy.name === "esapn") return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })
   if (policy.name === "random") return new RandomGrow(options)
   return policy.name === "never" ? new NeverGrow() : new AlwaysGrow()
 }

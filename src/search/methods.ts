@@ -6,7 +6,7 @@ import { TRENDING_DECAY } from "./plain-popular.ts"
 /** A policy moves ids up the ladder. */
 export interface SearchMethod {
   family: "search"
-  policy: { name: "dess"; context: "fre" | "cv" } | { name: "never" | "always" | "random" }
+  policy: { name: "dess"; context: "fre" | "cv" } | { name: "never" | "always" | "random" | "esapn" }
   initial: "warm" | "cold"
 }
 
@@ -14,6 +14,8 @@ export type Method =
   | SearchMethod
   /** Every id held at one size of the ladder. */
   | { family: "uniform"; size: number }
+  /** All sizes at once, mixed. */
+  | { family: "soft"; method: "darts" | "autoemb" }
   /** One size, no ladder. */
   | { family: "fixed"; size: number }
   | { family: "plain-bias" }
@@ -22,7 +24,7 @@ export type Method =
   | { family: "plain-factor"; width: number }
 
 const NAMES =
-  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, fixed-<n>, uniform-<s>, never-grow, always-grow, random-grow, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
+  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>, uniform-<s>, never-grow, always-grow, random-grow, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
 
 const NAMED: Record<string, Method> = {
   "dess-fre": { family: "search", policy: { name: "dess", context: "fre" }, initial: "warm" },
@@ -32,6 +34,9 @@ const NAMED: Record<string, Method> = {
   "never-grow": { family: "search", policy: { name: "never" }, initial: "warm" },
   "always-grow": { family: "search", policy: { name: "always" }, initial: "warm" },
   "random-grow": { family: "search", policy: { name: "random" }, initial: "warm" },
+  esapn: { family: "search", policy: { name: "esapn" }, initial: "warm" },
+  darts: { family: "soft", method: "darts" },
+  autoemb: { family: "soft", method: "autoemb" },
   "plain-bias": { family: "plain-bias" },
   "plain-popular": { family: "ranker", decay: 1 },
   "plain-trending": { family: "ranker", decay: TRENDING_DECAY },

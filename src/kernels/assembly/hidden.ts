@@ -4,13 +4,29 @@
  */
 
 import { SCRATCH_BYTES } from "../layout";
-import { STRIP, throughTanh, useBatch, useRunning } from "./norm";
-import { first, firstColumn, last, lastColumn } from "./share";
-import { dot, fma, mask, put, splat, sumLanes, tanh } from "./vector";
+import { applyStrip, setFactors, throughTanh, useRunning, useStrip } from "./norm";
+import { first, firstColumn, last, lastColumn, LINE } from "./share";
+import { dot, fma, mask, put, putStrip, splat, sumLanes, tanh } from "./vector";
 
-const STRIP_BYTES: usize = 128;
-/** The first few strips of scratch hold sums, the rest rows. */
+/** Bytes of a strip of one row: 16 columns. */
+const STRIP: usize = 64;
+/**
+ * Rows are often a power of two apart, and then caches hold few of them. So a few neighbouring strips are worked on
+ * together, some rows of the one and the same rows of the next.
+ */
+const STRIPS: i32 = 4;
+const SOME: i32 = 64;
+/** Each of the strips has its constants and sums at the start of scratch: three or four rows. */
+const CONSTANTS: usize = 256;
 const ROWS_AT: usize = 1024;
+const ROOM: i32 = (SCRATCH_BYTES - 1024) / 64;
+const ROOM_BACKWARD: i32 = (SCRATCH_BYTES - 1024) / 128;
+
+/** How many strips go together so that all pairs find room. */
+@inline
+function together(pairs: i32, room: i32): i32 {
+  return max(1, min(STRIPS, room / max(1, pairs)));
+}
 
 /** Pairs on the tape are: user, item, userIndex, itemIndex, pairs, columns. */
 @inline
@@ -23,16 +39,51 @@ function itemRow(p: usize, pair: i32): usize {
   return load<u32>(p, 4) + load<i32>(load<u32>(p, 12) + pair * 4) * load<i32>(p, 20) * 4;
 }
 
-/** rows = h of pairs [from, to), one strip. */
-function gather(rows: usize, p: usize, bias: usize, at: usize, bytes: usize, from: i32, to: i32): void {
-  let row = rows;
-  for (let r = from; r < to; r++) {
-    const user = userRow(p, r) + at;
-    const item = itemRow(p, r) + at;
-    for (let j: usize = 0; j < bytes; j += 16)
-      v128.store(row + j, f32x4.add(f32x4.add(v128.load(user + j), v128.load(item + j)), v128.load(bias + j)));
-    row += bytes;
+/** rows = h of pairs [from, to), one strip; adds them to `sums`. */
+function gather(rows: usize, p: usize, bias: usize, at: usize, from: i32, to: i32, sums: usize): void {
+  const user = load<u32>(p) + at, item = load<u32>(p, 4) + at;
+  const stride: usize = load<i32>(p, 20) * 4;
+  let u: usize = load<u32>(p, 8) + from * 4, i: usize = load<u32>(p, 12) + from * 4;
+  const end = u + (to - from) * 4;
+  const b0 = v128.load(bias), b1 = v128.load(bias, 16), b2 = v128.load(bias, 32), b3 = v128.load(bias, 48);
+  let s0 = v128.load(sums), s1 = v128.load(sums, 16), s2 = v128.load(sums, 32), s3 = v128.load(sums, 48);
+  while (u < end) {
+    const a = user + load<u32>(u) * stride, b = item + load<u32>(i) * stride;
+    let h = f32x4.add(f32x4.add(v128.load(a), v128.load(b)), b0);
+    v128.store(rows, h);
+    s0 = f32x4.add(s0, h);
+    h = f32x4.add(f32x4.add(v128.load(a, 16), v128.load(b, 16)), b1);
+    v128.store(rows, h, 16);
+    s1 = f32x4.add(s1, h);
+    h = f32x4.add(f32x4.add(v128.load(a, 32), v128.load(b, 32)), b2);
+    v128.store(rows, h, 32);
+    s2 = f32x4.add(s2, h);
+    h = f32x4.add(f32x4.add(v128.load(a, 48), v128.load(b, 48)), b3);
+    v128.store(rows, h, 48);
+    s3 = f32x4.add(s3, h);
+    rows += STRIP;
+    u += 4;
+    i += 4;
   }
+  putStrip(sums, s0, s1, s2, s3, LINE);
+}
+
+/** Adds Σ (h − mean)² of some rows to `sums`. */
+function addSquares(rows: usize, count: i32, means: usize, sums: usize): void {
+  const m0 = v128.load(means), m1 = v128.load(means, 16), m2 = v128.load(means, 32), m3 = v128.load(means, 48);
+  let q0 = v128.load(sums), q1 = v128.load(sums, 16), q2 = v128.load(sums, 32), q3 = v128.load(sums, 48);
+  for (let r = 0; r < count; r++) {
+    let d = f32x4.sub(v128.load(rows), m0);
+    q0 = fma(d, d, q0);
+    d = f32x4.sub(v128.load(rows, 16), m1);
+    q1 = fma(d, d, q1);
+    d = f32x4.sub(v128.load(rows, 32), m2);
+    q2 = fma(d, d, q2);
+    d = f32x4.sub(v128.load(rows, 48), m3);
+    q3 = fma(d, d, q3);
+    rows += STRIP;
+  }
+  putStrip(sums, q0, q1, q2, q3, LINE);
 }
 
 export function hiddenTrain(p: usize, part: i32, parts: i32, scratch: usize): void {
@@ -45,94 +96,120 @@ export function hiddenTrain(p: usize, part: i32, parts: i32, scratch: usize): vo
   const pairs = load<i32>(pair, 16);
   const columns = load<i32>(pair, 20);
   const stride: usize = columns * 4;
-  const means = scratch;
-  const squares = scratch + STRIP_BYTES;
-  const factors = scratch + 2 * STRIP_BYTES;
-  const rows = scratch + ROWS_AT;
+  const step = together(pairs, ROOM) * LINE;
+  const block = min(pairs, ROOM) * STRIP;
   const end = lastColumn(columns, part, parts);
-  for (let c = firstColumn(columns, part, parts); c < end; c += STRIP) {
-    const width = min(STRIP, end - c);
-    const bytes: usize = ((width + 3) & ~3) * 4;
-    const at: usize = c * 4;
-    const room = <i32>((SCRATCH_BYTES - ROWS_AT) / bytes);
-    memory.fill(means, 0, 2 * STRIP_BYTES);
-    for (let from = 0; from < pairs; from += room) {
-      const to = min(pairs, from + room);
-      gather(rows, pair, bias + at, at, bytes, from, to);
-      let row = rows;
-      for (let r = from; r < to; r++) {
-        for (let j: usize = 0; j < bytes; j += 16) v128.store(means + j, f32x4.add(v128.load(means + j), v128.load(row + j)));
-        row += bytes;
+  for (let c = firstColumn(columns, part, parts); c < end; c += step) {
+    const width = min(step, end - c);
+    const strips = (width + LINE - 1) / LINE;
+    memory.fill(scratch, 0, ROWS_AT);
+    for (let from = 0; from < pairs; from += ROOM)
+      gatherStrips(scratch, block, strips, pair, bias, c, from, min(pairs, from + ROOM), 0);
+    for (let s = 0; s < strips; s++) {
+      const means = scratch + s * CONSTANTS;
+      for (let j: usize = 0; j < 64; j += 16) v128.store(means + j, f32x4.div(v128.load(means + j), count));
+    }
+    for (let from = 0; from < pairs; from += ROOM) {
+      const to = min(pairs, from + ROOM);
+      if (ROOM < pairs) gatherStrips(scratch, block, strips, pair, bias, c, from, to, 128);
+      for (let s = 0; s < strips; s++) {
+        const means = scratch + s * CONSTANTS;
+        addSquares(scratch + ROWS_AT + s * block, to - from, means, means + 64);
       }
     }
-    for (let j: usize = 0; j < bytes; j += 16) v128.store(means + j, f32x4.div(v128.load(means + j), count));
-    for (let from = 0; from < pairs; from += room) {
-      const to = min(pairs, from + room);
-      if (room < pairs) gather(rows, pair, bias + at, at, bytes, from, to);
-      let row = rows;
-      for (let r = from; r < to; r++) {
-        for (let j: usize = 0; j < bytes; j += 16) {
-          const d = f32x4.sub(v128.load(row + j), v128.load(means + j));
-          v128.store(squares + j, fma(d, d, v128.load(squares + j)));
-        }
-        row += bytes;
+    for (let s = 0; s < strips; s++) {
+      const left = width - s * LINE;
+      for (let j = 0; j < min(left, LINE); j += 4) {
+        const mean = scratch + s * CONSTANTS + j * 4;
+        useBatch(norm, c + s * LINE + j, v128.load(mean), f32x4.div(v128.load(mean, 64), count), unbias, left - j);
       }
     }
-    for (let j = 0; j < width; j += 4) {
-      const o: usize = j * 4;
-      useBatch(norm, c + j, v128.load(means + o), f32x4.div(v128.load(squares + o), count), unbias, width - j);
-      v128.store(factors + o, f32x4.mul(v128.load(load<u32>(norm, 20) + at + o), v128.load(load<u32>(norm) + at + o)));
-    }
-    const beta = load<u32>(norm, 4) + at;
-    for (let from = 0; from < pairs; from += room) {
-      const to = min(pairs, from + room);
-      if (room < pairs) gather(rows, pair, bias + at, at, bytes, from, to);
-      let row = rows;
-      for (let r = from; r < to; r++) {
-        const target = out + r * stride + at;
-        for (let j = 0; j < width; j += 4) {
-          const o: usize = j * 4;
-          put(target + o, tanh(fma(f32x4.sub(v128.load(row + o), v128.load(means + o)), v128.load(factors + o), v128.load(beta + o))), width - j);
+    for (let from = 0; from < pairs; from += ROOM) {
+      const to = min(pairs, from + ROOM);
+      if (ROOM < pairs) gatherStrips(scratch, block, strips, pair, bias, c, from, to, 128);
+      for (let r = from; r < to; r += SOME) {
+        for (let s = 0; s < strips; s++) {
+          const at: usize = (c + s * LINE) * 4;
+          const rows = scratch + ROWS_AT + s * block + (r - from) * STRIP;
+          applyStrip(out + r * stride + at, stride, rows, STRIP, min(SOME, to - r), norm, at, width - s * LINE, true, scratch);
         }
-        row += bytes;
       }
     }
   }
 }
 
-/** rows = pairs of (dy, x̂) of pairs [from, to), one strip: dy = (dLogits·weight) ∘ (1 − out²), x̂ = (h − center)·scale. */
-function gatherBackward(
-  rows: usize, p: usize, at: usize, bytes: usize, from: i32, to: i32,
-): void {
-  const out: usize = load<u32>(p);
-  const bias = load<u32>(p, 4) + at;
-  const dLogits: usize = load<u32>(p, 28);
+/** h of pairs [from, to) and its sums for some strips, the sums at byte `sums` of each strip's constants. */
+function gatherStrips(scratch: usize, block: usize, strips: i32, pair: usize, bias: usize, c: i32, from: i32, to: i32, sums: usize): void {
+  for (let r = from; r < to; r += SOME) {
+    for (let s = 0; s < strips; s++) {
+      const at: usize = (c + s * LINE) * 4;
+      const rows = scratch + ROWS_AT + s * block + (r - from) * STRIP;
+      gather(rows, pair, bias + at, at, r, min(to, r + SOME), scratch + s * CONSTANTS + sums);
+    }
+  }
+}
+
+/** rows = (dy, h − center) of pairs [from, to), one strip; dy = (dLogits·weight) ∘ (1 − out²). Adds Σdy and Σdy·(h − center) to `sums`. */
+function gatherBackward(rows: usize, p: usize, at: usize, shifts: usize, sums: usize, from: i32, to: i32): void {
   const weight = load<u32>(p, 32) + at;
   const outputs = load<i32>(p, 36);
   const pair = p + 52;
-  const norm = p + 76;
-  const center = load<u32>(norm, 16) + at;
-  const scale = load<u32>(norm, 20) + at;
   const stride: usize = load<i32>(pair, 20) * 4;
-  let row = rows;
-  for (let r = from; r < to; r++) {
-    const user = userRow(pair, r) + at;
-    const item = itemRow(pair, r) + at;
-    const active = out + r * stride + at;
-    const d0 = dLogits + r * outputs * 4;
-    const one = splat(d0);
-    for (let j: usize = 0; j < bytes; j += 16) {
-      let d = f32x4.mul(one, v128.load(weight + j));
-      for (let o = 1; o < outputs; o++) d = fma(splat(d0 + o * 4), v128.load(weight + o * stride + j), d);
-      const h = f32x4.add(f32x4.add(v128.load(user + j), v128.load(item + j)), v128.load(bias + j));
-      v128.store(row + j, throughTanh(d, v128.load(active + j)));
-      v128.store(row + bytes + j, f32x4.mul(f32x4.sub(h, v128.load(center + j)), v128.load(scale + j)));
+  const user = load<u32>(pair) + at, item = load<u32>(pair, 4) + at;
+  let u: usize = load<u32>(pair, 8) + from * 4, i: usize = load<u32>(pair, 12) + from * 4;
+  const end = u + (to - from) * 4;
+  let active = load<u32>(p) + from * stride + at;
+  let dLogits = load<u32>(p, 28) + from * outputs * 4;
+  let b0 = v128.load(sums), b1 = v128.load(sums, 16), b2 = v128.load(sums, 32), b3 = v128.load(sums, 48);
+  let g0 = v128.load(sums, 64), g1 = v128.load(sums, 80), g2 = v128.load(sums, 96), g3 = v128.load(sums, 112);
+  while (u < end) {
+    const d = splat(dLogits);
+    let d0 = f32x4.mul(d, v128.load(weight)), d1 = f32x4.mul(d, v128.load(weight, 16));
+    let d2 = f32x4.mul(d, v128.load(weight, 32)), d3 = f32x4.mul(d, v128.load(weight, 48));
+    for (let o = 1; o < outputs; o++) {
+      const e = splat(dLogits + o * 4);
+      const x = weight + o * stride;
+      d0 = fma(e, v128.load(x), d0);
+      d1 = fma(e, v128.load(x, 16), d1);
+      d2 = fma(e, v128.load(x, 32), d2);
+      d3 = fma(e, v128.load(x, 48), d3);
     }
-    row += 2 * bytes;
+    const a = user + load<u32>(u) * stride, b = item + load<u32>(i) * stride;
+    d0 = throughTanh(d0, v128.load(active));
+    v128.store(rows, d0);
+    b0 = f32x4.add(b0, d0);
+    let h = f32x4.add(f32x4.add(v128.load(a), v128.load(b)), v128.load(shifts));
+    v128.store(rows, h, 64);
+    g0 = fma(d0, h, g0);
+    d1 = throughTanh(d1, v128.load(active, 16));
+    v128.store(rows, d1, 16);
+    b1 = f32x4.add(b1, d1);
+    h = f32x4.add(f32x4.add(v128.load(a, 16), v128.load(b, 16)), v128.load(shifts, 16));
+    v128.store(rows, h, 80);
+    g1 = fma(d1, h, g1);
+    d2 = throughTanh(d2, v128.load(active, 32));
+    v128.store(rows, d2, 32);
+    b2 = f32x4.add(b2, d2);
+    h = f32x4.add(f32x4.add(v128.load(a, 32), v128.load(b, 32)), v128.load(shifts, 32));
+    v128.store(rows, h, 96);
+    g2 = fma(d2, h, g2);
+    d3 = throughTanh(d3, v128.load(active, 48));
+    v128.store(rows, d3, 48);
+    b3 = f32x4.add(b3, d3);
+    h = f32x4.add(f32x4.add(v128.load(a, 48), v128.load(b, 48)), v128.load(shifts, 48));
+    v128.store(rows, h, 112);
+    g3 = fma(d3, h, g3);
+    rows += 2 * STRIP;
+    u += 4;
+    i += 4;
+    active += stride;
+    dLogits += outputs * 4;
   }
+  putStrip(sums, b0, b1, b2, b3, LINE);
+  putStrip(sums + 64, g0, g1, g2, g3, LINE);
 }
 
-/** Clears one strip of a matrix. */
+/** Clears some columns of a matrix. */
 function clear(p: usize, rows: i32, stride: usize, width: i32): void {
   for (let r = 0; r < rows; r++) {
     memory.fill(p, 0, width * 4);
@@ -140,77 +217,101 @@ function clear(p: usize, rows: i32, stride: usize, width: i32): void {
   }
 }
 
+/** Adds four vectors to one strip. */
+@inline
+function addStrip(p: usize, d0: v128, d1: v128, d2: v128, d3: v128, width: i32): void {
+  const e0 = f32x4.add(v128.load(p), d0), e1 = f32x4.add(v128.load(p, 16), d1);
+  const e2 = f32x4.add(v128.load(p, 32), d2), e3 = f32x4.add(v128.load(p, 48), d3);
+  putStrip(p, e0, e1, e2, e3, width);
+}
+
+/** dh = factor·dy + offset + (h − center)·slope, added to the strips of its user and item. */
+function scatter(rows: usize, p: usize, at: usize, width: i32, constants: usize, from: i32, to: i32): void {
+  const pair = p + 52;
+  const stride: usize = load<i32>(pair, 20) * 4;
+  const dUser = load<u32>(p, 8) + at, dItem = load<u32>(p, 12) + at;
+  let u: usize = load<u32>(pair, 8) + from * 4, i: usize = load<u32>(pair, 12) + from * 4;
+  const end = u + (to - from) * 4;
+  const k0 = v128.load(constants), k1 = v128.load(constants, 16), k2 = v128.load(constants, 32), k3 = v128.load(constants, 48);
+  const b0 = v128.load(constants, 64), b1 = v128.load(constants, 80), b2 = v128.load(constants, 96), b3 = v128.load(constants, 112);
+  const g0 = v128.load(constants, 128), g1 = v128.load(constants, 144), g2 = v128.load(constants, 160), g3 = v128.load(constants, 176);
+  if (width >= LINE) {
+    while (u < end) {
+      const user = dUser + load<u32>(u) * stride, item = dItem + load<u32>(i) * stride;
+      let d = fma(v128.load(rows, 64), g0, fma(v128.load(rows), k0, b0));
+      v128.store(user, f32x4.add(v128.load(user), d));
+      v128.store(item, f32x4.add(v128.load(item), d));
+      d = fma(v128.load(rows, 80), g1, fma(v128.load(rows, 16), k1, b1));
+      v128.store(user, f32x4.add(v128.load(user, 16), d), 16);
+      v128.store(item, f32x4.add(v128.load(item, 16), d), 16);
+      d = fma(v128.load(rows, 96), g2, fma(v128.load(rows, 32), k2, b2));
+      v128.store(user, f32x4.add(v128.load(user, 32), d), 32);
+      v128.store(item, f32x4.add(v128.load(item, 32), d), 32);
+      d = fma(v128.load(rows, 112), g3, fma(v128.load(rows, 48), k3, b3));
+      v128.store(user, f32x4.add(v128.load(user, 48), d), 48);
+      v128.store(item, f32x4.add(v128.load(item, 48), d), 48);
+      rows += 2 * STRIP;
+      u += 4;
+      i += 4;
+    }
+  } else {
+    while (u < end) {
+      const d0 = fma(v128.load(rows, 64), g0, fma(v128.load(rows), k0, b0));
+      const d1 = fma(v128.load(rows, 80), g1, fma(v128.load(rows, 16), k1, b1));
+      const d2 = fma(v128.load(rows, 96), g2, fma(v128.load(rows, 32), k2, b2));
+      const d3 = fma(v128.load(rows, 112), g3, fma(v128.load(rows, 48), k3, b3));
+      addStrip(dUser + load<u32>(u) * stride, d0, d1, d2, d3, width);
+      addStrip(dItem + load<u32>(i) * stride, d0, d1, d2, d3, width);
+      rows += 2 * STRIP;
+      u += 4;
+      i += 4;
+    }
+  }
+}
+
 export function hiddenTrainBackward(p: usize, part: i32, parts: i32, scratch: usize): void {
-  const dUser: usize = load<u32>(p, 8);
-  const dItem: usize = load<u32>(p, 12);
-  const dBias: usize = load<u32>(p, 16);
-  const dGamma: usize = load<u32>(p, 20);
-  const dBeta: usize = load<u32>(p, 24);
+  const bias: usize = load<u32>(p, 4);
   const users = load<i32>(p, 40);
   const items = load<i32>(p, 44);
-  const count = splat(p + 48);
   const pair = p + 52;
   const norm = p + 76;
-  const userIndex: usize = load<u32>(pair, 8);
-  const itemIndex: usize = load<u32>(pair, 12);
   const pairs = load<i32>(pair, 16);
   const columns = load<i32>(pair, 20);
   const stride: usize = columns * 4;
-  const betas = scratch;
-  const gammas = scratch + STRIP_BYTES;
-  const biases = scratch + 2 * STRIP_BYTES;
-  const factors = scratch + 3 * STRIP_BYTES;
-  const rows = scratch + ROWS_AT;
+  const step = together(pairs, ROOM_BACKWARD) * LINE;
+  const block = min(pairs, ROOM_BACKWARD) * 2 * STRIP;
   const end = lastColumn(columns, part, parts);
-  for (let c = firstColumn(columns, part, parts); c < end; c += STRIP) {
-    const width = min(STRIP, end - c);
-    const bytes: usize = ((width + 3) & ~3) * 4;
+  for (let c = firstColumn(columns, part, parts); c < end; c += step) {
+    const width = min(step, end - c);
+    const strips = (width + LINE - 1) / LINE;
     const at: usize = c * 4;
-    const room = <i32>((SCRATCH_BYTES - ROWS_AT) / (2 * bytes));
-    memory.fill(betas, 0, 3 * STRIP_BYTES);
-    for (let from = 0; from < pairs; from += room) {
-      const to = min(pairs, from + room);
-      gatherBackward(rows, p, at, bytes, from, to);
-      let row = rows;
-      for (let r = from; r < to; r++) {
-        for (let j: usize = 0; j < bytes; j += 16) {
-          const d = v128.load(row + j);
-          v128.store(betas + j, f32x4.add(v128.load(betas + j), d));
-          v128.store(gammas + j, fma(d, v128.load(row + bytes + j), v128.load(gammas + j)));
+    memory.fill(scratch, 0, ROWS_AT);
+    // The first row of a strip's constants is bias − center, then come the sums, then γ·scale and so on in their place.
+    for (let s = 0; s < strips; s++) {
+      const shifts = scratch + s * CONSTANTS, o = at + s * STRIP;
+      const center = load<u32>(norm, 16) + o;
+      for (let j: usize = 0; j < 64; j += 16) v128.store(shifts + j, f32x4.sub(v128.load(bias + o + j), v128.load(center + j)));
+    }
+    for (let from = 0; from < pairs; from += ROOM_BACKWARD)
+      gatherBackwardStrips(scratch, block, strips, p, at, 64, from, min(pairs, from + ROOM_BACKWARD));
+    for (let s = 0; s < strips; s++) finishSums(scratch + s * CONSTANTS, p, at + s * STRIP, width - s * LINE);
+    const dUser = load<u32>(p, 8) + at, dItem = load<u32>(p, 12) + at;
+    clear(dUser, users, stride, width);
+    clear(dItem, items, stride, width);
+    for (let from = 0; from < pairs; from += ROOM_BACKWARD) {
+      const to = min(pairs, from + ROOM_BACKWARD);
+      if (ROOM_BACKWARD < pairs) gatherBackwardStrips(scratch, block, strips, p, at, 128, from, to);
+      for (let r = from; r < to; r += SOME) {
+        for (let s = 0; s < strips; s++) {
+          const rows = scratch + ROWS_AT + s * block + (r - from) * 2 * STRIP;
+          scatter(rows, p, at + s * STRIP, width - s * LINE, scratch + s * CONSTANTS, r, min(to, r + SOME));
         }
-        row += 2 * bytes;
       }
     }
-    for (let j = 0; j < width; j += 4) {
-      const o: usize = j * 4;
-      put(dBeta + at + o, v128.load(betas + o), width - j);
-      put(dGamma + at + o, v128.load(gammas + o), width - j);
-      v128.store(betas + o, f32x4.div(v128.load(betas + o), count));
-      v128.store(gammas + o, f32x4.div(v128.load(gammas + o), count));
-      v128.store(factors + o, f32x4.mul(v128.load(load<u32>(norm) + at + o), v128.load(load<u32>(norm, 20) + at + o)));
-    }
-    clear(dUser + at, users, stride, width);
-    clear(dItem + at, items, stride, width);
-    // dh = γ·scale·(dy − (Σdy + x̂·Σdy·x̂)/pairs)
-    for (let from = 0; from < pairs; from += room) {
-      const to = min(pairs, from + room);
-      if (room < pairs) gatherBackward(rows, p, at, bytes, from, to);
-      let row = rows;
-      for (let r = from; r < to; r++) {
-        const user = dUser + load<i32>(userIndex + r * 4) * stride + at;
-        const item = dItem + load<i32>(itemIndex + r * 4) * stride + at;
-        for (let j = 0; j < width; j += 4) {
-          const o: usize = j * 4;
-          const mean = fma(v128.load(row + bytes + o), v128.load(gammas + o), v128.load(betas + o));
-          const d = f32x4.mul(v128.load(factors + o), f32x4.sub(v128.load(row + o), mean));
-          put(user + o, f32x4.add(v128.load(user + o), d), width - j);
-          put(item + o, f32x4.add(v128.load(item + o), d), width - j);
-          v128.store(biases + o, f32x4.add(v128.load(biases + o), d));
-        }
-        row += 2 * bytes;
-      }
-    }
-    for (let j = 0; j < width; j += 4) put(dBias + at + j * 4, v128.load(biases + j * 4), width - j);
+    // Σ dh over all pairs is the sum of what the users got, and of what the items got.
+    const fewer = users < items ? dUser : dItem;
+    for (let s = 0; s < strips; s++)
+      sumRows(load<u32>(p, 16) + at + s * STRIP, fewer + s * STRIP, min(users, items), stride, width - s * LINE);
   }
 }
 

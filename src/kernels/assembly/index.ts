@@ -1,11 +1,12 @@
 /** The tape: operations one after the other, each done in parts by whoever is awake. */
 
 import {
-  ADAM, COLUMN_SUMS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_TRAIN, HIDDEN_TRAIN_BACKWARD, LOSS, MOVE_ROWS,
-  MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
+  ADAM, COLUMN_SUMS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_TRAIN, HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
+  MOVE_ROWS, MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
   PAIR_SCORE_GRADIENT, PROJECT, SCRATCH, SCRATCH_BYTES,
 } from "../layout";
 import { hiddenInfer, hiddenInferGradient, hiddenTrain, hiddenTrainBackward } from "./hidden";
+import { mix, mixBackward } from "./mix";
 import { multiply } from "./multiply";
 import { normalize, normalizeBackward, normalizeGradient } from "./norm";
 import { adam, columnSums, fill, moveRows } from "./rows";
@@ -16,7 +17,7 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
   switch (code) {
     case MULTIPLY: return multiply(p, part, parts, scratch);
     case NORMALIZE: return normalize(p, part, parts, scratch);
-    case NORMALIZE_BACKWARD: return normalizeBackward(p, part, parts, scratch);
+    case NORMALIZE_BACKWARD: return normalizeBackward(p, part, parts);
     case NORMALIZE_GRADIENT: return normalizeGradient(p, part, parts);
     case HIDDEN_TRAIN: return hiddenTrain(p, part, parts, scratch);
     case HIDDEN_TRAIN_BACKWARD: return hiddenTrainBackward(p, part, parts, scratch);
@@ -31,6 +32,8 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case MOVE_ROWS: return moveRows(p, part, parts);
     case ADAM: return adam(p, part, parts);
     case FILL: return fill(p, part, parts);
+    case MIX: return mix(p, part, parts);
+    case MIX_BACKWARD: return mixBackward(p, part, parts);
     default: unreachable();
   }
 }

@@ -1,15 +1,12 @@
 /**
- * Batch norm. Columns are worked on in strips that stay in cache; the running sums of a strip lie in scratch.
+ * Batch norm. Columns are worked on in strips of 16, a cache line, whose sums live in four registers. The last strip
+ * may be narrower: its vectors are loaded whole all the same, and only what belongs to it is stored.
  * A norm on the tape is: γ, β, mean, variance, center, scale, ε, momentum.
  */
 
 import { TANH, TRAINING } from "../layout";
-import { first, firstColumn, last, lastColumn } from "./share";
-import { fma, put, splat, tanh } from "./vector";
-
-/** Columns worked on together: two cache lines of every row. */
-export const STRIP: i32 = 32;
-const STRIP_BYTES: usize = 128;
+import { first, firstColumn, last, lastColumn, LINE } from "./share";
+import { fma, fnma, put, putStrip, putTwo, splat, tanh } from "./vector";
 
 /** Sets center and scale of up to four columns to these statistics. */
 @inline
@@ -38,6 +35,46 @@ export function useRunning(norm: usize, column: i32, lanes: i32): void {
   use(norm, at, v128.load(load<u32>(norm, 8) + at), v128.load(load<u32>(norm, 12) + at), lanes);
 }
 
+/** Sets the statistics of a strip from its mean and its sum of squared differences. */
+export function useStrip(
+  norm: usize, column: i32, width: i32, total: v128, unbias: v128,
+  m0: v128, m1: v128, m2: v128, m3: v128, q0: v128, q1: v128, q2: v128, q3: v128,
+): void {
+  useBatch(norm, column, m0, f32x4.div(q0, total), unbias, width);
+  if (width > 4) useBatch(norm, column + 4, m1, f32x4.div(q1, total), unbias, width - 4);
+  if (width > 8) useBatch(norm, column + 8, m2, f32x4.div(q2, total), unbias, width - 8);
+  if (width > 12) useBatch(norm, column + 12, m3, f32x4.div(q3, total), unbias, width - 12);
+}
+
+/** out = (x − center)·(γ·scale) + β for one strip of some rows, then tanh if asked. */
+export function applyStrip(
+  out: usize, outStride: usize, input: usize, inputStride: usize, rows: i32,
+  norm: usize, at: usize, width: i32, withTanh: bool, factors: usize,
+): void {
+  const gamma = load<u32>(norm) + at, beta = load<u32>(norm, 4) + at;
+  const center = load<u32>(norm, 16) + at, scale = load<u32>(norm, 20) + at;
+  // In memory, or they would fill the registers that tanh needs.
+  for (let j: usize = 0; j < 64; j += 16) v128.store(factors + j, f32x4.mul(v128.load(scale + j), v128.load(gamma + j)));
+  for (let r = 0; r < rows; r++) {
+    let y0 = fma(f32x4.sub(v128.load(input), v128.load(center)), v128.load(factors), v128.load(beta));
+    let y1 = fma(f32x4.sub(v128.load(input, 16), v128.load(center, 16)), v128.load(factors, 16), v128.load(beta, 16));
+    if (withTanh) {
+      y0 = tanh(y0);
+      y1 = tanh(y1);
+    }
+    putTwo(out, y0, y1, width);
+    y0 = fma(f32x4.sub(v128.load(input, 32), v128.load(center, 32)), v128.load(factors, 32), v128.load(beta, 32));
+    y1 = fma(f32x4.sub(v128.load(input, 48), v128.load(center, 48)), v128.load(factors, 48), v128.load(beta, 48));
+    if (withTanh) {
+      y0 = tanh(y0);
+      y1 = tanh(y1);
+    }
+    putTwo(out + 32, y0, y1, width - 8);
+    input += inputStride;
+    out += outStride;
+  }
+}
+
 export function normalize(p: usize, part: i32, parts: i32, scratch: usize): void {
   const out: usize = load<u32>(p);
   const input: usize = load<u32>(p, 4);
@@ -49,63 +86,50 @@ export function normalize(p: usize, part: i32, parts: i32, scratch: usize): void
   const unbias = splat(p + 28);
   const norm = p + 32;
   const stride: usize = columns * 4;
-  const sums = scratch;
-  const means = scratch + STRIP_BYTES;
-  const factors = scratch + 2 * STRIP_BYTES;
   const end = lastColumn(columns, part, parts);
-  for (let c = firstColumn(columns, part, parts); c < end; c += STRIP) {
-    const width = min(STRIP, end - c);
-    const bytes: usize = ((width + 3) & ~3) * 4;
+  for (let c = firstColumn(columns, part, parts); c < end; c += LINE) {
+    const width = min(LINE, end - c);
     const at: usize = c * 4;
     if (flags & TRAINING) {
-      memory.fill(sums, 0, 2 * STRIP_BYTES);
+      let m0 = f32x4.splat(0), m1 = m0, m2 = m0, m3 = m0;
+      let q0 = m0, q1 = m0, q2 = m0, q3 = m0;
+      let row = input + at;
       for (let r = 0; r < rows; r++) {
-        const row = input + r * stride + at;
         const w = splat(weights + r * 4);
-        for (let j: usize = 0; j < bytes; j += 16) v128.store(means + j, fma(w, v128.load(row + j), v128.load(means + j)));
+        m0 = fma(w, v128.load(row), m0);
+        m1 = fma(w, v128.load(row, 16), m1);
+        m2 = fma(w, v128.load(row, 32), m2);
+        m3 = fma(w, v128.load(row, 48), m3);
+        row += stride;
       }
-      for (let j: usize = 0; j < bytes; j += 16) v128.store(means + j, f32x4.div(v128.load(means + j), total));
+      m0 = f32x4.div(m0, total);
+      m1 = f32x4.div(m1, total);
+      m2 = f32x4.div(m2, total);
+      m3 = f32x4.div(m3, total);
+      row = input + at;
       for (let r = 0; r < rows; r++) {
-        const row = input + r * stride + at;
         const w = splat(weights + r * 4);
-        for (let j: usize = 0; j < bytes; j += 16) {
-          const d = f32x4.sub(v128.load(row + j), v128.load(means + j));
-          v128.store(sums + j, fma(f32x4.mul(w, d), d, v128.load(sums + j)));
-        }
+        const d0 = f32x4.sub(v128.load(row), m0), d1 = f32x4.sub(v128.load(row, 16), m1);
+        const d2 = f32x4.sub(v128.load(row, 32), m2), d3 = f32x4.sub(v128.load(row, 48), m3);
+        q0 = fma(f32x4.mul(w, d0), d0, q0);
+        q1 = fma(f32x4.mul(w, d1), d1, q1);
+        q2 = fma(f32x4.mul(w, d2), d2, q2);
+        q3 = fma(f32x4.mul(w, d3), d3, q3);
+        row += stride;
       }
-      for (let j = 0; j < width; j += 4)
-        useBatch(norm, c + j, v128.load(means + j * 4), f32x4.div(v128.load(sums + j * 4), total), unbias, width - j);
+      useStrip(norm, c, width, total, unbias, m0, m1, m2, m3, q0, q1, q2, q3);
     } else for (let j = 0; j < width; j += 4) useRunning(norm, c + j, width - j);
-
-    const center = load<u32>(norm, 16) + at;
-    const beta = load<u32>(norm, 4) + at;
-    for (let j: usize = 0; j < bytes; j += 16)
-      v128.store(factors + j, f32x4.mul(v128.load(load<u32>(norm, 20) + at + j), v128.load(load<u32>(norm) + at + j)));
-    for (let r = 0; r < rows; r++) {
-      const from = input + r * stride + at;
-      const to = out + r * stride + at;
-      if (flags & TANH) {
-        for (let j = 0; j < width; j += 4) {
-          const o: usize = j * 4;
-          put(to + o, tanh(fma(f32x4.sub(v128.load(from + o), v128.load(center + o)), v128.load(factors + o), v128.load(beta + o))), width - j);
-        }
-      } else {
-        for (let j = 0; j < width; j += 4) {
-          const o: usize = j * 4;
-          put(to + o, fma(f32x4.sub(v128.load(from + o), v128.load(center + o)), v128.load(factors + o), v128.load(beta + o)), width - j);
-        }
-      }
-    }
+    applyStrip(out + at, stride, input + at, stride, rows, norm, at, width, (flags & TANH) != 0, scratch);
   }
 }
 
-/** d · (1 − t²) */
+/** d·(1 − t²) */
 @inline
 export function throughTanh(d: v128, t: v128): v128 {
-  return f32x4.mul(d, f32x4.sub(f32x4.splat(1), f32x4.mul(t, t)));
+  return fnma(f32x4.mul(d, t), t, d);
 }
 
-export function normalizeBackward(p: usize, part: i32, parts: i32, scratch: usize): void {
+export function normalizeBackward(p: usize, part: i32, parts: i32): void {
   const dInput: usize = load<u32>(p);
   const dGamma: usize = load<u32>(p, 4);
   const dBeta: usize = load<u32>(p, 8);
@@ -119,47 +143,73 @@ export function normalizeBackward(p: usize, part: i32, parts: i32, scratch: usiz
   const total = splat(p + 40);
   const norm = p + 44;
   const stride: usize = columns * 4;
-  const betas = scratch;
-  const gammas = scratch + STRIP_BYTES;
-  const factors = scratch + 2 * STRIP_BYTES;
   const end = lastColumn(columns, part, parts);
-  for (let c = firstColumn(columns, part, parts); c < end; c += STRIP) {
-    const width = min(STRIP, end - c);
-    const bytes: usize = ((width + 3) & ~3) * 4;
+  for (let c = firstColumn(columns, part, parts); c < end; c += LINE) {
+    const width = min(LINE, end - c);
     const at: usize = c * 4;
-    const center = load<u32>(norm, 16) + at;
-    const scale = load<u32>(norm, 20) + at;
-    memory.fill(betas, 0, 2 * STRIP_BYTES);
+    const gamma = load<u32>(norm) + at, center = load<u32>(norm, 16) + at, scale = load<u32>(norm, 20) + at;
+    const m0 = v128.load(center), m1 = v128.load(center, 16), m2 = v128.load(center, 32), m3 = v128.load(center, 48);
+    const s0 = v128.load(scale), s1 = v128.load(scale, 16), s2 = v128.load(scale, 32), s3 = v128.load(scale, 48);
+    let b0 = f32x4.splat(0), b1 = b0, b2 = b0, b3 = b0;
+    let g0 = b0, g1 = b0, g2 = b0, g3 = b0;
+    let row = at;
     for (let r = 0; r < rows; r++) {
-      const row = r * stride + at;
-      for (let j: usize = 0; j < bytes; j += 16) {
-        let d = v128.load(dOut + row + j);
-        if (hasTanh) d = throughTanh(d, v128.load(output + row + j));
-        const hat = f32x4.mul(f32x4.sub(v128.load(input + row + j), v128.load(center + j)), v128.load(scale + j));
-        v128.store(betas + j, f32x4.add(v128.load(betas + j), d));
-        v128.store(gammas + j, fma(d, hat, v128.load(gammas + j)));
+      let d0 = v128.load(dOut + row), d1 = v128.load(dOut + row, 16);
+      let d2 = v128.load(dOut + row, 32), d3 = v128.load(dOut + row, 48);
+      if (hasTanh) {
+        d0 = throughTanh(d0, v128.load(output + row));
+        d1 = throughTanh(d1, v128.load(output + row, 16));
+        d2 = throughTanh(d2, v128.load(output + row, 32));
+        d3 = throughTanh(d3, v128.load(output + row, 48));
       }
+      b0 = f32x4.add(b0, d0);
+      b1 = f32x4.add(b1, d1);
+      b2 = f32x4.add(b2, d2);
+      b3 = f32x4.add(b3, d3);
+      g0 = fma(d0, f32x4.sub(v128.load(input + row), m0), g0);
+      g1 = fma(d1, f32x4.sub(v128.load(input + row, 16), m1), g1);
+      g2 = fma(d2, f32x4.sub(v128.load(input + row, 32), m2), g2);
+      g3 = fma(d3, f32x4.sub(v128.load(input + row, 48), m3), g3);
+      row += stride;
     }
-    for (let j = 0; j < width; j += 4) {
-      const o: usize = j * 4;
-      put(dBeta + at + o, v128.load(betas + o), width - j);
-      put(dGamma + at + o, v128.load(gammas + o), width - j);
-      v128.store(betas + o, f32x4.div(v128.load(betas + o), total));
-      v128.store(gammas + o, f32x4.div(v128.load(gammas + o), total));
-      v128.store(factors + o, f32x4.mul(v128.load(load<u32>(norm) + at + o), v128.load(scale + o)));
-    }
-    // dx = γ·scale·(dy − w·(Σdy + x̂·Σdy·x̂)/total)
+    g0 = f32x4.mul(g0, s0);
+    g1 = f32x4.mul(g1, s1);
+    g2 = f32x4.mul(g2, s2);
+    g3 = f32x4.mul(g3, s3);
+    putStrip(dBeta + at, b0, b1, b2, b3, width);
+    putStrip(dGamma + at, g0, g1, g2, g3, width);
+    // dx = γ·scale·(dy − w·(Σdy + (x − center)·scale·Σdy·x̂)/total)
+    b0 = f32x4.div(b0, total);
+    b1 = f32x4.div(b1, total);
+    b2 = f32x4.div(b2, total);
+    b3 = f32x4.div(b3, total);
+    g0 = f32x4.mul(f32x4.div(g0, total), s0);
+    g1 = f32x4.mul(f32x4.div(g1, total), s1);
+    g2 = f32x4.mul(f32x4.div(g2, total), s2);
+    g3 = f32x4.mul(f32x4.div(g3, total), s3);
+    const k0 = f32x4.mul(v128.load(gamma), s0), k1 = f32x4.mul(v128.load(gamma, 16), s1);
+    const k2 = f32x4.mul(v128.load(gamma, 32), s2), k3 = f32x4.mul(v128.load(gamma, 48), s3);
+    row = at;
     for (let r = 0; r < rows; r++) {
-      const row = r * stride + at;
       const w = splat(weights + r * 4);
-      for (let j = 0; j < width; j += 4) {
-        const o: usize = j * 4;
-        let d = v128.load(dOut + row + o);
-        if (hasTanh) d = throughTanh(d, v128.load(output + row + o));
-        const hat = f32x4.mul(f32x4.sub(v128.load(input + row + o), v128.load(center + o)), v128.load(scale + o));
-        const mean = f32x4.mul(w, fma(hat, v128.load(gammas + o), v128.load(betas + o)));
-        put(dInput + row + o, f32x4.mul(v128.load(factors + o), f32x4.sub(d, mean)), width - j);
+      let d0 = v128.load(dOut + row), d1 = v128.load(dOut + row, 16);
+      let d2 = v128.load(dOut + row, 32), d3 = v128.load(dOut + row, 48);
+      if (hasTanh) {
+        d0 = throughTanh(d0, v128.load(output + row));
+        d1 = throughTanh(d1, v128.load(output + row, 16));
+        d2 = throughTanh(d2, v128.load(output + row, 32));
+        d3 = throughTanh(d3, v128.load(output + row, 48));
       }
+      const e0 = fma(f32x4.sub(v128.load(input + row), m0), g0, b0);
+      const e1 = fma(f32x4.sub(v128.load(input + row, 16), m1), g1, b1);
+      const e2 = fma(f32x4.sub(v128.load(input + row, 32), m2), g2, b2);
+      const e3 = fma(f32x4.sub(v128.load(input + row, 48), m3), g3, b3);
+      d0 = f32x4.mul(k0, fnma(w, e0, d0));
+      d1 = f32x4.mul(k1, fnma(w, e1, d1));
+      d2 = f32x4.mul(k2, fnma(w, e2, d2));
+      d3 = f32x4.mul(k3, fnma(w, e3, d3));
+      putStrip(dInput + row, d0, d1, d2, d3, width);
+      row += stride;
     }
   }
 }

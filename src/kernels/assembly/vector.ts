@@ -7,6 +7,13 @@ export function fma(a: v128, b: v128, c: v128): v128 {
   return f32x4.add(f32x4.mul(a, b), c);
 }
 
+/** c − a·b, fused where the build may. */
+@inline
+export function fnma(a: v128, b: v128, c: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) return f32x4.relaxed_nmadd(a, b, c);
+  return f32x4.sub(c, f32x4.mul(a, b));
+}
+
 @inline
 export function splat(p: usize): v128 {
   return v128.load_splat<f32>(p);
@@ -25,6 +32,36 @@ export function putPart(p: usize, v: v128, lanes: i32): void {
 export function put(p: usize, v: v128, lanes: i32): void {
   if (lanes >= 4) v128.store(p, v);
   else putPart(p, v, lanes);
+}
+
+/** Stores the first min(count, 8) of eight floats, none if there are fewer than one. */
+@inline
+export function putTwo(p: usize, v0: v128, v1: v128, count: i32): void {
+  if (count >= 8) {
+    v128.store(p, v0);
+    v128.store(p, v1, 16);
+  } else if (count > 0) {
+    put(p, v0, count);
+    if (count > 4) putPart(p + 16, v1, count - 4);
+  }
+}
+
+/** Stores the first min(count, 16) of sixteen floats. */
+@inline
+export function putStrip(p: usize, v0: v128, v1: v128, v2: v128, v3: v128, count: i32): void {
+  if (count >= 16) {
+    v128.store(p, v0);
+    v128.store(p, v1, 16);
+    v128.store(p, v2, 32);
+    v128.store(p, v3, 48);
+  } else putStripPart(p, v0, v1, v2, v3, count);
+}
+
+function putStripPart(p: usize, v0: v128, v1: v128, v2: v128, v3: v128, count: i32): void {
+  put(p, v0, count);
+  if (count > 4) put(p + 16, v1, count - 4);
+  if (count > 8) put(p + 32, v2, count - 8);
+  if (count > 12) put(p + 48, v3, count - 12);
 }
 
 /** All ones in the first `lanes` lanes. */
@@ -86,23 +123,40 @@ export function squaredDistance(a: usize, b: usize, count: i32): f32 {
 
 /**
  * tanh x = x·P(x²)/Q(x²) for |x| ≤ 9, past which it is 1 to within a rounding. P and Q were fitted for least largest
- * relative error (2·10⁻⁸); with the roundings 4·10⁻⁷. Odd to the bit; never beyond ±1.
+ * relative error (2·10⁻⁸); with the roundings 4·10⁻⁷. Odd to the bit; never beyond ±1. The coefficients are loaded from
+ * memory because V8 makes every vector constant anew, with three instructions.
  */
+const TANH: usize = memory.data<f32>([
+  1.33542249e-08, 1.33542249e-08, 1.33542249e-08, 1.33542249e-08, // P4
+  2.06087597e-05, 2.06087597e-05, 2.06087597e-05, 2.06087597e-05, // P3
+  0.00349556845, 0.00349556845, 0.00349556845, 0.00349556845, // P2
+  0.133810091, 0.133810091, 0.133810091, 0.133810091, // P1
+  0.999999979, 0.999999979, 0.999999979, 0.999999979, // P0
+  7.77637699e-07, 7.77637699e-07, 7.77637699e-07, 7.77637699e-07, // Q4
+  0.000328560263, 0.000328560263, 0.000328560263, 0.000328560263, // Q3
+  0.0258769075, 0.0258769075, 0.0258769075, 0.0258769075, // Q2
+  0.467143247, 0.467143247, 0.467143247, 0.467143247, // Q1
+  1, 1, 1, 1, // 1
+  -1, -1, -1, -1, // −1
+  9, 9, 9, 9, // 9
+  -9, -9, -9, -9, // −9
+]);
+
 @inline
 export function tanh(x: v128): v128 {
   // pmin(a, b) is b < a ? b : a, so a NaN in the first place stays.
-  const c = f32x4.pmax(f32x4.pmin(x, f32x4.splat(9)), f32x4.splat(-9));
+  const c = f32x4.pmax(f32x4.pmin(x, v128.load(TANH, 176)), v128.load(TANH, 192));
   const z = f32x4.mul(c, c);
-  let p = fma(z, f32x4.splat(1.33542249e-08), f32x4.splat(2.06087597e-05));
-  let q = fma(z, f32x4.splat(7.77637699e-07), f32x4.splat(0.000328560263));
-  p = fma(z, p, f32x4.splat(0.00349556845));
-  q = fma(z, q, f32x4.splat(0.0258769075));
-  p = fma(z, p, f32x4.splat(0.133810091));
-  q = fma(z, q, f32x4.splat(0.467143247));
-  p = fma(z, p, f32x4.splat(0.999999979));
-  q = fma(z, q, f32x4.splat(1));
+  let p = fma(z, v128.load(TANH), v128.load(TANH, 16));
+  let q = fma(z, v128.load(TANH, 80), v128.load(TANH, 96));
+  p = fma(z, p, v128.load(TANH, 32));
+  q = fma(z, q, v128.load(TANH, 112));
+  p = fma(z, p, v128.load(TANH, 48));
+  q = fma(z, q, v128.load(TANH, 128));
+  p = fma(z, p, v128.load(TANH, 64));
+  q = fma(z, q, v128.load(TANH, 144));
   const y = f32x4.div(f32x4.mul(c, p), q);
-  return f32x4.pmax(f32x4.pmin(y, f32x4.splat(1)), f32x4.splat(-1));
+  return f32x4.pmax(f32x4.pmin(y, v128.load(TANH, 144)), v128.load(TANH, 160));
 }
 
 /** e^x for x ≤ 0; below −87 it is 0. e^x = 2^n·e^r with |r| ≤ ln 2 / 2. */
