@@ -1,6 +1,6 @@
 /** `dess demo` (npm start): DESS against the controls and fixed sizes on the embedded stream, one table at the end. */
 
-import { mkdirSync, writeFileSync } from "node:fs"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { DEFAULT_SIZES } from "../models/model.ts"
@@ -10,6 +10,7 @@ import type { RunOptions } from "../run/options.ts"
 import type { RunResult } from "../run/report.ts"
 import type { Stream } from "../stream/stream.ts"
 import { synthetic } from "../stream/synthetic.ts"
+import { makeFolder } from "./run.ts"
 import { formatBytes, formatMarkdown, formatSeconds, formatTable, Progress, type TableColumn } from "./terminal.ts"
 
 const HELP = `dess demo – compare DESS with its controls on the embedded stream
@@ -68,6 +69,7 @@ export async function demoCommand(args: string[]): Promise<void> {
   }
   const started = performance.now()
   const stream = synthetic({ interactions: Number(values.interactions), seed: Number(values.seed) })
+  makeFolder(values.out)
   const results: { name: string; result: RunResult }[] = []
   let target: Record<"user" | "item", number> | undefined
   for (const entry of ENTRIES) {
@@ -85,7 +87,6 @@ export async function demoCommand(args: string[]): Promise<void> {
   const took = formatSeconds((performance.now() - started) / 1000)
   const title = `The embedded stream: ${results[0].result.interactions.toLocaleString("en")} interactions, binary task, NCF head, seed ${values.seed}, ${took}.`
   console.log(`\n${formatTable(COLUMNS, rows)}\n\n${title}`)
-  mkdirSync(values.out, { recursive: true })
   const markdown = join(values.out, "demo.md")
   writeFileSync(markdown, `# DESS and its controls\n\n${title}\n\n${formatMarkdown(COLUMNS, rows)}\n`)
   writeFileSync(join(values.out, "demo.json"), `${JSON.stringify(results, null, 2)}\n`)

@@ -1,6 +1,6 @@
 /** `dess run`: one method along one stream. */
 
-import { mkdirSync, renameSync, writeFileSync } from "node:fs"
+import { accessSync, constants, mkdirSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { openData } from "../datasets/open.ts"
@@ -89,6 +89,7 @@ export async function runCommand(args: string[]): Promise<void> {
   const order: Order = values.order === undefined ? "time" : checkOrder(values.order)
   const limit = whole("limit", values.limit, 1)
   const stream = await openStream({ ...values, seed, order, limit })
+  if (values.out !== undefined) makeFolder(values.out)
   const options = dropUndefined({
     method: values.method,
     preset: values.preset,
@@ -144,6 +145,11 @@ async function openStream(values: {
   if (data === "synthetic") {
     if (order === "shuffled")
       throw new DessError("INVALID_ARGUMENT", 'order: expected time for the embedded stream, got "shuffled"')
+    if (values["rating-scale"] !== undefined)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        "--rating-scale: expected with --data only; the embedded stream has 0.5-5",
+      )
     const size = {
       interactions: whole("interactions", values.interactions, 1) ?? 100_000,
       users: whole("users", values.users, 1),
@@ -202,22 +208,35 @@ async function drive(
   }
 }
 
-/** Writes beside and renames, so that a half-written file is never taken for a whole one. */
-function writeResult(directory: string, summary: Summary, segments: readonly SegmentReport[]): void {
+/** Makes the folder of --out, or refuses it before a run is spent on it. */
+export function makeFolder(directory: string): void {
   try {
     mkdirSync(directory, { recursive: true })
-    const write = (name: string, text: string) => {
-      writeFileSync(join(directory, `${name}.part`), text)
-      renameSync(join(directory, `${name}.part`), join(directory, name))
-    }
+    accessSync(directory, constants.W_OK)
+  } catch (error) {
+    refuseFolder(directory, error)
+  }
+}
+
+/** Writes beside and renames, so that a half-written file is never taken for a whole one. */
+function writeResult(directory: string, summary: Summary, segments: readonly SegmentReport[]): void {
+  const write = (name: string, text: string) => {
+    writeFileSync(join(directory, `${name}.part`), text)
+    renameSync(join(directory, `${name}.part`), join(directory, name))
+  }
+  try {
     write("segments.jsonl", segments.map((segment) => `${JSON.stringify(segment)}\n`).join(""))
     write("result.json", `${JSON.stringify(summary, null, 2)}\n`)
   } catch (error) {
-    throw new DessError(
-      "INVALID_ARGUMENT",
-      `--out: expected a folder that can be written, got ${show(directory)} (${(error as Error).message})`,
-    )
+    refuseFolder(directory, error)
   }
+}
+
+function refuseFolder(directory: string, error: unknown): never {
+  throw new DessError(
+    "INVALID_ARGUMENT",
+    `--out: expected a folder that can be written, got ${show(directory)} (${(error as Error).message})`,
+  )
 }
 
 /** The task's figures; the last quarter of the stream in brackets. */

@@ -40,6 +40,9 @@ export class SoftNetwork implements Learner {
       for (const side of ["user", "item"] as const)
         this.#direct(side, this.#controllers[side], batch[side].subarray(0, deciding))
     for (let l = deciding; l < segment.length; l++) this.#indicators.observe(batch.user[l], batch.item[l])
+    // Ids first met in a test row are seen ids too, also where no test predicts them (top-k: cold items).
+    for (const side of ["user", "item"] as const)
+      for (const table of this.model.inputs[side].tables) for (const id of segment[side]) table.ensure(id)
     return { milliseconds: { policy: performance.now() - start, growth: 0 } }
   }
 

@@ -51,7 +51,15 @@ export class TopkExam implements Exam {
       const items = relevant.get(rows.user[r]) ?? new Set<number>()
       relevant.set(rows.user[r], items.add(rows.item[r]))
     }
-    const score = { rows: 0, hits: 0, majorityHits: 0, loss: 0, users: relevant.size, recall: 0, ndcg: 0 }
+    const score = {
+      rows: rows.user.length,
+      hits: 0,
+      majorityHits: 0,
+      loss: 0,
+      users: relevant.size,
+      recall: 0,
+      ndcg: 0,
+    }
     if (relevant.size > 0) {
       const ranking = learner.rank(this.#history.seen)
       for (const [user, items] of relevant) {

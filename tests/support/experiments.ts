@@ -91,8 +91,8 @@ function makeSeries(value: number, task: Task, decides: boolean): Series {
   return {
     interactions: steps.map((i) => 500 * i),
     ...(task === "topk" ? { recall: rate, ndcg: rate } : { accuracy: rate, loss: rate.map((y) => 1 - y) }),
-    userSize: steps.map((i) => 2 + i / 20),
-    itemSize: steps.map((i) => 2 + i / 40),
+    userSize: steps.map((i) => (decides ? 2 + i / 20 : 3)),
+    itemSize: steps.map((i) => (decides ? 2 + i / 40 : 2.5)),
     embeddingBytes: steps.map((i) => 50 * i),
     ...(decides ? { userRegret: steps.map((i) => 6 * i), itemRegret: steps.map((i) => 3 * i) } : {}),
   }

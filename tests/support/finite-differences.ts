@@ -8,6 +8,8 @@ import { readRow, SIDES } from "./model-state.ts"
 export interface Knob {
   name: string
   claimed: number
+  /** How far it is turned at most, where not every number can be set. */
+  width?: number
   get(): number
   set(x: number): void
 }
@@ -54,7 +56,7 @@ export function summedLoss(model: Model, batch: ModelBatch): number {
 }
 
 /** d loss / d knob: central differences of two widths, so that the error falls with the fourth power of the width. */
-export function slope(loss: () => number, knob: Pick<Knob, "get" | "set">): number {
+export function slope(loss: () => number, knob: Pick<Knob, "get" | "set" | "width">): number {
   const x = knob.get()
   const central = (width: number) => {
     knob.set(x + width)
@@ -64,7 +66,8 @@ export function slope(loss: () => number, knob: Pick<Knob, "get" | "set">): numb
     knob.set(x)
     return (above - below) / (2 * width)
   }
-  return (4 * central(2e-5) - central(4e-5)) / 3
+  const { width = 4e-5 } = knob
+  return (4 * central(width / 2) - central(width)) / 3
 }
 
 /** Compares every claim; the error is relative to max(|slope|, 0.01). Returns the largest error. */

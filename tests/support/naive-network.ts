@@ -3,6 +3,7 @@
  * It reads its parameters by name from a model, so that both speak of the same numbers.
  */
 
+import { Mixture } from "../../src/embedding/mixture.ts"
 import type { Model, ModelBatch } from "../../src/models/model.ts"
 import type { Side } from "../../src/types.ts"
 import { readRow } from "./model-state.ts"
@@ -25,11 +26,15 @@ function parameter(model: Model, name: string): Matrix {
   ])
 }
 
+const softmax = (z: readonly number[]) => {
+  const powers = z.map((x) => Math.exp(x))
+  return powers.map((power) => power / powers.reduce((a, b) => a + b, 0))
+}
+
 const affine = (weight: Matrix, x: number[], bias: number[]) =>
   weight.map((row, r) => row.reduce((sum, w, c) => sum + w * x[c], bias[r]))
 
 export function naivePass(model: Model, batch: ModelBatch, training: boolean): NaivePass {
-  const rows = batch.user.length
   const running: NaivePass["running"] = new Map()
 
   const normalise = (name: string, input: Matrix): Matrix => {
@@ -44,12 +49,12 @@ export function naivePass(model: Model, batch: ModelBatch, training: boolean): N
       let [mean, variance] = [f[norm.mean + c], f[norm.variance + c]]
       if (training) {
         const column = input.map((row) => row[c])
-        const batchMean = column.reduce((a, b) => a + b, 0) / rows
+        const batchMean = column.reduce((a, b) => a + b, 0) / column.length
         const squares = column.reduce((sum, x) => sum + (x - batchMean) ** 2, 0)
         after.mean.push(0.9 * mean + 0.1 * batchMean)
-        after.variance.push(0.9 * variance + (0.1 * squares) / (rows - 1))
+        after.variance.push(0.9 * variance + (0.1 * squares) / (column.length - 1))
         mean = batchMean
-        variance = squares / rows
+        variance = squares / column.length
       }
       input.forEach((row, r) => {
         out[r].push(((row[c] - mean) / Math.sqrt(variance + 1e-5)) * gamma[c] + beta[c])
@@ -59,8 +64,29 @@ export function naivePass(model: Model, batch: ModelBatch, training: boolean): N
     return out
   }
 
+  /** Every slice of every row lifted by its own map, all of them normalised together, mixed row by row. */
+  const mixed = (side: Side, { table, mixtures, sizes }: Mixture): Matrix => {
+    const lifted = sizes.flatMap((size, i) => {
+      const from = sizes.slice(0, i).reduce((a, b) => a + b, 0)
+      const weight = parameter(model, `${side}.slices.${i}.weight`)
+      const [bias] = parameter(model, `${side}.slices.${i}.bias`)
+      return Array.from(batch[side], (id) =>
+        affine(weight, [...readRow(table, id).value.slice(from, from + size)], bias),
+      )
+    })
+    const parts = normalise(`${side}.norm`, lifted).map((row) => row.map(Math.tanh))
+    return Array.from(batch[side], (id, r) => {
+      const shares = softmax([...readRow(mixtures, id).value])
+      return parts[r].map((_, c) =>
+        shares.reduce((sum, share, i) => sum + share * parts[i * batch.user.length + r][c], 0),
+      )
+    })
+  }
+
   const vectors = (side: Side): Matrix => {
-    const { table } = model.inputs[side]
+    const input = model.inputs[side]
+    if (input instanceof Mixture) return mixed(side, input)
+    const { table } = input
     const lifted = Array.from(batch[side], (id) => {
       const { step, value } = readRow(table, id)
       let x = [...value]

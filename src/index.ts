@@ -1,0 +1,18 @@
+/** The public names of `dess`. */
+
+export { type DataStream, type OpenOptions, openData } from "./datasets/open.ts"
+export { EmbeddingTable, type TableOptions } from "./embedding/table.ts"
+export { DessError, type ErrorCode } from "./errors.ts"
+export type { Kernels } from "./kernels/kernels.ts"
+export { type KernelOptions, openKernels } from "./kernels/open.ts"
+export { DEFAULT_SIZES, Model, type ModelBatch, type ModelOptions, type PassResult } from "./models/model.ts"
+export { Run, runStream } from "./run/loop.ts"
+export { matchProbability } from "./run/match.ts"
+export { RUN_DEFAULTS, type RunOptions } from "./run/options.ts"
+export type { Measures, Milliseconds, RunResult, SegmentReport } from "./run/report.ts"
+export { LinUcb, type LinUcbOptions } from "./search/lin-ucb.ts"
+export type { NamedStream } from "./stream/columns.ts"
+export { streamFromInteractions } from "./stream/memory.ts"
+export type { Stream } from "./stream/stream.ts"
+export { type SyntheticOptions, type SyntheticStream, synthetic } from "./stream/synthetic.ts"
+export type { HeadKind, Interaction, ItemFeatures, Side, Task } from "./types.ts"
