@@ -6,6 +6,14 @@ import type { Transform } from "node:stream"
 import * as zlib from "node:zlib"
 import { DessError, type ErrorCode } from "../errors.ts"
 
+/** A file of text, wherever its bytes come from. */
+export interface TextFile {
+  /** For messages. */
+  path: string
+  /** The unpacked bytes, from the start each time it is called. */
+  chunks(): AsyncIterable<Buffer>
+}
+
 export type Packing = "none" | "gzip" | "zstd" | "zip" | "parquet"
 
 const CHUNK = 1 << 20
@@ -34,8 +42,12 @@ export async function detectPacking(path: string): Promise<Packing> {
   }
 }
 
-/** The unpacked bytes of a file. */
-export async function* readChunks(path: string): AsyncGenerator<Buffer> {
+/** A text file on disk. */
+export function textFile(path: string): TextFile {
+  return { path, chunks: () => readChunks(path) }
+}
+
+async function* readChunks(path: string): AsyncGenerator<Buffer> {
   const packing = await detectPacking(path)
   if (packing === "zip" || packing === "parquet") {
     throw new DessError(

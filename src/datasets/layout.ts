@@ -1,6 +1,7 @@
 /** How a ratings file is laid out: its delimiter, whether it has a header, which column is which. */
 
 import { DessError, show } from "../errors.ts"
+import type { TextFile } from "./bytes.ts"
 import { type ColumnChoice, type ColumnPlaces, countRoles, findColumns, ROLES } from "./header.ts"
 import { type RecordFormat, readRecords, recordTexts } from "./records.ts"
 
@@ -23,8 +24,9 @@ const DELIMITERS = [",", "\t", ";", "|", "::"] as const
 const SAMPLE = 1000
 
 /** Looks at the first lines of a file and tells its layout, or refuses it. */
-export async function detectLayout(path: string, choice: ColumnChoice = {}): Promise<RatingsLayout> {
-  const [head] = await readSample(path, { delimiter: "", quoted: false }, 1)
+export async function detectLayout(file: TextFile, choice: ColumnChoice = {}): Promise<RatingsLayout> {
+  const { path } = file
+  const [head] = await readSample(file, { delimiter: "", quoted: false }, 1)
   if (head === undefined) {
     throw new DessError("INVALID_DATA", `data file: expected a header and interactions, got an empty file (${path})`)
   }
@@ -32,7 +34,7 @@ export async function detectLayout(path: string, choice: ColumnChoice = {}): Pro
   // Tab-separated files as a rule do not quote; where one does, its header does too.
   const quoted = delimiter === "\t" ? head[0].startsWith('"') : delimiter !== "::"
   const format = { delimiter, quoted }
-  const rows = await readSample(path, format, SAMPLE)
+  const rows = await readSample(file, format, SAMPLE)
   const [first] = rows
   const where = `${path}, line 1`
   if (hasHeader(first)) {
@@ -86,9 +88,9 @@ function findPlaces(rows: readonly string[][], choice: ColumnChoice, path: strin
   )
 }
 
-async function readSample(path: string, format: RecordFormat, limit: number): Promise<string[][]> {
+async function readSample(file: TextFile, format: RecordFormat, limit: number): Promise<string[][]> {
   const rows: string[][] = []
-  for await (const block of readRecords(path, format)) {
+  for await (const block of readRecords(file, format)) {
     for (let r = 0; r < block.count && rows.length < limit; r++) rows.push(recordTexts(block, r))
     if (rows.length >= limit) break
   }

@@ -1,9 +1,11 @@
 /** Item files of MovieLens and its kin: titles, and genres as multi-hot features. */
 
 import { existsSync } from "node:fs"
-import { join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import { DessError, show } from "../errors.ts"
 import type { FeatureTable } from "../stream/features.ts"
+import { textFile } from "./bytes.ts"
+import { RATINGS_FILES } from "./formats.ts"
 import { type RecordFormat, readRecords, recordTexts } from "./records.ts"
 
 export interface Movie {
@@ -17,8 +19,12 @@ export type Movies = ReadonlyMap<string, Movie>
 /** Words for "nobody entered one": such an item has no entry, which is not the same as an entry of zeros. */
 const NO_GENRES = new Set(["", "(no genres listed)", "unknown", "N/A", "\\N"])
 
-/** Reads the item file of a folder, whichever of the known ones is there. */
-export async function readMovies(folder: string): Promise<Movies | undefined> {
+/** Reads the item file that stands beside a ratings file, whichever of the known ones is there. */
+export async function readMovies(ratings: string): Promise<Movies | undefined> {
+  const items = ratings.replace(/\.inter$/, ".item")
+  if (items !== ratings) return existsSync(items) ? readRecboleItems(items) : undefined
+  if (!RATINGS_FILES.includes(basename(ratings))) return undefined
+  const folder = dirname(ratings)
   const has = (file: string) => existsSync(join(folder, file))
   if (has("movies.csv")) return readMoviesCsv(join(folder, "movies.csv"))
   if (has("movies.dat")) return readMoviesDat(join(folder, "movies.dat"))
@@ -94,8 +100,29 @@ async function readMovies100k(itemPath: string, genrePath: string): Promise<Movi
   return movies
 }
 
+/** RecBole's `.item`: tab-separated, `name:type` in the header, genres in `genre` or `class`, with spaces between. */
+async function readRecboleItems(path: string): Promise<Movies> {
+  const movies = new Map<string, Movie>()
+  let header: { id: number; title: number; genres: number; width: number } | undefined
+  for await (const { texts, where } of readRows(path, { delimiter: "\t", quoted: false })) {
+    if (header === undefined) {
+      const names = texts.map((text) => text.replace(/:\w+$/, "").toLowerCase())
+      const genres = names.findIndex((name) => ["genre", "genres", "class"].includes(name))
+      const title = names.findIndex((name) => name.includes("title"))
+      header = { id: names.indexOf("item_id"), title, genres, width: texts.length }
+      if (header.id < 0) refuse("a header with item_id:token", texts.join(" "), where)
+    } else {
+      const { id, title, genres, width } = header
+      if (texts.length !== width) refuse(`${width} fields`, texts.join(" "), where)
+      const words = genres < 0 ? [] : texts[genres].split(" ").filter((word) => !NO_GENRES.has(word))
+      movies.set(texts[id], { title: title < 0 ? "" : texts[title], genres: words })
+    }
+  }
+  return movies
+}
+
 async function* readRows(path: string, format: RecordFormat): AsyncGenerator<{ texts: string[]; where: string }> {
-  for await (const block of readRecords(path, format)) {
+  for await (const block of readRecords(textFile(path), format)) {
     for (let r = 0; r < block.count; r++) {
       yield { texts: recordTexts(block, r), where: `${path}, line ${block.line[r]}` }
     }

@@ -5,7 +5,7 @@
 
 import { isAscii, isUtf8 } from "node:buffer"
 import { DessError, show } from "../errors.ts"
-import { readChunks } from "./bytes.ts"
+import type { TextFile } from "./bytes.ts"
 
 export interface RecordFormat {
   /** One or two ASCII characters; the empty string makes a whole line one field. */
@@ -32,11 +32,12 @@ const QUOTE = 34
 const LONGEST_RECORD_BYTES = 16 << 20
 
 /** The records of a file, blank lines left out; the last may lack its line end. */
-export async function* readRecords(path: string, format: RecordFormat): AsyncGenerator<RecordBlock> {
+export async function* readRecords(file: TextFile, format: RecordFormat): AsyncGenerator<RecordBlock> {
+  const { path } = file
   const scanner = new RecordScanner(path, format)
   let carry: Buffer = Buffer.alloc(0)
   let opening = true
-  for await (let chunk of readChunks(path)) {
+  for await (let chunk of file.chunks()) {
     if (opening) chunk = skipMark(path, chunk)
     opening = false
     const bytes = carry.length === 0 ? chunk : Buffer.concat([carry, chunk])

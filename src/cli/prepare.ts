@@ -1,0 +1,177 @@
+/** `dess prepare`: data as published → a folder that `dess run --data` reads in constant memory. */
+
+import { parseArgs } from "node:util"
+import { parseColumnChoice } from "../datasets/header.ts"
+import type { Dedupe, Manifest } from "../datasets/manifest.ts"
+import { type PrepareOptions, type PrepareProgress, prepareData } from "../datasets/prepare.ts"
+import { downloadsFolder, PUBLISHED } from "../datasets/publishers.ts"
+import { DessError, show } from "../errors.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
+import { formatBytes, formatSeconds, Progress } from "./terminal.ts"
+
+const HELP = `dess prepare – bring a data set into the form that dess run reads in constant memory
+
+Usage: dess prepare <source> --out <dir> [options]
+
+Source
+  a name            ${Object.keys(PUBLISHED).slice(0, 7).join(", ")},
+                    ${Object.keys(PUBLISHED).slice(7).join(", ")}: fetched from the publisher
+  a folder or zip   MovieLens (genres, or the tag genome where there is one), RecBole (.inter, .item), Parquet
+  a file            CSV, TSV, JSON lines, .inter, Parquet; gzip or zstd; Amazon's ratings files without a header too
+
+Reading
+  --columns user=<name>,item=<name>,rating=<name>,timestamp=<name>
+                        columns that are not recognised; places from 1 where there is no header
+  --rating-scale <lo-hi>  scale of the ratings, e.g. 0-10 (0-5)
+  --like-threshold <x>    a rating above it, on that scale, is a like (7/10 of the scale: 3.5 of 5)
+
+Filters, in this order
+  --dedupe last|first|none  of several ratings of an item by a user keep one, or all (none)
+  --min-ratings <n>         leave out users with fewer
+  --k-core <n>              leave out users and items with fewer, until none has
+
+Work
+  --out <dir>             the folder to make; it appears when it is whole
+  --replace               make a folder anew that dess prepare made before
+  --memory <GiB>          what DuckDB may take (1.5); the process takes more by the size of its id maps
+  --threads <n>           (all cores)
+  --downloads <dir>       where files fetched by name are kept (${downloadsFolder()})
+  --mirror <url>          fetch them from there instead (or DESS_MIRROR)
+  --json                  one JSON object on stdout
+
+Examples
+  dess prepare ml-20m --out data/ml-20m
+  dess prepare ml-25m.zip --out data/ml-25m
+  dess prepare ratings_Books.csv --out data/books --k-core 10 --dedupe last
+  dess prepare Books.jsonl.gz --out data/books-2023
+  dess prepare log.tsv --out data/log --columns user=visitor,item=page,rating=score,timestamp=at --rating-scale 0-10
+
+Then: dess run --data data/ml-20m`
+
+const OPTIONS = {
+  out: { type: "string" },
+  columns: { type: "string" },
+  "rating-scale": { type: "string" },
+  "like-threshold": { type: "string" },
+  dedupe: { type: "string" },
+  "min-ratings": { type: "string" },
+  "k-core": { type: "string" },
+  replace: { type: "boolean" },
+  memory: { type: "string" },
+  threads: { type: "string" },
+  downloads: { type: "string" },
+  mirror: { type: "string" },
+  json: { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} as const
+
+export async function prepareCommand(args: string[]): Promise<void> {
+  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
+  if (values.help) {
+    console.log(HELP)
+    return
+  }
+  const [source, ...more] = positionals
+  if (source === undefined || more.length > 0) refuse("source", "one file, folder or name", positionals.join(" "))
+  if (values.out === undefined) refuse("--out", "the folder to make", undefined)
+  const mirror = values.mirror ?? (process.env.DESS_MIRROR || undefined)
+  const memory = positive("--memory", values.memory)
+  const options = {
+    out: values.out,
+    replace: values.replace,
+    columns: values.columns === undefined ? undefined : parseColumnChoice(values.columns),
+    ratingScale: values["rating-scale"] === undefined ? undefined : parseRatingScale(values["rating-scale"]),
+    likeThreshold: number("--like-threshold", values["like-threshold"]),
+    dedupe: values.dedupe as Dedupe | undefined,
+    minRatings: positive("--min-ratings", values["min-ratings"]),
+    kCore: positive("--k-core", values["k-core"]),
+    memoryBytes: memory === undefined ? undefined : memory * 2 ** 30,
+    threads: positive("--threads", values.threads),
+    downloads: values.downloads,
+    mirror,
+  }
+  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
+  const started = performance.now()
+  const manifest = await prepare(source, given as unknown as PrepareOptions)
+  if (manifest === undefined) return
+  const seconds = (performance.now() - started) / 1000
+  console.log(
+    values.json ? JSON.stringify(summarise(manifest, values.out, seconds)) : describe(manifest, values.out, seconds),
+  )
+}
+
+/** Runs to the end with a progress bar; Ctrl-C leaves nothing behind. */
+async function prepare(source: string, options: PrepareOptions): Promise<Manifest | undefined> {
+  const controller = new AbortController()
+  const stop = () => controller.abort()
+  process.once("SIGINT", stop)
+  let bar = new Progress("")
+  let phase: PrepareProgress["phase"] | undefined
+  try {
+    const steps = prepareData(source, { ...options, signal: controller.signal })
+    for (;;) {
+      const { value, done } = await steps.next()
+      if (done) return value
+      if (value.phase !== phase) {
+        bar.done()
+        bar = new Progress(value.phase, value.total)
+        phase = value.phase
+      }
+      bar.update(value.done ?? 0)
+    }
+  } catch (error) {
+    if (!(error instanceof DessError) || error.code !== "INTERRUPTED") throw error
+    process.stderr.write(`dess: ${error.message}\n`)
+    process.exitCode = 130
+    return undefined
+  } finally {
+    bar.done()
+    process.off("SIGINT", stop)
+  }
+}
+
+function summarise({ files, features, format, version, ...rest }: Manifest, out: string, seconds: number): object {
+  const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0)
+  const summary = features === undefined ? null : { ...features, columns: features.columns.length }
+  return { out, ...rest, features: summary, bytes, seconds: Number(seconds.toFixed(1)), format, version }
+}
+
+function describe(manifest: Manifest, out: string, seconds: number): string {
+  const { name, interactions, users, items, ratingScale, likeThreshold, features, dropped, files } = manifest
+  const count = (n: number) => n.toLocaleString("en")
+  const day = (time: number) => new Date(1000 * time).toISOString().slice(0, 10)
+  const taken = [
+    dropped.duplicates > 0 ? `${count(dropped.duplicates)} repeated` : "",
+    dropped.minRatings > 0 ? `${count(dropped.minRatings)} of users with few ratings` : "",
+    dropped.kCore > 0 ? `${count(dropped.kCore)} outside the core` : "",
+  ].filter((text) => text !== "")
+  const kind = features?.kind === "genres" ? "genres" : "tags of the genome"
+  const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0)
+  return [
+    `${name}: ${count(interactions)} interactions of ${count(users)} users with ${count(items)} items, ${day(manifest.firstTimestamp)} to ${day(manifest.lastTimestamp)}`,
+    taken.length > 0 ? `left out: ${taken.join(", ")}` : "",
+    `ratings from ${ratingScale.min} to ${ratingScale.max}; a like is more than ${likeThreshold}`,
+    features === undefined
+      ? "item features: none, so dess-fre rather than dess-cv"
+      : `item features: ${count(features.columns.length)} ${kind}, for ${count(features.items)} items`,
+    `written to ${out} (${formatBytes(bytes)}) in ${formatSeconds(seconds)}; next: dess run --data ${out}`,
+  ]
+    .filter((line) => line !== "")
+    .join("\n")
+}
+
+function number(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  if (text.trim() !== "" && Number.isFinite(Number(text))) return Number(text)
+  return refuse(name, "a number", text)
+}
+
+function positive(name: string, text: string | undefined): number | undefined {
+  const value = number(name, text)
+  return value === undefined || value > 0 ? value : refuse(name, "a number above 0", text)
+}
+
+function refuse(noun: string, expected: string, got: string | undefined): never {
+  const shown = got === undefined || got === "" ? "nothing" : show(got)
+  throw new DessError("INVALID_ARGUMENT", `${noun}: expected ${expected}, got ${shown} (dess prepare --help)`)
+}

@@ -1,0 +1,47 @@
+/** What a stream from files offers beyond a stream, and the options it is opened with. */
+
+import { DessError } from "../errors.ts"
+import type { RatingScale } from "../stream/interaction.ts"
+import { LIKE_THRESHOLD } from "../stream/labels.ts"
+import type { Order } from "../stream/order.ts"
+import type { Stream } from "../stream/stream.ts"
+import type { ColumnChoice } from "./header.ts"
+
+export interface OpenOptions {
+  /** "time" (stable) unless told otherwise. */
+  order?: Order
+  /** Of the shuffle. */
+  seed?: number
+  /** Only the first so many interactions, after ordering. */
+  limit?: number
+  /** The scale of the file's ratings, 0 to 5 unless declared. */
+  ratingScale?: RatingScale
+  /** A rating above it, on the scale declared, is a like; 3.5 on the house's scale unless told otherwise. */
+  likeThreshold?: number
+  /** Columns that are not called what they usually are. */
+  columns?: ColumnChoice
+}
+
+/** A stream that comes from files. The counts are for tables, never for learning. */
+export interface DataStream extends Stream {
+  readonly interactions: number
+  readonly users: number
+  readonly items: number
+  /** The scale the ratings were declared on; those in the batches are on the house's. */
+  readonly ratingScale: RatingScale
+  /** On the house's scale. */
+  readonly likeThreshold: number
+  userName(index: number): string
+  itemName(index: number): string
+  itemTitle?(index: number): string | undefined
+}
+
+/** A like threshold on the declared scale → on the house's. */
+export function scaleThreshold(threshold: number | undefined, { min, max }: RatingScale): number {
+  if (threshold === undefined) return LIKE_THRESHOLD
+  if (threshold >= min && threshold < max) return (threshold * 5) / max
+  throw new DessError(
+    "INVALID_ARGUMENT",
+    `like threshold: expected a number from ${min} to below ${max}, the scale declared, got ${threshold}`,
+  )
+}

@@ -1,0 +1,117 @@
+/** Data sets known by name: where their publishers keep them, and how to fetch them. */
+
+import { createHash } from "node:crypto"
+import { createReadStream, createWriteStream, existsSync, mkdirSync, renameSync, rmSync } from "node:fs"
+import { homedir } from "node:os"
+import { join } from "node:path"
+import { DessError, show } from "../errors.ts"
+
+const MOVIELENS = "https://files.grouplens.org/datasets/movielens"
+const AMAZON = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
+
+/** The Amazon files are the ratings of 2014 (22.5 and 3.7 million); later editions are read as files. */
+export const PUBLISHED: Readonly<Record<string, string>> = {
+  "ml-100k": `${MOVIELENS}/ml-100k.zip`,
+  "ml-1m": `${MOVIELENS}/ml-1m.zip`,
+  "ml-10m": `${MOVIELENS}/ml-10m.zip`,
+  "ml-20m": `${MOVIELENS}/ml-20m.zip`,
+  "ml-25m": `${MOVIELENS}/ml-25m.zip`,
+  "ml-latest": `${MOVIELENS}/ml-latest.zip`,
+  "ml-latest-small": `${MOVIELENS}/ml-latest-small.zip`,
+  "amazon-books": `${AMAZON}/ratings_Books.csv`,
+  "amazon-cds": `${AMAZON}/ratings_CDs_and_Vinyl.csv`,
+}
+
+export interface DownloadOptions {
+  /** Folder the files are kept in. */
+  downloads?: string
+  /** Address to use instead of the publisher's folder. */
+  mirror?: string
+  signal?: AbortSignal
+}
+
+export interface DownloadProgress {
+  done: number
+  total?: number
+}
+
+const PATIENCE_MILLISECONDS = 60_000
+
+/** Where files fetched by name are kept. */
+export function downloadsFolder(): string {
+  return join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "dess")
+}
+
+/** Fetches a named data set unless it is there already, and returns the file. */
+export async function* download(name: string, options: DownloadOptions): AsyncGenerator<DownloadProgress, string> {
+  const { downloads = downloadsFolder(), mirror, signal } = options
+  const published = PUBLISHED[name]
+  const fileName = published.slice(published.lastIndexOf("/") + 1)
+  const address = mirror === undefined ? published : `${mirror.replace(/\/+$/, "")}/${fileName}`
+  const target = join(downloads, fileName)
+  if (existsSync(target)) return target
+  const part = `${target}.part`
+  try {
+    mkdirSync(downloads, { recursive: true })
+    yield* fetchFile(address, part, signal)
+    await checkSum(address, part, signal)
+    renameSync(part, target)
+    return target
+  } catch (error) {
+    if (error instanceof DessError) throw error
+    if (signal?.aborted) throw new DessError("INTERRUPTED", "download interrupted", { cause: error })
+    if ((error as NodeJS.ErrnoException).code === "ENOSPC") throw error
+    const reason = [error, (error as Error).cause].filter((e) => e instanceof Error).map((e) => e.message)
+    throw new DessError(
+      "NOT_FOUND",
+      `download of ${address}: expected the file, got ${show(reason.join(": "))}; fetch it by other means, put it at ${target} and run the command again`,
+      { cause: error },
+    )
+  } finally {
+    rmSync(part, { force: true })
+  }
+}
+
+async function* fetchFile(address: string, part: string, signal?: AbortSignal): AsyncGenerator<DownloadProgress> {
+  const stalled = new AbortController()
+  const timer = setTimeout(() => stalled.abort(new Error("no answer for a minute")), PATIENCE_MILLISECONDS)
+  const out = createWriteStream(part)
+  const failure = new Promise<never>((_, reject) => out.once("error", reject))
+  failure.catch(() => {})
+  try {
+    const response = await fetch(address, {
+      signal: signal === undefined ? stalled.signal : AbortSignal.any([stalled.signal, signal]),
+      // The bytes as they are kept, so that the length announced is the length that comes.
+      headers: { "accept-encoding": "identity" },
+    })
+    if (!response.ok || response.body === null) throw new Error(`status ${response.status}`)
+    const length = response.headers.get("content-length")
+    const total = length === null ? undefined : Number(length)
+    let done = 0
+    for await (const chunk of response.body) {
+      timer.refresh()
+      done += chunk.length
+      if (!out.write(chunk))
+        await Promise.race([new Promise<void>((drained) => out.once("drain", () => drained())), failure])
+      yield total === undefined ? { done } : { done, total }
+    }
+    await Promise.race([new Promise<void>((closed) => out.end(() => closed())), failure])
+    if (total !== undefined && done !== total) throw new Error(`${done} of ${total} bytes`)
+  } finally {
+    clearTimeout(timer)
+    out.destroy()
+  }
+}
+
+/** GroupLens keeps the MD5 beside the file; where there is none, the length has to do. */
+async function checkSum(address: string, path: string, signal?: AbortSignal): Promise<void> {
+  const response = await fetch(`${address}.md5`, signal === undefined ? {} : { signal })
+  const text = response.ok ? await response.text() : ""
+  const expected = /\b[0-9a-f]{32}\b/i.exec(text.slice(0, 200))?.[0].toLowerCase()
+  if (expected === undefined) return
+  const hash = createHash("md5")
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
+  const got = hash.digest("hex")
+  if (got === expected) return
+  throw new DessError("INVALID_DATA", `download of ${address}: expected MD5 ${expected}, got ${got}; try again`)
+}

@@ -1,0 +1,62 @@
+/** What `dess prepare` was pointed at: which files hold the interactions. */
+
+import { existsSync, readdirSync, statSync } from "node:fs"
+import { basename, join } from "node:path"
+import { DessError } from "../errors.ts"
+import { detectPacking } from "./bytes.ts"
+import { RATINGS_FILES } from "./formats.ts"
+import { isPrepared } from "./manifest.ts"
+
+export interface Source {
+  /** A word for the manifest. */
+  form: "movielens" | "recbole" | "parquet" | "text"
+  /** Files of interactions; several only of Parquet. */
+  files: string[]
+}
+
+const DATA_FILE = /\.(csv|tsv|txt|json|jsonl|ndjson|inter|parquet)(\.gz|\.zst)?$/i
+
+/** What a MovieLens archive has that is read here; its other files are not unpacked. */
+const MOVIELENS_FILE = /^(ratings\.(dat|csv)|movies\.(dat|csv)|u\.(data|item|genre)|genome-(scores|tags)\.csv)$/
+
+/** Which entries of an archive to unpack, by their paths. */
+export function chooseEntries(names: readonly string[]): string[] {
+  const own = names.filter((name) => !basename(name).startsWith(".") && !name.startsWith("__MACOSX/"))
+  const movielens = own.filter((name) => MOVIELENS_FILE.test(basename(name)))
+  if (movielens.some((name) => RATINGS_FILES.includes(basename(name)))) return movielens
+  return own.filter((name) => DATA_FILE.test(name) || name.endsWith(".item"))
+}
+
+/** Finds the interactions in a folder, or tells what a file is. */
+export async function findSource(path: string): Promise<Source> {
+  const stats = existsSync(path) ? statSync(path) : undefined
+  if (stats === undefined) throw new DessError("NOT_FOUND", `data: expected a file or folder, got nothing at ${path}`)
+  if (!stats.isDirectory()) return describeFile(path)
+  if (isPrepared(path)) {
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `source: expected data as published, got a folder made by dess prepare (${path})`,
+    )
+  }
+  const ratings = RATINGS_FILES.find((name) => existsSync(join(path, name)))
+  if (ratings !== undefined) return describeFile(join(path, ratings))
+  const files = readdirSync(path)
+    .filter((name) => DATA_FILE.test(name) && !name.startsWith("."))
+    .sort()
+  for (const ending of [".inter", ".parquet", ""]) {
+    const alike = files.filter((name) => name.endsWith(ending)).map((name) => join(path, name))
+    if (alike.length > 0 && ending === ".parquet") return { form: "parquet", files: alike }
+    if (alike.length === 1) return describeFile(alike[0])
+  }
+  const got = files.length === 0 ? "none" : files.join(", ")
+  throw new DessError(
+    "NOT_FOUND",
+    `data folder: expected ${RATINGS_FILES.join(", ")}, one .inter file, Parquet files or one data file, got ${got} (${path})`,
+  )
+}
+
+async function describeFile(path: string): Promise<Source> {
+  if ((await detectPacking(path)) === "parquet") return { form: "parquet", files: [path] }
+  const form = RATINGS_FILES.includes(basename(path)) ? "movielens" : path.endsWith(".inter") ? "recbole" : "text"
+  return { form, files: [path] }
+}
