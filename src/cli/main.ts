@@ -6,9 +6,21 @@ import { DessError } from "../errors.ts"
 /** Each command's module is loaded when it is asked for. */
 const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: string[]) => Promise<void>> }> = {
   run: { summary: "run one method along a stream", load: async () => (await import("./run.ts")).runCommand },
+  prepare: {
+    summary: "turn ratings files into a time-sorted folder",
+    load: async () => (await import("./prepare.ts")).prepareCommand,
+  },
   demo: {
     summary: "compare DESS with its controls on the embedded stream",
     load: async () => (await import("./demo.ts")).demoCommand,
+  },
+  compare: {
+    summary: "run a grid of methods, tasks, models, data and seeds",
+    load: async () => (await import("./compare.ts")).compareCommand,
+  },
+  report: {
+    summary: "tables, statistics and figures of a comparison",
+    load: async () => (await import("./report.ts")).reportCommand,
   },
 }
 
@@ -31,7 +43,8 @@ async function main(args: string[]): Promise<void> {
   }
   if (name === "--version" || name === "-v") {
     const { readFileSync } = await import("node:fs")
-    const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8")
+    const { join } = await import("node:path")
+    const text = readFileSync(join(import.meta.dirname, "..", "..", "package.json"), "utf8")
     console.log((JSON.parse(text) as { version: string }).version)
     return
   }

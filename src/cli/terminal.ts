@@ -11,19 +11,41 @@ export function dim(text: string): string {
   return colours(process.stdout) ? `\u001b[2m${text}\u001b[22m` : text
 }
 
+/** Text from outside, without the control characters that could move the cursor. */
+export function plain(text: string): string {
+  return [...text].map((c) => (c < " " || (c >= "\u007f" && c < "\u00a0") ? "�" : c)).join("")
+}
+
 export interface TableColumn {
   title: string
   align?: "left" | "right"
+  /** Neighbours of one group stand under its name. */
+  group?: string
 }
 
 /** Lines of a table with aligned columns. */
 export function formatTable(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string {
   const widths = columns.map((column, c) => Math.max(column.title.length, ...rows.map((row) => row[c].length)))
+  const groups = formatGroups(columns, widths)
   const pad = (text: string, c: number) =>
     columns[c].align === "right" ? text.padStart(widths[c]) : text.padEnd(widths[c])
   const head = bold(columns.map((column, c) => pad(column.title, c)).join("  "))
   const rule = dim(widths.map((width) => "─".repeat(width)).join("  "))
-  return [head, rule, ...rows.map((row) => row.map(pad).join("  ").trimEnd())].join("\n")
+  return [...groups, head, rule, ...rows.map((row) => row.map(pad).join("  ").trimEnd())].join("\n")
+}
+
+/** The line of group names, if there are any; columns become wider where a name needs it. */
+function formatGroups(columns: readonly TableColumn[], widths: number[]): string[] {
+  if (columns.every(({ group }) => group === undefined)) return []
+  const parts: string[] = []
+  for (let c = 0, next = 0; c < columns.length; c = next) {
+    const { group = "" } = columns[c]
+    while (next < columns.length && (columns[next].group ?? "") === group) next++
+    const width = widths.slice(c, next).reduce((sum, each) => sum + each + 2, -2)
+    widths[next - 1] += Math.max(0, group.length - width)
+    parts.push(group.padStart(Math.max(width, group.length)))
+  }
+  return [bold(parts.join("  "))]
 }
 
 /** The same table as Markdown. */
@@ -38,6 +60,12 @@ export function formatBytes(bytes: number): string {
   const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
   const value = bytes / 1000 ** step
   return `${value.toFixed(step === 0 || value >= 100 ? 0 : 1)} ${units[step]}`
+}
+
+/** A bar and its percentage. */
+export function formatBar(share: number, width = 24): string {
+  const full = Math.round(Math.min(1, Math.max(0, share)) * width)
+  return `${"█".repeat(full).padEnd(width, "░")} ${(100 * share).toFixed(0).padStart(3)} %`
 }
 
 /** A bar on stderr that appears when a job takes longer than a moment. Silent where stderr is not a terminal. */
@@ -60,9 +88,7 @@ export class Progress {
     const rate = done / seconds
     const known = this.#total !== undefined && this.#total > 0
     const share = known ? Math.min(1, done / (this.#total ?? 1)) : 0
-    const bar = known
-      ? `${"█".repeat(Math.round(share * 24)).padEnd(24, "░")} ${(100 * share).toFixed(0).padStart(3)} %`
-      : ""
+    const bar = known ? formatBar(share) : ""
     const left = known && rate > 0 ? `, ${formatSeconds(((this.#total ?? 0) - done) / rate)} left` : ""
     process.stderr.write(`\r\u001b[K${this.#label} ${bar} ${Math.round(rate).toLocaleString("en")}/s${left}`)
   }

@@ -1,0 +1,75 @@
+/** `dess report`: tables, statistics and figures of what `dess compare` has measured. */
+
+import { join } from "node:path"
+import { parseArgs } from "node:util"
+import { DessError, show } from "../errors.ts"
+import { addFigures, buildReport, type Report } from "../experiments/report.ts"
+import { readResults } from "../experiments/results.ts"
+import { writeReport } from "../experiments/write-report.ts"
+import { formatTables } from "./report-text.ts"
+
+const HELP = `dess report – tables, statistics and figures of a comparison
+
+Usage: dess report <dir> [options]
+
+  <dir>            results folder of dess compare; may still be growing
+  --out <dir>      where the files go (<dir>/report): report.html (one page, needs nothing else), report.md,
+                   summary.csv, runs.csv, figures/*.svg
+  --no-figures     tables only
+  --json           the tables as one JSON object on stdout
+
+Tables are laid out like the paper's; where a data set is one of the paper's four (ml-20m, ml-latest, amazon-books,
+amazon-cds) the paper's figures stand beside ours. Mean ± standard deviation over seeds, paired t-test of every DESS
+method against the best baseline, and below each table which controls beat which DESS method.
+
+Examples
+  dess report results/compare
+  dess report results/table2 --out docs/table2
+  dess report results/compare --no-figures --json | jq '.parts[0].tables[0].notes'`
+
+export async function reportCommand(args: string[]): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args,
+    strict: true,
+    allowPositionals: true,
+    options: {
+      out: { type: "string" },
+      "no-figures": { type: "boolean" },
+      json: { type: "boolean" },
+      help: { type: "boolean", short: "h" },
+    },
+  })
+  if (values.help) return console.log(HELP)
+  const [directory, ...more] = positionals
+  if (directory === undefined || more.length > 0)
+    throw new DessError("INVALID_ARGUMENT", `dess report: expected one results folder, got ${show(positionals)}`)
+  const records = readResults(directory)
+  const tables = buildReport(records)
+  const report = values["no-figures"] ? tables : await drawOrTell(tables)
+  const files = writeReport(values.out ?? join(directory, "report"), report, records)
+  if (values.json) console.log(JSON.stringify(asJson(tables)))
+  else console.log(`${formatTables(tables, { costs: true })}\n\n${files.slice(0, 4).join("\n")}`)
+}
+
+/** The packages that draw are optional: without them the report has tables only. */
+async function drawOrTell(report: Report): Promise<Report> {
+  try {
+    return await addFigures(report)
+  } catch (error) {
+    if (!(error instanceof DessError) || error.code !== "UNSUPPORTED") throw error
+    process.stderr.write(`dess: ${error.message}\n`)
+    return report
+  }
+}
+
+function asJson({ title, facts, parts }: Report): object {
+  return {
+    title,
+    facts,
+    parts: parts.map((part) => ({
+      title: part.title,
+      tables: part.tables,
+      costs: part.blocks.map(({ title: name, costs }) => ({ ...costs, title: name })),
+    })),
+  }
+}

@@ -1,0 +1,130 @@
+/** One cell, run in this process. */
+
+import { openData } from "../datasets/open.ts"
+import { runStream } from "../run/loop.ts"
+import { matchProbability } from "../run/match.ts"
+import type { RunOptions } from "../run/options.ts"
+import type { RunResult } from "../run/report.ts"
+import { parseMethod } from "../search/methods.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
+import type { Stream } from "../stream/stream.ts"
+import { synthetic } from "../stream/synthetic.ts"
+import type { Side } from "../types.ts"
+import type { Cell } from "./cells.ts"
+import { type Series, SeriesRecorder } from "./series.ts"
+
+/** What `dess run --json` prints. */
+export type RunSummary = RunResult & {
+  method: string
+  preset: string
+  recipe: string
+  task: string
+  model: string
+  protocol: string
+  order: string
+  seed: number
+  data: string
+  peakRssBytes: number
+}
+
+/** How equal the memory of a matched random-grow became. */
+export interface Match {
+  method: string
+  probability: Record<Side, number>
+  /** Time-averaged embedding bytes, both sides: of the run it is compared with, and its own. */
+  targetBytes: number
+  bytes: number
+}
+
+/** The run a cell is matched with. */
+export interface Reference {
+  method: string
+  bytes: Record<Side, number>
+}
+
+export interface CellJob {
+  cell: Cell
+  threads: number
+  reference?: Reference
+}
+
+export type CellOutcome =
+  | { status: "done"; result: RunSummary; series: Series; match?: Match }
+  /** The method cannot work on this data, now or later. */
+  | { status: "unsupported"; message: string }
+  | { status: "failed"; message: string }
+
+/** Runs the cell to its end; `onProgress` gets the interactions done and, where known, the whole. Errors are thrown. */
+export async function runCell(
+  job: CellJob,
+  onProgress: (interactions: number, total?: number) => void = () => {},
+): Promise<CellOutcome> {
+  const { cell, threads, reference } = job
+  const { method, task, model, seed, setting } = cell
+  const { limit, order, ...options } = setting
+  const stream = await openStream(cell)
+  if (needsFeatures(cell) && stream.features === undefined)
+    return {
+      status: "unsupported",
+      message: `${method} needs item features and ${cell.data.name} has none; use dess-fre`,
+    }
+  const base: RunOptions = {
+    ...options,
+    method,
+    task,
+    model,
+    seed,
+    threads,
+    ...(limit === null ? {} : { limit }),
+    ...(stream.likeThreshold === undefined ? {} : { likeThreshold: stream.likeThreshold }),
+  }
+  const matched = reference && (await matchProbability(stream, base, reference.bytes))
+  const total = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
+  const recorder = new SeriesRecorder()
+  const run = runStream(stream, matched ? { ...base, probability: matched.probability } : base)
+  let turned = performance.now()
+  for (;;) {
+    const { value, done } = await run.next()
+    if (done) {
+      const { preset, recipe, protocol } = setting
+      const named = { method, preset, recipe, task, model, protocol, order, seed, data: cell.data.name }
+      const result = { ...named, ...value, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
+      const series = recorder.series()
+      if (!matched || !reference) return { status: "done", result, series }
+      const { probability } = matched
+      const sum = (bytes: Record<Side, number>) => bytes.user + bytes.item
+      const bytes = sum(value.embeddingBytesOverTime)
+      const match = { method: reference.method, probability, targetBytes: sum(reference.bytes), bytes }
+      return { status: "done", result, series, match }
+    }
+    recorder.add(value)
+    if (performance.now() - turned < 100) continue
+    onProgress(value.interactions, Number.isFinite(total) ? total : undefined)
+    // The loop is all computing: let messages in and out.
+    await new Promise((resolve) => setImmediate(resolve))
+    turned = performance.now()
+  }
+}
+
+function needsFeatures(cell: Cell): boolean {
+  const method = parseMethod(cell.method, cell.setting.sizes)
+  return method.family === "search" && method.policy.name === "dess" && method.policy.context === "cv"
+}
+
+async function openStream(cell: Cell): Promise<Stream & { likeThreshold?: number }> {
+  const { path, interactions, users, items, ratingScale, likeThreshold } = cell.data
+  const { seed } = cell
+  const { limit, order } = cell.setting
+  const threshold = likeThreshold === undefined ? {} : { likeThreshold }
+  if (path === "synthetic") {
+    const sizes = Object.entries({ interactions, users, items }).filter(([, count]) => count !== undefined)
+    return Object.assign(synthetic({ ...Object.fromEntries(sizes), seed }), threshold)
+  }
+  return openData(path, {
+    order,
+    seed,
+    ...(limit === null ? {} : { limit }),
+    ...(ratingScale === undefined ? {} : { ratingScale: parseRatingScale(ratingScale) }),
+    ...threshold,
+  })
+}

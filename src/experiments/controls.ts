@@ -1,0 +1,56 @@
+/** Who stands in a table, and in which part of it: the method searched for, the paper's baselines, the controls of method.md §8. */
+
+import type { Task } from "../types.ts"
+
+export type MethodKind = "dess" | "baseline" | "control"
+
+/** The control that no run is needed for: every run reports it. */
+export const MAJORITY = "majority class"
+
+export function methodKind(method: string): MethodKind {
+  if (method.startsWith("dess-")) return "dess"
+  return /^(plain-|uniform-|(never|always|random)-grow|majority class)/.test(method) ? "control" : "baseline"
+}
+
+/** The methods every grid of this task holds besides its own. `random-grow` comes last: it waits for the run it is matched with. */
+export function controlsOf(task: Task, sizes: readonly number[]): string[] {
+  const plain = task === "topk" ? ["plain-popular", "plain-trending", "plain-knn"] : ["plain-bias"]
+  return [
+    "fixed-128",
+    "fixed-222",
+    ...plain,
+    "plain-factor-4",
+    "plain-factor-16",
+    "never-grow",
+    "always-grow",
+    ...sizes.map((size) => `uniform-${size}`),
+    "random-grow",
+  ]
+}
+
+const PAPER_ORDER = [
+  "fixed-128",
+  "fixed-222",
+  "darts",
+  "autoemb",
+  "esapn",
+  "dess-fre-cold",
+  "dess-fre",
+  "dess-cv-cold",
+  "dess-cv",
+]
+const CONTROL_ORDER = [MAJORITY, "plain-", "never-grow", "uniform-", "random-grow", "always-grow"]
+
+/** The order of a table's rows: baselines and DESS as in the paper, then the controls. */
+export function compareMethods(a: string, b: string): number {
+  const [left, right] = [place(a), place(b)]
+  return left - right || a.localeCompare(b, "en", { numeric: true })
+}
+
+function place(method: string): number {
+  const known = PAPER_ORDER.indexOf(method)
+  const kind = methodKind(method)
+  if (kind === "baseline") return known < 0 ? 50 : known
+  if (kind === "dess") return 100 + (known < 0 ? 50 : known)
+  return 200 + CONTROL_ORDER.findIndex((start) => method.startsWith(start))
+}

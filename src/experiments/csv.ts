@@ -1,0 +1,81 @@
+/** Results as CSV: one file with a row per run, one with a row per method and measure. */
+
+import { MAJORITY } from "./controls.ts"
+import { bytesOverTime } from "./cost-table.ts"
+import { paperFigure } from "./paper.ts"
+import { type CellRecord, isDone } from "./results.ts"
+import { bestBaseline, gatherBlocks, MEASURES, sampleOf, testEntries } from "./summary.ts"
+
+type Value = string | number | undefined | null
+
+/** One row per finished run. */
+export function renderRunsCsv(records: readonly CellRecord[]): string {
+  const head = [
+    ...["data", "task", "model", "method", "matched", "seed", "preset", "recipe", "protocol", "order", "limit"],
+    ...["interactions", "accuracy", "loss", "recall", "ndcg", "majority_accuracy", "last_quarter_accuracy"],
+    ...[
+      "last_quarter_loss",
+      "last_quarter_recall",
+      "last_quarter_ndcg",
+      "embedding_bytes",
+      "embedding_bytes_over_time",
+    ],
+    ...["held_bytes", "user_size", "item_size", "user_regret", "item_regret", "policy_ms", "growth_ms", "train_ms"],
+    ...["inference_ms", "interactions_per_second", "peak_rss_bytes"],
+  ]
+  const rows = records
+    .filter(isDone)
+    .map(({ cell, result: r, match }): Value[] => [
+      ...[cell.data.name, cell.task, cell.model, cell.method, match?.method, cell.seed],
+      ...[cell.setting.preset, cell.setting.recipe, cell.setting.protocol, cell.setting.order, cell.setting.limit],
+      ...[r.interactions, r.accuracy, r.loss, r.recall, r.ndcg, r.majorityAccuracy],
+      ...[r.lastQuarter.accuracy, r.lastQuarter.loss, r.lastQuarter.recall, r.lastQuarter.ndcg],
+      ...[r.embeddingBytes, r.embeddingBytesOverTime.user + r.embeddingBytesOverTime.item, r.heldBytes],
+      ...[r.meanSize.user, r.meanSize.item, r.regret?.user, r.regret?.item],
+      ...[r.milliseconds.policy, r.milliseconds.growth, r.milliseconds.train, r.milliseconds.inference],
+      ...[r.interactionsPerSecond, r.peakRssBytes],
+    ])
+  return render([head, ...rows])
+}
+
+/** One row per method and measure: mean, deviation, the paper's figure, and the test against the best baseline. */
+export function renderSummaryCsv(records: readonly CellRecord[]): string {
+  const head = [
+    ...["data", "task", "model", "preset", "recipe", "protocol", "order", "limit", "method", "kind", "measure"],
+    ...["seeds", "mean", "deviation", "paper", "embedding_bytes_over_time"],
+    ...["baseline", "difference", "t", "degrees", "p"],
+  ]
+  const rows = gatherBlocks(records).flatMap((block) =>
+    MEASURES[block.task].flatMap((measure) => {
+      const baseline = bestBaseline(block, measure)
+      return block.entries.flatMap((entry): Value[][] => {
+        const sample = sampleOf(entry, measure)
+        if (sample === undefined) return []
+        const test = baseline && entry !== baseline ? testEntries(entry, baseline, measure) : undefined
+        const { preset, recipe, protocol, order, limit } = block.setting
+        const bytes = entry.label === MAJORITY ? undefined : bytesOverTime(entry)
+        return [
+          [
+            ...[block.data, block.task, block.model, preset, recipe, protocol, order, limit],
+            ...[entry.label, entry.kind, measure, sample.values.length, sample.mean, sample.deviation],
+            ...[paperFigure(block, entry.label, measure), bytes],
+            ...[test ? baseline?.label : undefined, test?.difference, test?.t, test?.degrees, test?.p],
+          ],
+        ]
+      })
+    }),
+  )
+  return render([head, ...rows])
+}
+
+function render(rows: readonly (readonly Value[])[]): string {
+  return rows.map((row) => `${row.map(field).join(",")}\r\n`).join("")
+}
+
+/** RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it. */
+function field(value: Value): string {
+  if (value === undefined || value === null) return ""
+  if (typeof value === "number") return String(value)
+  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}

@@ -1,0 +1,129 @@
+/** A grid of runs: what a person asks for, checked and completed. */
+
+import { existsSync, readdirSync, statSync } from "node:fs"
+import { isAbsolute, join, resolve } from "node:path"
+import { nameOf } from "../datasets/formats.ts"
+import { DessError, show } from "../errors.ts"
+import { RUN_DEFAULTS, type RunOptions } from "../run/options.ts"
+import { parseMethod } from "../search/methods.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
+import type { Order } from "../stream/order.ts"
+import type { HeadKind, Task } from "../types.ts"
+import { PAPER_GRIDS, type PaperName } from "./paper-grids.ts"
+import { GRID_SCHEMA } from "./schema.ts"
+import { checkSchema } from "./schema-check.ts"
+
+export interface DataEntry {
+  /** "synthetic", or a file or folder. */
+  path: string
+  name?: string
+  ratingScale?: string
+  likeThreshold?: number
+  /** Of the synthetic stream. */
+  interactions?: number
+  users?: number
+  items?: number
+}
+
+/** Every key is optional; schema.ts says what each means. */
+export interface Grid {
+  paper?: PaperName
+  methods?: readonly string[]
+  tasks?: readonly Task[]
+  models?: readonly HeadKind[]
+  data?: readonly (string | DataEntry)[]
+  seeds?: number | readonly number[]
+  presets?: readonly NonNullable<RunOptions["preset"]>[]
+  recipes?: readonly NonNullable<RunOptions["recipe"]>[]
+  protocols?: readonly NonNullable<RunOptions["protocol"]>[]
+  orders?: readonly Order[]
+  sizes?: readonly number[]
+  segment?: number
+  limit?: number
+  k?: number
+  negatives?: number
+  controls?: boolean
+}
+
+/** A data set that is there, under the name the tables use. */
+export interface GridData extends DataEntry {
+  name: string
+  /** Bytes of its files: a file of another length is other data. */
+  bytes: number
+}
+
+export type FullGrid = Required<Omit<Grid, "paper" | "limit" | "data" | "seeds">> &
+  Pick<Grid, "limit"> & { data: readonly GridData[]; seeds: readonly number[] }
+
+const DEFAULTS = {
+  methods: ["dess-cv", "dess-fre"],
+  tasks: [RUN_DEFAULTS.task],
+  models: [RUN_DEFAULTS.model],
+  data: ["synthetic"],
+  seeds: 5,
+  presets: [RUN_DEFAULTS.preset],
+  recipes: [RUN_DEFAULTS.recipe],
+  protocols: [RUN_DEFAULTS.protocol],
+  orders: ["time"],
+  sizes: RUN_DEFAULTS.sizes,
+  segment: RUN_DEFAULTS.segment,
+  k: RUN_DEFAULTS.k,
+  negatives: RUN_DEFAULTS.negatives,
+  controls: true,
+} as const satisfies Grid
+
+/** Refuses what is not a grid and fills in the defaults. Relative paths start from `base`. */
+export function completeGrid(grid: Grid, base = "."): FullGrid {
+  checkSchema(grid, GRID_SCHEMA, "grid")
+  const { $schema: _, paper, ...own } = grid as Grid & { $schema?: string }
+  const merged = { ...DEFAULTS, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
+  for (const method of merged.methods) parseMethod(method, merged.sizes)
+  const data = merged.data.map((entry) => findData(typeof entry === "string" ? { path: entry } : entry, base))
+  const double = data.find(({ name }, i) => data.findIndex((other) => other.name === name) < i)
+  if (double)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `grid data: expected different names, got ${show(double.name)} twice; give one of them a name of its own`,
+    )
+  if (merged.orders.includes("shuffled") && data.some(({ path }) => path === "synthetic"))
+    throw new DessError("INVALID_ARGUMENT", 'grid orders: expected time for the synthetic stream, got "shuffled"')
+  const { seeds } = merged
+  return {
+    ...merged,
+    methods: distinct(merged.methods),
+    data,
+    seeds: typeof seeds === "number" ? Array.from({ length: seeds }, (_, i) => i + 1) : distinct(seeds),
+  }
+}
+
+const distinct = <T>(values: readonly T[]): T[] => [...new Set(values)]
+
+function findData(entry: DataEntry, base: string): GridData {
+  if (entry.ratingScale !== undefined) parseRatingScale(entry.ratingScale)
+  if (entry.path === "synthetic") {
+    const { interactions = 100_000 } = entry
+    const name = entry.name ?? (interactions === 100_000 ? "synthetic" : `synthetic-${interactions}`)
+    return { ...entry, interactions, name, bytes: 0 }
+  }
+  for (const key of ["interactions", "users", "items"] as const)
+    if (entry[key] !== undefined)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `grid data ${key}: expected with the synthetic stream only, got it with ${show(entry.path)}; use limit`,
+      )
+  const path = isAbsolute(entry.path) ? entry.path : resolve(base, entry.path)
+  if (!existsSync(path))
+    throw new DessError("NOT_FOUND", `grid data: expected "synthetic", a file or a folder, got nothing at ${path}`)
+  const name = entry.name ?? nameOf(path)
+  return { ...entry, path, name, bytes: bytesOf(path) }
+}
+
+/** Bytes of a file, or of the files directly in a folder. */
+function bytesOf(path: string): number {
+  const stats = statSync(path)
+  if (!stats.isDirectory()) return stats.size
+  return readdirSync(path).reduce((sum, file) => {
+    const inner = statSync(join(path, file), { throwIfNoEntry: false })
+    return sum + (inner?.isFile() ? inner.size : 0)
+  }, 0)
+}

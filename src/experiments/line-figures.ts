@@ -1,0 +1,156 @@
+/** Figures along the stream: regret with the paper's rate and bound, quality, and mean size. */
+
+import { PRESETS } from "../search/presets.ts"
+import { regretBound, regretRate } from "../search/regret-bound.ts"
+import type { Side } from "../types.ts"
+import { colourOf, RULE_COLOUR } from "./colours.ts"
+import { MAJORITY } from "./controls.ts"
+import { type Drawing, drawLines, type Figure, joinPanels, type Line } from "./drawing.ts"
+import type { Series } from "./series.ts"
+import { type Block, bestBaseline, bestOf, type Entry, MEASURES } from "./summary.ts"
+
+type ColumnName = Exclude<keyof Series, "interactions">
+
+/** A column of the runs' series, averaged over the seeds point by point. */
+export function averageSeries(entry: Entry, column: ColumnName): { x: number; y: number }[] {
+  const columns = entry.runs.map(({ series }) => series[column]).filter((values) => values !== undefined)
+  if (columns.length === 0) return []
+  const { interactions } = entry.runs[0].series
+  const length = Math.min(interactions.length, ...columns.map((values) => values.length))
+  return Array.from({ length }, (_, i) => {
+    const known = columns.map((values) => values[i]).filter((value) => value !== null)
+    return { x: interactions[i], y: known.reduce((sum, value) => sum + value, 0) / known.length }
+  }).filter(({ y }) => Number.isFinite(y))
+}
+
+/** A running mean over a twentieth of the stream: one segment's test is a hundred rows. */
+export function smooth(points: readonly { x: number; y: number }[]): { x: number; y: number }[] {
+  const reach = Math.max(1, Math.round(points.length / 40))
+  return points.map(({ x }, i) => {
+    const near = points.slice(Math.max(0, i - reach), i + reach + 1)
+    return { x, y: near.reduce((sum, { y }) => sum + y, 0) / near.length }
+  })
+}
+
+const lineOf = (entry: Entry, points: Line["points"]): Line => ({
+  label: entry.label,
+  colour: colourOf(entry.method),
+  points,
+  ...(entry.kind === "control" ? { dash: "4 2" } : {}),
+})
+
+/** Regret of everybody who decides, with the rate of Corollary 1 (scaled) and, on logarithmic axes, the bound of Theorem 1. */
+export function regretFigures(drawing: Drawing, block: Block, id: string): Figure[] {
+  const deciding = block.entries.filter(
+    ({ runs, label }) => label !== MAJORITY && runs[0].series.userRegret !== undefined,
+  )
+  if (deciding.length === 0) return []
+  const chart = (side: Side, logarithmic: boolean) => {
+    const own = deciding.map((entry) => lineOf(entry, averageSeries(entry, `${side}Regret`)))
+    const theory = theoryLines(block, own, logarithmic)
+    const lines = [...own, ...theory].map((line) => ({
+      ...line,
+      points: logarithmic ? line.points.filter(({ x, y }) => x > 0 && y > 0) : line.points,
+    }))
+    const title = side === "user" ? "Users" : "Items"
+    return drawLines(drawing, { lines, x: "interactions", y: "regret so far", title, logarithmic })
+  }
+  const sides = ["user", "item"] as const
+  return [
+    {
+      id: `${id}-regret`,
+      title: "Does regret grow more slowly than the stream?",
+      caption: `Cumulative regret on the probe's rewards, mean over seeds. Long dashes: Corollary 1's rate L^{4/5}, scaled to end where the first DESS curve ends.`,
+      svg: joinPanels(sides.map((side) => chart(side, false))),
+    },
+    {
+      id: `${id}-bound`,
+      title: "How far below Theorem 1's bound does regret stay?",
+      caption: `The same on logarithmic axes, which have no place for a regret of 0. Long dashes: Theorem 1 as printed for k = c = 1 and the variation B for which the discount used is Corollary 1's choice; see docs/paper-notes.md for what of the proof holds.`,
+      svg: joinPanels(sides.map((side) => chart(side, true))),
+    },
+  ]
+}
+
+const LONG_DASH = "9 4"
+
+/** The dashed lines of theory, evaluated with L the interactions so far. */
+function theoryLines(block: Block, own: readonly Line[], bound: boolean): Line[] {
+  const shown = own.find(({ label }) => label.startsWith("dess-")) ?? own[0]
+  const xs = shown.points.map(({ x }) => x).filter((x) => x > 0)
+  const last = shown.points[shown.points.length - 1]
+  if (xs.length === 0 || !(last.y > 0)) return []
+  const preset = PRESETS[block.setting.preset]
+  const dimension = (shown.label.startsWith("dess-cv") ? 2 : 1) + (preset.constant ? 1 : 0)
+  // γ = 1 − (B/(√d·L))^{2/5} solved for B, at the end of the stream.
+  const variation = Math.sqrt(dimension) * last.x * (1 - preset.discount) ** 2.5
+  const rate = (x: number) => regretRate(variation, dimension, x)
+  const scaled = xs.map((x) => ({ x, y: (last.y * rate(x)) / rate(last.x) }))
+  const dashed = { colour: RULE_COLOUR, dash: LONG_DASH }
+  if (!bound) return [{ ...dashed, label: "rate L^4/5", points: scaled }]
+  const { discount, subgaussian } = preset
+  const fixed = { dimension, discount, subgaussian, variation, largestReward: 1, smallestReward: 1 }
+  const points = xs.map((x) => ({ x, y: regretBound({ ...fixed, length: x }).total }))
+  return [{ ...dashed, label: "Theorem 1", points }]
+}
+
+/** Accuracy, or recall, along the timeline: DESS, the best baseline, and the controls that matter. */
+export function qualityFigure(drawing: Drawing, block: Block, id: string): Figure {
+  const [measure] = MEASURES[block.task]
+  const factor = measure === "accuracy" ? 100 : 1
+  const lines = selectEntries(block).map((entry) => {
+    const points = smooth(averageSeries(entry, measure))
+    return lineOf(
+      entry,
+      points.map(({ x, y }) => ({ x, y: factor * y })),
+    )
+  })
+  const y = measure === "accuracy" ? "accuracy %" : `recall@${block.setting.k}`
+  return {
+    id: `${id}-timeline`,
+    title: "Who predicts best along the timeline?",
+    caption:
+      "Running mean over a twentieth of the stream, mean over seeds: DESS, the best baseline, and the best and the matched controls.",
+    svg: joinPanels([drawLines(drawing, { lines, x: "interactions", y, width: 640, height: 320 })]),
+  }
+}
+
+/** Everybody in one picture is nobody: DESS and those it has to be measured by. */
+function selectEntries(block: Block): Entry[] {
+  const [measure] = MEASURES[block.task]
+  const run = block.entries.filter(({ label }) => label !== MAJORITY)
+  const controls = run.filter(({ kind }) => kind === "control")
+  const chosen = new Set(run.filter(({ kind }) => kind === "dess"))
+  const others = [
+    bestBaseline(block, measure),
+    bestOf(controls, measure),
+    bestOf(
+      controls.filter(({ method }) => method.startsWith("uniform-")),
+      measure,
+    ),
+    ...controls.filter(({ method }) => method === "random-grow" || method === "always-grow"),
+  ]
+  for (const entry of others) if (entry) chosen.add(entry)
+  return run.filter((entry) => chosen.has(entry))
+}
+
+/** Mean size along the timeline of everybody whose sizes move. */
+export function sizeFigure(drawing: Drawing, block: Block, id: string): Figure[] {
+  const moves = (sizes: readonly number[]) => sizes.some((size) => Math.abs(size - sizes[0]) > 1e-6)
+  const moving = block.entries.filter(({ label, runs }) => {
+    return label !== MAJORITY && runs.some(({ series }) => moves(series.userSize) || moves(series.itemSize))
+  })
+  if (moving.length === 0) return []
+  const panels = (["user", "item"] as const).map((side) => {
+    const lines = moving.map((entry) => lineOf(entry, averageSeries(entry, `${side}Size`)))
+    return drawLines(drawing, { lines, x: "interactions", y: "mean size", title: side === "user" ? "Users" : "Items" })
+  })
+  return [
+    {
+      id: `${id}-sizes`,
+      title: "How large do embeddings become?",
+      caption: "Numbers per id seen so far, mean over seeds.",
+      svg: joinPanels(panels),
+    },
+  ]
+}

@@ -1,0 +1,95 @@
+/** From records to a report: tables per setting, and per block what it costs and how it looks. */
+
+import { costTable } from "./cost-table.ts"
+import { type Figure, openDrawing } from "./drawing.ts"
+import { drawFigures } from "./figures.ts"
+import { paperTables } from "./paper-tables.ts"
+import { type CellRecord, isDone } from "./results.ts"
+import { type Block, describeBlock, describeSetting, gatherBlocks, settingKey } from "./summary.ts"
+import type { Table } from "./tables.ts"
+
+export interface BlockReport {
+  id: string
+  title: string
+  block: Block
+  costs: Table
+  figures: readonly Figure[]
+}
+
+/** Everything run in one setting. */
+export interface ReportPart {
+  title: string
+  tables: readonly Table[]
+  blocks: readonly BlockReport[]
+}
+
+export interface Report {
+  title: string
+  /** What was run, where, and what failed. */
+  facts: readonly string[]
+  parts: readonly ReportPart[]
+}
+
+/** The report without its figures. */
+export function buildReport(records: readonly CellRecord[]): Report {
+  const groups = new Map<string, Block[]>()
+  for (const block of gatherBlocks(records)) {
+    const key = settingKey(block.setting)
+    groups.set(key, [...(groups.get(key) ?? []), block])
+  }
+  const parts = [...groups.values()].map((blocks, p): ReportPart => {
+    const full = blocks.filter(({ entries }) => entries.length > 0)
+    const ids = full.map((block) => `part${p + 1}-${idOf(block)}`)
+    const tables = paperTables(blocks).map((table) => ({ ...table, id: `part${p + 1}-${table.id}` }))
+    return {
+      title: describeSetting(blocks[0].setting),
+      tables,
+      blocks: full.map((block, b) => ({
+        id: ids[b],
+        title: describeBlock(block),
+        block,
+        costs: costTable(block, `${ids[b]}-costs`),
+        figures: [],
+      })),
+    }
+  })
+  return { title: "DESS and its controls", facts: factsOf(records), parts }
+}
+
+/** Draws the figures of every block. */
+export async function addFigures(report: Report): Promise<Report> {
+  const drawing = await openDrawing()
+  try {
+    const draw = (part: BlockReport) => ({ ...part, figures: drawFigures(drawing, part.block, part.id) })
+    return { ...report, parts: report.parts.map((part) => ({ ...part, blocks: part.blocks.map(draw) })) }
+  } finally {
+    await drawing.close()
+  }
+}
+
+/** Letters, digits and dashes only: it becomes a file name and an anchor. */
+function idOf({ data, task, model }: Block): string {
+  return `${data}-${task}-${model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-")
+}
+
+function factsOf(records: readonly CellRecord[]): string[] {
+  const done = records.filter(isDone)
+  const distinct = (values: readonly string[]) => [...new Set(values)]
+  const hours = records.reduce((sum, { milliseconds }) => sum + milliseconds, 0) / 3.6e6
+  const data = distinct(done.map(({ cell }) => cell.data.name)).map((name) => {
+    const most = Math.max(
+      ...done.filter(({ cell }) => cell.data.name === name).map(({ result }) => result.interactions),
+    )
+    return `${name} (${most.toLocaleString("en")} interactions)`
+  })
+  const failed = records.filter(({ status }) => status === "failed")
+  return [
+    `${done.length} runs, ${hours.toFixed(2)} hours of one process, dess ${distinct(records.map(({ version }) => version)).join(", ")}.`,
+    `Data: ${data.join(", ")}.`,
+    `Machine: ${distinct(records.map(({ machine }) => machine)).join("; ")}.`,
+    ...failed.map(({ cell, message }) => {
+      const where = `${cell.method}, ${cell.task}, ${cell.model}, ${cell.data.name}, seed ${cell.seed}`
+      return `Failed: ${where} (${message ?? "no message"}).`
+    }),
+  ]
+}

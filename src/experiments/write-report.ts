@@ -1,0 +1,39 @@
+/** Writes a report's files. */
+
+import { mkdirSync, renameSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { DessError } from "../errors.ts"
+import { renderRunsCsv, renderSummaryCsv } from "./csv.ts"
+import { renderHtml } from "./html.ts"
+import { renderMarkdown } from "./markdown.ts"
+import type { Report } from "./report.ts"
+import type { CellRecord } from "./results.ts"
+
+/** report.html, report.md, summary.csv, runs.csv and figures/*.svg; returns their paths. */
+export function writeReport(directory: string, report: Report, records: readonly CellRecord[]): string[] {
+  const files: Record<string, string> = {
+    "report.html": renderHtml(report),
+    "report.md": renderMarkdown(report),
+    "summary.csv": renderSummaryCsv(records),
+    "runs.csv": renderRunsCsv(records),
+  }
+  for (const { blocks } of report.parts)
+    for (const { id, svg } of blocks.flatMap(({ figures }) => figures))
+      files[join("figures", `${id}.svg`)] = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+  try {
+    mkdirSync(join(directory, "figures"), { recursive: true })
+    return Object.entries(files).map(([name, text]) => {
+      const path = join(directory, name)
+      // Beside it first: a half-written file is never taken for a whole one.
+      writeFileSync(`${path}.part`, text)
+      renameSync(`${path}.part`, path)
+      return path
+    })
+  } catch (error) {
+    const full = (error as NodeJS.ErrnoException).code === "ENOSPC"
+    throw new DessError(
+      full ? "UNSUPPORTED" : "INVALID_ARGUMENT",
+      `report folder: expected one that can be written, got ${directory} (${full ? "the disk is full" : (error as Error).message})`,
+    )
+  }
+}
