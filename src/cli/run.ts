@@ -3,6 +3,7 @@
 import { accessSync, constants, mkdirSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
+import { parseColumnChoice } from "../datasets/header.ts"
 import { openData } from "../datasets/open.ts"
 import { DessError, show } from "../errors.ts"
 import { runStream } from "../run/loop.ts"
@@ -12,6 +13,7 @@ import { parseRatingScale } from "../stream/interaction.ts"
 import { checkOrder, type Order } from "../stream/order.ts"
 import type { Stream } from "../stream/stream.ts"
 import { synthetic } from "../stream/synthetic.ts"
+import { readNumber, readWhole } from "./flags.ts"
 import { formatBytes, formatTable, Progress } from "./terminal.ts"
 
 const HELP = `dess run – run one method along a stream and print what it measured
@@ -21,6 +23,7 @@ Usage: dess run [options]
 Data
   --data <folder|file|synthetic>   a MovieLens folder, a CSV/TSV with a header, or the embedded stream (synthetic)
   --interactions, --users, --items <n>   size of the embedded stream (100000 interactions)
+  --columns user=…,item=…,rating=…,timestamp=…   names (or places from 1) of columns that are not recognised
   --rating-scale <lo-hi>           scale of the ratings, e.g. 0-10 (0.5-5)
   --like-threshold <x>             a rating above it is liked (3.5 on the 0.5-5 scale)
   --order time|shuffled            order of the stream (time)
@@ -34,9 +37,12 @@ Method
   --recipe paper|calibrated        how the model learns (${RUN_DEFAULTS.recipe})
   --task binary|multiclass|topk    what is predicted (${RUN_DEFAULTS.task})
   --k <n>                          length of the list (top-k task, ${RUN_DEFAULTS.k})
-  --negatives <n>                  negatives per positive (top-k task, ${RUN_DEFAULTS.negatives})
+  --ranking bce|bpr                what the top-k task optimises (${RUN_DEFAULTS.ranking})
+  --negatives <n>                  negatives per positive (top-k task, 4; 10 with bpr)
   --model ncf|mf|distance          the head (${RUN_DEFAULTS.model})
   --sizes 2,4,8                    sizes of the ladder (${RUN_DEFAULTS.sizes.join(",")})
+  --discount <x>|auto              the bandit's γ instead of the preset's; auto: Corollary 1's, needs --variation
+  --variation <B>                  how far the best parameters are thought to move along the stream
   --probability <p> or <pu,pi>     of random-grow: chance that a decision grows (0.1)
 
 Run
@@ -68,6 +74,10 @@ const OPTIONS = {
   model: { type: "string" },
   k: { type: "string" },
   negatives: { type: "string" },
+  ranking: { type: "string" },
+  discount: { type: "string" },
+  variation: { type: "string" },
+  columns: { type: "string" },
   sizes: { type: "string" },
   probability: { type: "string" },
   segment: { type: "string" },
@@ -99,7 +109,14 @@ export async function runCommand(args: string[]): Promise<void> {
     protocol: values.protocol,
     k: whole("k", values.k, 1),
     negatives: whole("negatives", values.negatives, 1),
-    sizes: values.sizes?.split(",").map((text) => number("sizes", text)),
+    ranking: values.ranking,
+    discount:
+      values.discount === undefined || values.discount === "auto"
+        ? values.discount
+        : readNumber("discount", values.discount),
+    variation: values.variation === undefined ? undefined : readNumber("variation", values.variation),
+    horizon: Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY),
+    sizes: values.sizes?.split(",").map((text) => readNumber("sizes", text)),
     segment: whole("segment", values.segment, 1),
     threads: whole("threads", values.threads),
     probability: values.probability === undefined ? undefined : parseProbability(values.probability),
@@ -133,6 +150,7 @@ async function openStream(values: {
   interactions?: string | undefined
   users?: string | undefined
   items?: string | undefined
+  columns?: string | undefined
   "rating-scale"?: string | undefined
   "like-threshold"?: string | undefined
   seed: number
@@ -141,7 +159,7 @@ async function openStream(values: {
 }): Promise<Stream & { likeThreshold?: number }> {
   const { data = "synthetic", seed, order, limit } = values
   const likeThreshold =
-    values["like-threshold"] === undefined ? undefined : number("like-threshold", values["like-threshold"])
+    values["like-threshold"] === undefined ? undefined : readNumber("like-threshold", values["like-threshold"])
   if (data === "synthetic") {
     if (order === "shuffled")
       throw new DessError("INVALID_ARGUMENT", 'order: expected time for the embedded stream, got "shuffled"')
@@ -169,6 +187,7 @@ async function openStream(values: {
       order,
       seed,
       limit,
+      columns: values.columns === undefined ? undefined : parseColumnChoice(values.columns),
       ratingScale: values["rating-scale"] === undefined ? undefined : parseRatingScale(values["rating-scale"]),
       likeThreshold,
     }),
@@ -288,23 +307,11 @@ function dropUndefined<T extends object>(values: T): { [K in keyof T]: Exclude<T
   }
 }
 
-function number(name: string, text: string): number {
-  const value = Number(text)
-  if (text.trim() === "" || !Number.isFinite(value))
-    throw new DessError("INVALID_ARGUMENT", `--${name}: expected a number, got ${show(text)}`)
-  return value
-}
-
-function whole(name: string, text: string | undefined, least = 0): number | undefined {
-  if (text === undefined) return undefined
-  const value = number(name, text)
-  if (!Number.isSafeInteger(value) || value < least)
-    throw new DessError("INVALID_ARGUMENT", `--${name}: expected a whole number from ${least}, got ${show(text)}`)
-  return value
-}
+const whole = (flag: string, text: string | undefined, least = 0): number | undefined =>
+  text === undefined ? undefined : readWhole(flag, text, least)
 
 function parseProbability(text: string): { user: number; item: number } {
-  const [user, item = user, ...more] = text.split(",").map((part) => number("probability", part))
+  const [user, item = user, ...more] = text.split(",").map((part) => readNumber("probability", part))
   if (more.length > 0)
     throw new DessError("INVALID_ARGUMENT", `--probability: expected one or two numbers, got ${show(text)}`)
   return { user, item }

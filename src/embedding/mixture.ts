@@ -13,7 +13,7 @@ import type { AdamOptions, NormParameter, Parameter, Parameters } from "../kerne
 import type { Side } from "../types.ts"
 import type { Distinct } from "./distinct.ts"
 import { commitRows, type EmbeddingInput, type Placed, placeCounts, type RowGroup, stepRows } from "./input.ts"
-import { EmbeddingTable } from "./table.ts"
+import { checkSizes, EmbeddingTable } from "./table.ts"
 
 export interface MixturePlaced extends Placed {
   /** The rows slice by slice [count×size]. */
@@ -52,6 +52,7 @@ export class Mixture implements EmbeddingInput<MixturePlaced> {
 
   constructor(kernels: Kernels, parameters: Parameters, options: MixtureOptions) {
     const { side, sizes, seed, precision } = options
+    checkSizes(sizes)
     this.#kernels = kernels
     this.sizes = sizes
     this.width = sizes[sizes.length - 1]
@@ -59,10 +60,13 @@ export class Mixture implements EmbeddingInput<MixturePlaced> {
     this.table = new EmbeddingTable({ sizes: [this.#total], seed, precision })
     this.mixtures = new EmbeddingTable({ sizes: [sizes.length], seed, deviation: 0, precision })
     this.tables = [this.table, this.mixtures]
-    this.maps = sizes.map((size, i) => ({
-      weight: parameters.declare(`${side}.slices.${i}.weight`, { rows: this.width, columns: size }, { uniform: size }),
-      bias: parameters.declare(`${side}.slices.${i}.bias`, { rows: 1, columns: this.width }, { uniform: size }),
-    }))
+    this.maps = sizes.map((size, i) => {
+      const initial = { uniform: Math.max(1, size) }
+      return {
+        weight: parameters.declare(`${side}.slices.${i}.weight`, { rows: this.width, columns: size }, initial),
+        bias: parameters.declare(`${side}.slices.${i}.bias`, { rows: 1, columns: this.width }, initial),
+      }
+    })
     this.norm = parameters.declareNorm(`${side}.norm`, this.width)
   }
 

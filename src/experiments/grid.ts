@@ -68,7 +68,7 @@ const DEFAULTS = {
   sizes: RUN_DEFAULTS.sizes,
   segment: RUN_DEFAULTS.segment,
   k: RUN_DEFAULTS.k,
-  negatives: RUN_DEFAULTS.negatives,
+  negatives: 4,
   controls: true,
 } as const satisfies Grid
 

@@ -15,6 +15,8 @@ export interface KernelOptions {
   threads?: number
   /** Default "auto": the fastest this machine can run. */
   kind?: KernelKind | "auto"
+  /** Nanoseconds, roughly, of the smallest piece of work worth giving to a thread. Default 6000. */
+  grain?: number
 }
 
 const MAXIMUM_THREADS = 64
@@ -38,24 +40,25 @@ function compileAnew(build: Build): WasmModule | undefined {
   return Wasm.validate(bytes) ? new Wasm.Module(bytes) : undefined
 }
 
-function open(kind: KernelKind, threads: number): Kernels | undefined {
+function open(kind: KernelKind, threads: number, grain: number): Kernels | undefined {
   if (kind === "reference") return new ReferenceKernels()
   const name = kind === "simd" ? "simd" : "relaxed"
   const module = compile(threads > 1 ? `${name}Shared` : name)
-  return module && new WasmKernels(kind, threads, module)
+  return module && new WasmKernels({ kind, threads, module, grain })
 }
 
 /** Kernels for this machine. Whoever opens them closes them. */
 export function openKernels(options: KernelOptions = {}): Kernels {
-  const { kind = "auto", threads } = options
+  const { kind = "auto", threads, grain = 6000 } = options
   if (!KINDS.includes(kind))
     throw new DessError("INVALID_ARGUMENT", `kernel kind: expected one of ${KINDS.join(", ")}, got ${show(kind)}`)
   if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= MAXIMUM_THREADS))
     throw new DessError("INVALID_ARGUMENT", `threads: expected a whole number from 1 to 64, got ${show(threads)}`)
+  if (!(grain > 0)) throw new DessError("INVALID_ARGUMENT", `grain: expected nanoseconds above 0, got ${show(grain)}`)
   const possible = canStartWorkers() ? (threads ?? Math.min(availableCores(), MAXIMUM_THREADS)) : 1
   const kinds: KernelKind[] = kind === "auto" ? ["relaxed-simd", "simd", "reference"] : [kind]
   for (const candidate of kinds) {
-    const kernels = open(candidate, possible)
+    const kernels = open(candidate, possible, grain)
     if (kernels) return kernels
   }
   throw new DessError("UNSUPPORTED", `kernel kind: expected one this machine can run, got ${show(kind)}`)

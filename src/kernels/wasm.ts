@@ -37,8 +37,7 @@ const PAGE = 65536
 const MAXIMUM_PAGES = 65536
 /** Vectors are loaded whole, also at the end of a block: so much may be read, and is not used, past the last one. */
 const SLACK = 128
-/** An operation is cut into parts of at least so many nanoseconds, roughly, and into a few for each thread. */
-const PART_NANOSECONDS = 6000
+/** An operation is cut into a few parts for each thread, so that a thread that is held up holds up little. */
 const PARTS_PER_THREAD = 4
 
 const LOSS_KINDS = { squared: layout.SQUARED, logistic: layout.LOGISTIC, softmax: layout.SOFTMAX }
@@ -56,6 +55,14 @@ function createMemory(bytes: number, shared: boolean): WasmMemory {
   }
 }
 
+export interface WasmOptions {
+  kind: "simd" | "relaxed-simd"
+  threads: number
+  module: WasmModule
+  /** Nanoseconds, roughly, of the smallest part worth giving to a thread. */
+  grain: number
+}
+
 export class WasmKernels implements Kernels {
   readonly kind: "simd" | "relaxed-simd"
   readonly threads: number
@@ -64,6 +71,7 @@ export class WasmKernels implements Kernels {
   readonly #memory: WasmMemory
   readonly #exports: KernelExports
   readonly #pool: Pool | undefined
+  readonly #grain: number
   #top: number
   #closed = false
 
@@ -73,9 +81,10 @@ export class WasmKernels implements Kernels {
   #length = 0
   #start = 0
 
-  constructor(kind: "simd" | "relaxed-simd", threads: number, module: WasmModule) {
+  constructor({ kind, threads, module, grain }: WasmOptions) {
     this.kind = kind
     this.threads = threads
+    this.#grain = grain
     const reserved = layout.SCRATCH + threads * layout.SCRATCH_BYTES
     this.#top = reserved / 4
     this.#memory = createMemory(reserved + 16 * PAGE, threads > 1)
@@ -165,35 +174,37 @@ export class WasmKernels implements Kernels {
   /** Starts an operation; `nanoseconds` is what one thread takes for it, roughly. */
   #begin(code: number, nanoseconds: number): void {
     this.#start = this.#length
-    const worth = Math.floor(nanoseconds / PART_NANOSECONDS)
-    this.#put(code, 0, Math.max(1, Math.min(worth, this.threads * PARTS_PER_THREAD, layout.MAXIMUM_PARTS)))
+    const most = this.threads === 1 ? 1 : Math.min(this.threads * PARTS_PER_THREAD, layout.MAXIMUM_PARTS)
+    this.#put(code, 0, Math.max(1, Math.floor(Math.min(most, nanoseconds / this.#grain))))
   }
 
   #end(): void {
     this.#tape[this.#start + 1] = this.#length - this.#start
   }
 
-  #word(): number {
-    if (this.#length === this.#tape.length) {
-      const tape = new Int32Array(2 * this.#tape.length)
-      tape.set(this.#tape)
-      this.#tape = tape
-      this.#tapeFloats = new Float32Array(tape.buffer)
-    }
-    return this.#length++
+  /** Makes room on the tape. */
+  #reserve(words: number): void {
+    if (this.#length + words <= this.#tape.length) return
+    const tape = new Int32Array(2 * this.#tape.length)
+    tape.set(this.#tape)
+    this.#tape = tape
+    this.#tapeFloats = new Float32Array(tape.buffer)
   }
 
   #put(...values: number[]): void {
-    for (const value of values) this.#tape[this.#word()] = value
+    this.#reserve(values.length)
+    for (const value of values) this.#tape[this.#length++] = value
   }
 
   #putFloats(...values: number[]): void {
-    for (const value of values) this.#tapeFloats[this.#word()] = value
+    this.#reserve(values.length)
+    for (const value of values) this.#tapeFloats[this.#length++] = value
   }
 
   /** Addresses count floats, Wasm counts bytes. */
   #putAddresses(...addresses: Address[]): void {
-    for (const address of addresses) this.#tape[this.#word()] = address * 4
+    this.#reserve(addresses.length)
+    for (const address of addresses) this.#tape[this.#length++] = address * 4
   }
 
   #putNorm(norm: Norm): void {

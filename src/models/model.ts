@@ -14,6 +14,7 @@ import { type Address, type Kernels, type LossKind, NONE, type Pairs } from "../
 import { ADAM, type AdamOptions, Parameters } from "../kernels/parameters.ts"
 import { Random } from "../kernels/random.ts"
 import type { HeadKind, Side, Task } from "../types.ts"
+import { bprGradient } from "./bpr.ts"
 import type { Head, HeadBatch } from "./head.ts"
 import { MetricHead } from "./metric.ts"
 import { NcfHead } from "./ncf.ts"
@@ -33,6 +34,8 @@ export interface ModelOptions {
   start?: number
   hidden?: number
   adam?: Partial<AdamOptions>
+  /** What the top-k task optimises: cross-entropy, or BPR between each positive and the negatives that follow it. */
+  ranking?: "bce" | "bpr"
   seed?: number
   precision?: "single" | "double"
 }
@@ -70,6 +73,7 @@ export class Model {
   readonly inputs: Record<Side, EmbeddingInput>
   readonly head: Head
   readonly adam: AdamOptions
+  readonly #ranking: "bce" | "bpr"
 
   constructor(options: ModelOptions) {
     const {
@@ -90,6 +94,7 @@ export class Model {
     this.task = task
     this.outputs = task === "multiclass" ? 5 : 1
     this.adam = { ...ADAM, ...options.adam }
+    this.#ranking = task === "topk" ? (options.ranking ?? "bce") : "bce"
     for (const [name, value] of Object.entries(this.adam))
       if (!(value >= 0 && value < Number.POSITIVE_INFINITY))
         throw new DessError("INVALID_ARGUMENT", `adam ${name}: expected a number from 0, got ${show(value)}`)
@@ -163,10 +168,22 @@ export class Model {
   meet(batch: { user: ArrayLike<number>; item: ArrayLike<number> }): Record<Side, number[]> {
     const fresh: Record<Side, number[]> = { user: [], item: [] }
     for (let r = 0; r < batch.user.length; r++) {
-      if (this.inputs.user.table.ensure(batch.user[r])) fresh.user.push(batch.user[r])
-      if (this.inputs.item.table.ensure(batch.item[r])) fresh.item.push(batch.item[r])
+      if (this.#ensure("user", batch.user[r])) fresh.user.push(batch.user[r])
+      if (this.#ensure("item", batch.item[r])) fresh.item.push(batch.item[r])
     }
     return fresh
+  }
+
+  /** Gives an id everything that is held per id; says whether it had no row. */
+  #ensure(side: Side, id: number): boolean {
+    const { tables } = this.inputs[side]
+    const fresh = tables[0].ensure(id)
+    for (let t = 1; t < tables.length; t++) tables[t].ensure(id)
+    return fresh
+  }
+
+  #forget(side: Side, id: number): void {
+    for (const table of this.inputs[side].tables) table.free(id)
   }
 
   placeInts(values: ArrayLike<number>): Address {
@@ -234,6 +251,12 @@ export class Model {
     }
     const logits = this.head.forward(head)
     const { losses, dLogits } = this.queueLoss(logits, labels, pairs.pairs, true)
+    if (this.#ranking === "bpr") {
+      k.run()
+      const gradient = new Float64Array(pairs.pairs)
+      bprGradient(gradient, k.floats.subarray(logits, logits + pairs.pairs), batch.label)
+      k.floats.set(gradient, dLogits)
+    }
     const { dUser, dItem } = this.head.backward(head, dLogits)
     this.inputs.user.backward(placed.user, dUser)
     this.inputs.item.backward(placed.item, dItem)
@@ -245,7 +268,7 @@ export class Model {
       k.release(mark)
       const what = bad >= 0 ? `loss of row ${bad}` : "running statistics"
       const got = bad >= 0 ? result.losses[bad] : "numbers too large for them"
-      for (const side of ["user", "item"] as const) for (const id of fresh[side]) this.inputs[side].table.free(id)
+      for (const side of ["user", "item"] as const) for (const id of fresh[side]) this.#forget(side, id)
       throw new DessError("NUMERIC", `${what}: expected finite numbers, got ${got}; the batch was not learned`)
     }
     return { ...result, placed, running, mark }

@@ -14,6 +14,7 @@ import { PlainKnn } from "../search/plain-knn.ts"
 import { PlainPopular } from "../search/plain-popular.ts"
 import type { SizePolicy } from "../search/policy.ts"
 import { PRESETS, type Preset } from "../search/presets.ts"
+import { discountFor } from "../search/regret-bound.ts"
 import type { ItemFeatures } from "../types.ts"
 import { type Exam, RatingExam } from "./exam.ts"
 import type { Learner } from "./learner.ts"
@@ -46,7 +47,7 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
   if (method.family === "plain-factor") return new PlainLearner(new PlainFactor({ width: method.width, outputs, seed }))
   const kernels = openKernels(threads === undefined ? {} : { threads })
   try {
-    const model = new Model({ kernels, task, head, seed, ...shapeOf(method, sizes) })
+    const model = new Model({ kernels, task, head, seed, ranking: options.ranking, ...shapeOf(method, sizes) })
     if (method.family === "soft") return new SoftNetwork(model, { method: method.method, seed })
     if (method.family !== "search") return new Network(model)
     const preset = PRESETS[options.preset]
@@ -78,10 +79,21 @@ function createPolicy(
         "method dess-cv: expected items with features, this data has none; use dess-fre",
       )
     const dimension = (policy.context === "cv" ? 2 : 1) + (preset.constant ? 1 : 0)
-    const { subgaussian, discount, forget } = preset
-    return new Dess(policy.context, { dimension, subgaussian, discount, forget })
+    const { subgaussian, forget } = preset
+    return new Dess(policy.context, {
+      dimension,
+      subgaussian,
+      discount: discountOf(options, preset, dimension),
+      forget,
+    })
   }
   if (policy.name === "esapn") return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })
   if (policy.name === "random") return new RandomGrow(options)
   return policy.name === "never" ? new NeverGrow() : new AlwaysGrow()
+}
+
+/** γ: the preset's, or the one asked for. */
+function discountOf(options: FullRunOptions, preset: Preset, dimension: number): number {
+  const { discount = preset.discount, variation = 0, horizon = 0 } = options
+  return discount === "auto" ? discountFor(variation, dimension, horizon) : discount
 }

@@ -23,8 +23,16 @@ export interface RunOptions {
   likeThreshold?: number
   /** Length of the ranked list (top-k task). */
   k?: number
-  /** Negatives per positive (top-k task). */
+  /** Negatives per positive (top-k task): 4, or 10 for BPR. */
   negatives?: number
+  /** What the top-k task optimises. */
+  ranking?: "bce" | "bpr"
+  /** γ of the bandit instead of the preset's; "auto" takes Corollary 1's for `variation` and `horizon`. */
+  discount?: number | "auto"
+  /** B: how far the best parameters are thought to move along the stream. */
+  variation?: number
+  /** L: how many interactions the stream is thought to have. */
+  horizon?: number
   /** Of `random-grow`: the chance that a decision grows. */
   probability?: Record<Side, number>
 }
@@ -41,15 +49,19 @@ export const RUN_DEFAULTS = {
   seed: 1,
   likeThreshold: LIKE_THRESHOLD,
   k: 10,
-  negatives: 4,
+  ranking: "bce",
   probability: { user: 0.1, item: 0.1 },
 } as const satisfies RunOptions
 
-export type FullRunOptions = Required<Omit<RunOptions, "threads" | "limit">> & Pick<RunOptions, "threads" | "limit">
+/** Options without a default of their own. */
+type Open = "threads" | "limit" | "discount" | "variation" | "horizon"
+
+export type FullRunOptions = Required<Omit<RunOptions, Open>> & Pick<RunOptions, Open>
 
 /** Fills in the defaults and refuses what is outside its domain. */
 export function withDefaults(options: RunOptions): FullRunOptions {
-  const full = { ...RUN_DEFAULTS, ...dropUndefined(options) }
+  const given = dropUndefined(options)
+  const full = { ...RUN_DEFAULTS, negatives: given.ranking === "bpr" ? 10 : 4, ...given }
   checkOptions(full)
   return full
 }
@@ -66,6 +78,7 @@ const CHOICES: Record<string, readonly string[]> = {
   preset: ["paper", "calibrated"],
   recipe: ["paper", "calibrated"],
   protocol: ["split", "prequential"],
+  ranking: ["bce", "bpr"],
 }
 
 function checkOptions(options: FullRunOptions): void {
@@ -79,6 +92,14 @@ function checkOptions(options: FullRunOptions): void {
       throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from 1, got ${show(options[name])}`)
   if (!Number.isFinite(options.likeThreshold))
     throw new DessError("INVALID_ARGUMENT", `like threshold: expected a number, got ${show(options.likeThreshold)}`)
+  const { discount, variation, horizon } = options
+  if (discount !== undefined && discount !== "auto" && !(discount > 0 && discount <= 1))
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `discount: expected a number above 0 and up to 1, or auto, got ${show(discount)}`,
+    )
+  if (discount === "auto" && (variation === undefined || horizon === undefined))
+    throw new DessError("INVALID_ARGUMENT", "discount auto: expected with a variation and a stream of known length")
   if (!Number.isSafeInteger(options.seed))
     throw new DessError("INVALID_ARGUMENT", `seed: expected a whole number, got ${show(options.seed)}`)
 }

@@ -4,9 +4,9 @@
  */
 
 import { SCRATCH_BYTES } from "../layout";
-import { applyStrip, setFactors, throughTanh, useRunning, useStrip } from "./norm";
+import { applyRow, setFactors, throughTanh, useBatch, useRunning } from "./norm";
 import { first, firstColumn, last, lastColumn, LINE } from "./share";
-import { dot, fma, mask, put, putStrip, splat, sumLanes, tanh } from "./vector";
+import { dot, fma, put, putStrip, splat, takeTanh } from "./vector";
 
 /** Bytes of a strip of one row: 16 columns. */
 const STRIP: usize = 64;
@@ -16,11 +16,14 @@ const STRIP: usize = 64;
  */
 const STRIPS: i32 = 4;
 const SOME: i32 = 64;
-/** Each of the strips has its constants and sums at the start of scratch: three or four rows. */
-const CONSTANTS: usize = 256;
-const ROWS_AT: usize = 1024;
-const ROOM: i32 = (SCRATCH_BYTES - 1024) / 64;
-const ROOM_BACKWARD: i32 = (SCRATCH_BYTES - 1024) / 128;
+/** Each of the strips has its constants and sums at the start of scratch; then comes room for tanh, then rows. */
+const CONSTANTS: usize = 512;
+const TANH_AT: usize = 2048;
+const ROWS_AT: usize = 4096;
+const ROOM: i32 = (SCRATCH_BYTES - 4096) / 64;
+const ROOM_BACKWARD: i32 = (SCRATCH_BYTES - 4096) / 128;
+/** Where sums go that nobody asks for: rows gathered again. */
+const UNUSED: usize = 256;
 
 /** How many strips go together so that all pairs find room. */
 @inline
@@ -39,8 +42,8 @@ function itemRow(p: usize, pair: i32): usize {
   return load<u32>(p, 4) + load<i32>(load<u32>(p, 12) + pair * 4) * load<i32>(p, 20) * 4;
 }
 
-/** rows = h of pairs [from, to), one strip; adds them to `sums`. */
-function gather(rows: usize, p: usize, bias: usize, at: usize, from: i32, to: i32, sums: usize): void {
+/** rows = h of pairs [from, to), one strip, `span` bytes apart; adds them to `sums`. */
+function gather(rows: usize, span: usize, p: usize, bias: usize, at: usize, from: i32, to: i32, sums: usize): void {
   const user = load<u32>(p) + at, item = load<u32>(p, 4) + at;
   const stride: usize = load<i32>(p, 20) * 4;
   let u: usize = load<u32>(p, 8) + from * 4, i: usize = load<u32>(p, 12) + from * 4;
@@ -61,7 +64,7 @@ function gather(rows: usize, p: usize, bias: usize, at: usize, from: i32, to: i3
     h = f32x4.add(f32x4.add(v128.load(a, 48), v128.load(b, 48)), b3);
     v128.store(rows, h, 48);
     s3 = f32x4.add(s3, h);
-    rows += STRIP;
+    rows += span;
     u += 4;
     i += 4;
   }
@@ -69,7 +72,7 @@ function gather(rows: usize, p: usize, bias: usize, at: usize, from: i32, to: i3
 }
 
 /** Adds Σ (h − mean)² of some rows to `sums`. */
-function addSquares(rows: usize, count: i32, means: usize, sums: usize): void {
+function addSquares(rows: usize, span: usize, count: i32, means: usize, sums: usize): void {
   const m0 = v128.load(means), m1 = v128.load(means, 16), m2 = v128.load(means, 32), m3 = v128.load(means, 48);
   let q0 = v128.load(sums), q1 = v128.load(sums, 16), q2 = v128.load(sums, 32), q3 = v128.load(sums, 48);
   for (let r = 0; r < count; r++) {
@@ -81,7 +84,7 @@ function addSquares(rows: usize, count: i32, means: usize, sums: usize): void {
     q2 = fma(d, d, q2);
     d = f32x4.sub(v128.load(rows, 48), m3);
     q3 = fma(d, d, q3);
-    rows += STRIP;
+    rows += span;
   }
   putStrip(sums, q0, q1, q2, q3, LINE);
 }
@@ -97,24 +100,24 @@ export function hiddenTrain(p: usize, part: i32, parts: i32, scratch: usize): vo
   const columns = load<i32>(pair, 20);
   const stride: usize = columns * 4;
   const step = together(pairs, ROOM) * LINE;
-  const block = min(pairs, ROOM) * STRIP;
   const end = lastColumn(columns, part, parts);
   for (let c = firstColumn(columns, part, parts); c < end; c += step) {
     const width = min(step, end - c);
     const strips = (width + LINE - 1) / LINE;
-    memory.fill(scratch, 0, ROWS_AT);
+    const span = strips * STRIP;
+    memory.fill(scratch, 0, TANH_AT);
     for (let from = 0; from < pairs; from += ROOM)
-      gatherStrips(scratch, block, strips, pair, bias, c, from, min(pairs, from + ROOM), 0);
+      gatherStrips(scratch, span, strips, pair, bias, c, from, min(pairs, from + ROOM), 0);
     for (let s = 0; s < strips; s++) {
       const means = scratch + s * CONSTANTS;
       for (let j: usize = 0; j < 64; j += 16) v128.store(means + j, f32x4.div(v128.load(means + j), count));
     }
     for (let from = 0; from < pairs; from += ROOM) {
       const to = min(pairs, from + ROOM);
-      if (ROOM < pairs) gatherStrips(scratch, block, strips, pair, bias, c, from, to, 128);
+      if (ROOM < pairs) gatherStrips(scratch, span, strips, pair, bias, c, from, to, UNUSED);
       for (let s = 0; s < strips; s++) {
         const means = scratch + s * CONSTANTS;
-        addSquares(scratch + ROWS_AT + s * block, to - from, means, means + 64);
+        addSquares(scratch + ROWS_AT + s * STRIP, span, to - from, means, means + 64);
       }
     }
     for (let s = 0; s < strips; s++) {
@@ -124,27 +127,26 @@ export function hiddenTrain(p: usize, part: i32, parts: i32, scratch: usize): vo
         useBatch(norm, c + s * LINE + j, v128.load(mean), f32x4.div(v128.load(mean, 64), count), unbias, left - j);
       }
     }
+    const at: usize = c * 4;
+    const center = load<u32>(norm, 16) + at, beta = load<u32>(norm, 4) + at;
+    const factors = scratch + TANH_AT, spare = factors + STRIPS * STRIP;
+    setFactors(factors, norm, at, width);
     for (let from = 0; from < pairs; from += ROOM) {
       const to = min(pairs, from + ROOM);
-      if (ROOM < pairs) gatherStrips(scratch, block, strips, pair, bias, c, from, to, 128);
-      for (let r = from; r < to; r += SOME) {
-        for (let s = 0; s < strips; s++) {
-          const at: usize = (c + s * LINE) * 4;
-          const rows = scratch + ROWS_AT + s * block + (r - from) * STRIP;
-          applyStrip(out + r * stride + at, stride, rows, STRIP, min(SOME, to - r), norm, at, width - s * LINE, true, scratch);
-        }
-      }
+      if (ROOM < pairs) gatherStrips(scratch, span, strips, pair, bias, c, from, to, UNUSED);
+      for (let r = from; r < to; r++)
+        applyRow(out + r * stride + at, scratch + ROWS_AT + (r - from) * span, center, factors, beta, width, true, spare);
     }
   }
 }
 
 /** h of pairs [from, to) and its sums for some strips, the sums at byte `sums` of each strip's constants. */
-function gatherStrips(scratch: usize, block: usize, strips: i32, pair: usize, bias: usize, c: i32, from: i32, to: i32, sums: usize): void {
+function gatherStrips(scratch: usize, span: usize, strips: i32, pair: usize, bias: usize, c: i32, from: i32, to: i32, sums: usize): void {
   for (let r = from; r < to; r += SOME) {
     for (let s = 0; s < strips; s++) {
       const at: usize = (c + s * LINE) * 4;
-      const rows = scratch + ROWS_AT + s * block + (r - from) * STRIP;
-      gather(rows, pair, bias + at, at, r, min(to, r + SOME), scratch + s * CONSTANTS + sums);
+      const rows = scratch + ROWS_AT + (r - from) * span + s * STRIP;
+      gather(rows, span, pair, bias + at, at, r, min(to, r + SOME), scratch + s * CONSTANTS + sums);
     }
   }
 }
@@ -232,7 +234,7 @@ function scatter(rows: usize, p: usize, at: usize, width: i32, constants: usize,
   const dUser = load<u32>(p, 8) + at, dItem = load<u32>(p, 12) + at;
   let u: usize = load<u32>(pair, 8) + from * 4, i: usize = load<u32>(pair, 12) + from * 4;
   const end = u + (to - from) * 4;
-  const k0 = v128.load(constants), k1 = v128.load(constants, 16), k2 = v128.load(constants, 32), k3 = v128.load(constants, 48);
+  const k0 = v128.load(constants, 192), k1 = v128.load(constants, 208), k2 = v128.load(constants, 224), k3 = v128.load(constants, 240);
   const b0 = v128.load(constants, 64), b1 = v128.load(constants, 80), b2 = v128.load(constants, 96), b3 = v128.load(constants, 112);
   const g0 = v128.load(constants, 128), g1 = v128.load(constants, 144), g2 = v128.load(constants, 160), g3 = v128.load(constants, 176);
   if (width >= LINE) {
@@ -269,6 +271,51 @@ function scatter(rows: usize, p: usize, at: usize, width: i32, constants: usize,
   }
 }
 
+/** (dy, h − center) of pairs [from, to) for some strips, and their sums at byte `sums` of each strip's constants. */
+function gatherBackwardStrips(scratch: usize, block: usize, strips: i32, p: usize, at: usize, sums: usize, from: i32, to: i32): void {
+  for (let r = from; r < to; r += SOME) {
+    for (let s = 0; s < strips; s++) {
+      const rows = scratch + ROWS_AT + s * block + (r - from) * 2 * STRIP;
+      const constants = scratch + s * CONSTANTS;
+      gatherBackward(rows, p, at + s * STRIP, constants, constants + sums, r, min(to, r + SOME));
+    }
+  }
+}
+
+/** From the sums of a strip: dβ = Σdy and dγ = Σdy·x̂; then factor, offset and slope of dh. */
+function finishSums(constants: usize, p: usize, at: usize, width: i32): void {
+  const norm = p + 76;
+  const count = splat(p + 48);
+  const gamma = load<u32>(norm) + at, scale = load<u32>(norm, 20) + at;
+  const dGamma = load<u32>(p, 20) + at, dBeta = load<u32>(p, 24) + at;
+  for (let j = 0; j < min(width, LINE); j += 4) {
+    const o: usize = j * 4;
+    const x = v128.load(scale + o);
+    const sum = v128.load(constants + o, 64), product = f32x4.mul(v128.load(constants + o, 128), x);
+    put(dBeta + o, sum, width - j);
+    put(dGamma + o, product, width - j);
+    // dh = γ·scale·(dy − (Σdy + (h − center)·scale·Σdy·x̂)/pairs) = factor·dy + offset + (h − center)·slope
+    const factor = f32x4.mul(v128.load(gamma + o), x);
+    const minus = f32x4.neg(f32x4.div(factor, count));
+    v128.store(constants + o, f32x4.mul(minus, sum), 64);
+    v128.store(constants + o, f32x4.mul(f32x4.mul(minus, product), x), 128);
+    v128.store(constants + o, factor, 192);
+  }
+}
+
+/** out = the sum of one strip of some rows. */
+function sumRows(out: usize, p: usize, rows: i32, stride: usize, width: i32): void {
+  let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
+  for (let r = 0; r < rows; r++) {
+    s0 = f32x4.add(s0, v128.load(p));
+    s1 = f32x4.add(s1, v128.load(p, 16));
+    s2 = f32x4.add(s2, v128.load(p, 32));
+    s3 = f32x4.add(s3, v128.load(p, 48));
+    p += stride;
+  }
+  putStrip(out, s0, s1, s2, s3, width);
+}
+
 export function hiddenTrainBackward(p: usize, part: i32, parts: i32, scratch: usize): void {
   const bias: usize = load<u32>(p, 4);
   const users = load<i32>(p, 40);
@@ -285,8 +332,8 @@ export function hiddenTrainBackward(p: usize, part: i32, parts: i32, scratch: us
     const width = min(step, end - c);
     const strips = (width + LINE - 1) / LINE;
     const at: usize = c * 4;
-    memory.fill(scratch, 0, ROWS_AT);
-    // The first row of a strip's constants is bias − center, then come the sums, then γ·scale and so on in their place.
+    memory.fill(scratch, 0, TANH_AT);
+    // A strip's constants: bias − center, Σdy and then the offset, Σdy·(h − center) and then the slope, the factor.
     for (let s = 0; s < strips; s++) {
       const shifts = scratch + s * CONSTANTS, o = at + s * STRIP;
       const center = load<u32>(norm, 16) + o;
@@ -300,7 +347,7 @@ export function hiddenTrainBackward(p: usize, part: i32, parts: i32, scratch: us
     clear(dItem, items, stride, width);
     for (let from = 0; from < pairs; from += ROOM_BACKWARD) {
       const to = min(pairs, from + ROOM_BACKWARD);
-      if (ROOM_BACKWARD < pairs) gatherBackwardStrips(scratch, block, strips, p, at, 128, from, to);
+      if (ROOM_BACKWARD < pairs) gatherBackwardStrips(scratch, block, strips, p, at, UNUSED, from, to);
       for (let r = from; r < to; r += SOME) {
         for (let s = 0; s < strips; s++) {
           const rows = scratch + ROWS_AT + s * block + (r - from) * 2 * STRIP;
@@ -333,7 +380,7 @@ export function hiddenInfer(p: usize, part: i32, parts: i32, scratch: usize): vo
   const stride: usize = columns * 4;
   const shifts = scratch;
   const factors = scratch + SPAN_BYTES;
-  const spare = scratch + 2 * SPAN_BYTES;
+  const sums = scratch + 2 * SPAN_BYTES;
   const from = first(pairs, part, parts);
   const end = last(pairs, part, parts);
   for (let r = from; r < end; r++)
@@ -352,30 +399,20 @@ export function hiddenInfer(p: usize, part: i32, parts: i32, scratch: usize): vo
       v128.store(shifts + o, f32x4.sub(v128.load(bias + at + o), v128.load(load<u32>(norm, 8) + at + o)));
     }
     const beta = load<u32>(norm, 4) + at;
-    const full = width & ~3;
     for (let r = from; r < end; r++) {
       const user = userRow(pair, r) + at;
       const item = itemRow(pair, r) + at;
-      const active = activation ? activation + r * stride + at : spare;
-      let sum = f32x4.splat(0);
-      for (let j = 0; j < full; j += 4) {
+      const active = activation ? activation + r * stride + at : sums;
+      for (let j = 0; j < width; j += 8) {
         const o: usize = j * 4;
-        const h = f32x4.add(f32x4.add(v128.load(user + o), v128.load(item + o)), v128.load(shifts + o));
-        const t = tanh(fma(h, v128.load(factors + o), v128.load(beta + o)));
-        v128.store(active + o, t);
-        sum = fma(t, v128.load(weight + at + o), sum);
+        const h0 = f32x4.add(f32x4.add(v128.load(user + o), v128.load(item + o)), v128.load(shifts + o));
+        const h1 = f32x4.add(f32x4.add(v128.load(user + o, 16), v128.load(item + o, 16)), v128.load(shifts + o, 16));
+        v128.store(sums + o, fma(h0, v128.load(factors + o), v128.load(beta + o)));
+        v128.store(sums + o, fma(h1, v128.load(factors + o, 16), v128.load(beta + o, 16)), 16);
       }
-      if (full < width) {
-        const o: usize = full * 4;
-        const m = mask(width - full);
-        const h = f32x4.add(f32x4.add(v128.load(user + o), v128.load(item + o)), v128.load(shifts + o));
-        const t = tanh(fma(h, v128.load(factors + o), v128.load(beta + o)));
-        put(active + o, t, width - full);
-        sum = fma(v128.and(t, m), v128.and(v128.load(weight + at + o), m), sum);
-      }
+      takeTanh(active, sums, width);
       const target = logits + r * outputs * 4;
-      store<f32>(target, load<f32>(target) + sumLanes(sum));
-      for (let o = 1; o < outputs; o++)
+      for (let o = 0; o < outputs; o++)
         store<f32>(target + o * 4, load<f32>(target + o * 4) + dot(active, weight + o * stride + at, width));
     }
   }

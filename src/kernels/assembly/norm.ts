@@ -6,7 +6,7 @@
 
 import { TANH, TRAINING } from "../layout";
 import { first, firstColumn, last, lastColumn, LINE } from "./share";
-import { fma, fnma, put, putStrip, putTwo, splat, tanh } from "./vector";
+import { fma, fnma, put, putStrip, splat, takeTanh } from "./vector";
 
 /** Sets center and scale of up to four columns to these statistics. */
 @inline
@@ -46,34 +46,39 @@ export function useStrip(
   if (width > 12) useBatch(norm, column + 12, m3, f32x4.div(q3, total), unbias, width - 12);
 }
 
-/** out = (x − center)·(γ·scale) + β for one strip of some rows, then tanh if asked. */
-export function applyStrip(
-  out: usize, outStride: usize, input: usize, inputStride: usize, rows: i32,
-  norm: usize, at: usize, width: i32, withTanh: bool, factors: usize,
-): void {
-  const gamma = load<u32>(norm) + at, beta = load<u32>(norm, 4) + at;
-  const center = load<u32>(norm, 16) + at, scale = load<u32>(norm, 20) + at;
-  // In memory, or they would fill the registers that tanh needs.
-  for (let j: usize = 0; j < 64; j += 16) v128.store(factors + j, f32x4.mul(v128.load(scale + j), v128.load(gamma + j)));
-  for (let r = 0; r < rows; r++) {
-    let y0 = fma(f32x4.sub(v128.load(input), v128.load(center)), v128.load(factors), v128.load(beta));
-    let y1 = fma(f32x4.sub(v128.load(input, 16), v128.load(center, 16)), v128.load(factors, 16), v128.load(beta, 16));
-    if (withTanh) {
-      y0 = tanh(y0);
-      y1 = tanh(y1);
-    }
-    putTwo(out, y0, y1, width);
-    y0 = fma(f32x4.sub(v128.load(input, 32), v128.load(center, 32)), v128.load(factors, 32), v128.load(beta, 32));
-    y1 = fma(f32x4.sub(v128.load(input, 48), v128.load(center, 48)), v128.load(factors, 48), v128.load(beta, 48));
-    if (withTanh) {
-      y0 = tanh(y0);
-      y1 = tanh(y1);
-    }
-    putTwo(out + 32, y0, y1, width - 8);
-    input += inputStride;
-    out += outStride;
-  }
+/** factors = γ·scale for some columns. */
+export function setFactors(factors: usize, norm: usize, at: usize, width: i32): void {
+  const gamma = load<u32>(norm) + at, scale = load<u32>(norm, 20) + at;
+  for (let j = 0; j < width; j += 4)
+    v128.store(factors + j * 4, f32x4.mul(v128.load(scale + j * 4), v128.load(gamma + j * 4)));
 }
+
+/**
+ * out = (x − center)·factor + β for some columns of a row, then tanh if asked. Two passes, because in one the long chain
+ * of operations from x to tanh would leave the processor waiting. `spare` has room for the columns.
+ */
+export function applyRow(
+  out: usize, input: usize, center: usize, factors: usize, beta: usize, width: i32, withTanh: bool, spare: usize,
+): void {
+  const to = withTanh ? spare : out;
+  const full = width & ~7;
+  for (let j = 0; j < full; j += 8) {
+    const o: usize = j * 4;
+    const d0 = f32x4.sub(v128.load(input + o), v128.load(center + o));
+    const d1 = f32x4.sub(v128.load(input + o, 16), v128.load(center + o, 16));
+    v128.store(to + o, fma(d0, v128.load(factors + o), v128.load(beta + o)));
+    v128.store(to + o, fma(d1, v128.load(factors + o, 16), v128.load(beta + o, 16)), 16);
+  }
+  for (let j = full; j < width; j += 4) {
+    const o: usize = j * 4;
+    const d = f32x4.sub(v128.load(input + o), v128.load(center + o));
+    put(to + o, fma(d, v128.load(factors + o), v128.load(beta + o)), width - j);
+  }
+  if (withTanh) takeTanh(out, spare, width);
+}
+
+/** Columns of a row that `normalize` finishes in one go. */
+const SPAN: i32 = 1024;
 
 export function normalize(p: usize, part: i32, parts: i32, scratch: usize): void {
   const out: usize = load<u32>(p);
@@ -86,8 +91,9 @@ export function normalize(p: usize, part: i32, parts: i32, scratch: usize): void
   const unbias = splat(p + 28);
   const norm = p + 32;
   const stride: usize = columns * 4;
+  const start = firstColumn(columns, part, parts);
   const end = lastColumn(columns, part, parts);
-  for (let c = firstColumn(columns, part, parts); c < end; c += LINE) {
+  for (let c = start; c < end; c += LINE) {
     const width = min(LINE, end - c);
     const at: usize = c * 4;
     if (flags & TRAINING) {
@@ -119,7 +125,16 @@ export function normalize(p: usize, part: i32, parts: i32, scratch: usize): void
       }
       useStrip(norm, c, width, total, unbias, m0, m1, m2, m3, q0, q1, q2, q3);
     } else for (let j = 0; j < width; j += 4) useRunning(norm, c + j, width - j);
-    applyStrip(out + at, stride, input + at, stride, rows, norm, at, width, (flags & TANH) != 0, scratch);
+  }
+  for (let c = start; c < end; c += SPAN) {
+    const width = min(SPAN, end - c);
+    const at: usize = c * 4;
+    const center = load<u32>(norm, 16) + at, beta = load<u32>(norm, 4) + at;
+    setFactors(scratch, norm, at, width);
+    for (let r = 0; r < rows; r++) {
+      const row = r * stride + at;
+      applyRow(out + row, input + row, center, scratch, beta, width, (flags & TANH) != 0, scratch + SPAN * 4);
+    }
   }
 }
 

@@ -34,18 +34,6 @@ export function put(p: usize, v: v128, lanes: i32): void {
   else putPart(p, v, lanes);
 }
 
-/** Stores the first min(count, 8) of eight floats, none if there are fewer than one. */
-@inline
-export function putTwo(p: usize, v0: v128, v1: v128, count: i32): void {
-  if (count >= 8) {
-    v128.store(p, v0);
-    v128.store(p, v1, 16);
-  } else if (count > 0) {
-    put(p, v0, count);
-    if (count > 4) putPart(p + 16, v1, count - 4);
-  }
-}
-
 /** Stores the first min(count, 16) of sixteen floats. */
 @inline
 export function putStrip(p: usize, v0: v128, v1: v128, v2: v128, v3: v128, count: i32): void {
@@ -122,9 +110,9 @@ export function squaredDistance(a: usize, b: usize, count: i32): f32 {
 }
 
 /**
- * tanh x = x·P(x²)/Q(x²) for |x| ≤ 9, past which it is 1 to within a rounding. P and Q were fitted for least largest
- * relative error (2·10⁻⁸); with the roundings 4·10⁻⁷. Odd to the bit; never beyond ±1. The coefficients are loaded from
- * memory because V8 makes every vector constant anew, with three instructions.
+ * tanh x = x·P(x²)/Q(x²), fitted for least largest relative error on |x| ≤ 9: 2·10⁻⁸, with the roundings 4·10⁻⁷. Past
+ * that it would grow beyond 1, and is cut off. Odd to the bit. The coefficients are loaded from memory because V8 makes
+ * every vector constant anew, with three instructions.
  */
 const TANH: usize = memory.data<f32>([
   1.33542249e-08, 1.33542249e-08, 1.33542249e-08, 1.33542249e-08, // P4
@@ -138,8 +126,8 @@ const TANH: usize = memory.data<f32>([
   0.467143247, 0.467143247, 0.467143247, 0.467143247, // Q1
   1, 1, 1, 1, // 1
   -1, -1, -1, -1, // −1
-  9, 9, 9, 9, // 9
-  -9, -9, -9, -9, // −9
+  10, 10, 10, 10, // the limit
+  -10, -10, -10, -10,
 ]);
 
 @inline
@@ -157,6 +145,24 @@ export function tanh(x: v128): v128 {
   q = fma(z, q, v128.load(TANH, 144));
   const y = f32x4.div(f32x4.mul(c, p), q);
   return f32x4.pmax(f32x4.pmin(y, v128.load(TANH, 144)), v128.load(TANH, 160));
+}
+
+/** out = tanh of `count` numbers, two vectors at a time. May work in place. */
+@inline
+export function takeTanh(out: usize, from: usize, count: i32): void {
+  let left = count;
+  for (; left >= 8; left -= 8) {
+    const t0 = tanh(v128.load(from)), t1 = tanh(v128.load(from, 16));
+    v128.store(out, t0);
+    v128.store(out, t1, 16);
+    from += 32;
+    out += 32;
+  }
+  for (; left > 0; left -= 4) {
+    put(out, tanh(v128.load(from)), left);
+    from += 16;
+    out += 16;
+  }
 }
 
 /** e^x for x ≤ 0; below −87 it is 0. e^x = 2^n·e^r with |r| ≤ ln 2 / 2. */
