@@ -148,7 +148,14 @@ export class Parameters {
 
   /** A copy of the running statistics, to put back when a pass turns out not to be finite. */
   saveRunning(): Float64Array {
-    return Float64Array.from(this.#kernels.floats.subarray(this.#running, this.#running + this.#runningCount))
+    return new Float64Array(this.#kernels.floats.subarray(this.#running, this.#running + this.#runningCount))
+  }
+
+  isRunningFinite(): boolean {
+    const f = this.#kernels.floats
+    let sum = 0
+    for (let i = 0; i < this.#runningCount; i++) sum += f[this.#running + i] * 0
+    return sum === 0
   }
 
   restoreRunning(saved: Float64Array): void {

@@ -227,8 +227,8 @@ export class Model {
   #result(logits: Address, losses: Address, rows: number): PassResult {
     const f = this.kernels.floats
     return {
-      logits: Float64Array.from(f.subarray(logits, logits + rows * this.outputs)),
-      losses: Float64Array.from(f.subarray(losses, losses + rows)),
+      logits: new Float64Array(f.subarray(logits, logits + rows * this.outputs)),
+      losses: new Float64Array(f.subarray(losses, losses + rows)),
     }
   }
 
@@ -263,7 +263,7 @@ export class Model {
     k.run()
     const result = this.#result(logits, losses, pairs.pairs)
     const bad = result.losses.findIndex((loss) => !Number.isFinite(loss))
-    if (bad >= 0 || !this.parameters.saveRunning().every(Number.isFinite)) {
+    if (bad >= 0 || !this.parameters.isRunningFinite()) {
       this.parameters.restoreRunning(running)
       k.release(mark)
       const what = bad >= 0 ? `loss of row ${bad}` : "running statistics"

@@ -30,7 +30,9 @@ export class RatingExam implements Exam {
   }
 
   labels(segment: Segment): Float64Array {
-    return Float64Array.from(segment.rating, this.#label)
+    const labels = new Float64Array(segment.length)
+    for (let r = 0; r < labels.length; r++) labels[r] = this.#label(segment.rating[r])
+    return labels
   }
 
   training(rows: ModelBatch): ModelBatch {

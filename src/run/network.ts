@@ -145,14 +145,15 @@ export class Network implements Learner {
     const ids = batch[side]
     const { table } = this.model.inputs[side]
     const next = preset.evaluate === "next" ? nextRows(ids) : undefined
-    const rows: number[] = []
-    const evaluate: number[] = []
+    const rows = new Int32Array(ids.length)
+    const evaluate = new Int32Array(ids.length)
+    let count = 0
     for (let l = 0; l < ids.length; l++) {
       if (table.step(ids[l]) === table.top || next?.[l] === -1) continue
-      rows.push(l)
-      evaluate.push(next ? next[l] : l)
+      rows[count] = l
+      evaluate[count++] = next ? next[l] : l
     }
-    return { rows: Int32Array.from(rows), evaluate: Int32Array.from(evaluate) }
+    return { rows: rows.subarray(0, count), evaluate: evaluate.subarray(0, count) }
   }
 
   #round(
@@ -177,17 +178,20 @@ export class Network implements Learner {
   #choices(side: Side, rows: Int32Array, waiting: Waiting): Choices {
     const { table } = this.model.inputs[side]
     const d = this.#context?.dimension ?? 0
-    const ids = Int32Array.from(rows, (row) => waiting.batch[side][row])
-    const contexts = new Float64Array(rows.length * d)
-    for (let l = 0; l < rows.length; l++)
-      for (let c = 0; c < d; c++) contexts[l * d + c] = waiting.contexts[side][rows[l] * d + c]
-    return {
-      length: rows.length,
-      ids,
-      steps: Uint8Array.from(ids, (id) => table.step(id)),
-      frequencies: d === 0 ? new Float64Array(0) : Float64Array.from(rows, (row) => waiting.frequencies[side][row]),
-      contexts,
+    const { length } = rows
+    const [all, allContexts, allFrequencies] = [waiting.batch[side], waiting.contexts[side], waiting.frequencies[side]]
+    const ids = new Int32Array(length)
+    const steps = new Uint8Array(length)
+    const frequencies = new Float64Array(length)
+    const contexts = new Float64Array(length * d)
+    for (let l = 0; l < length; l++) {
+      const row = rows[l]
+      ids[l] = all[row]
+      steps[l] = table.step(all[row])
+      if (d > 0) frequencies[l] = allFrequencies[row]
+      for (let c = 0; c < d; c++) contexts[l * d + c] = allContexts[row * d + c]
     }
+    return { length, ids, steps, frequencies, contexts }
   }
 
   /** Step 2: each distinct id of the first `deciding` rows that can grow is decided once, at its last occurrence there. */

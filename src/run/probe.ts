@@ -12,7 +12,7 @@
  */
 
 import { type Distinct, findDistinct } from "../embedding/distinct.ts"
-import type { LadderPlaced } from "../embedding/ladder.ts"
+import type { Ladder, LadderPlaced } from "../embedding/ladder.ts"
 import { type Address, NONE, type Pairs } from "../kernels/kernels.ts"
 import type { Model, ModelBatch } from "../models/model.ts"
 import type { Side } from "../types.ts"
@@ -103,129 +103,112 @@ interface QueuedSide {
 function queueSide(model: Model, request: ProbeRequest, { side, frozen }: { side: Side; frozen: Frozen }): QueuedSide {
   const k = model.kernels
   const ladder = model.ladder(side)
-  const { sizes, top } = ladder.table
+  const { top } = ladder.table
   const { width } = ladder
   const { rows, evaluate } = request[side]
-  const { index } = frozen.distinct[side]
-  const order = orderBySize(rows, frozen.distinct[side])
+  const { order, bounds } = orderBySize(rows, frozen.distinct[side])
   const count = rows.length
-  if (count === 0) return { order, growable: 0, tuned: NONE }
-  const own = Int32Array.from(order, (position) => index[rows[position]])
-  const bounds = groupBounds(own, frozen.distinct[side])
   const growable = bounds[top]
-
-  const rowIndex = model.placeInts(Int32Array.from(order, (position) => rows[position]))
-  const ownIndex = k.allocate(count + growable)
-  k.ints.set(own, ownIndex)
-  k.ints.set(own.subarray(0, growable), ownIndex + count)
-  const placed = frozen.placed[side]
-
-  const g = model.head.gradient({
-    side,
-    pairs: frozen.halves,
-    kept: frozen.kept,
-    dLogits: frozen.dLogits,
-    rowIndex,
-    rows: count,
-  })
-  k.normalizeGradient({
-    out: g,
-    dOut: g,
-    norm: ladder.norm,
-    activation: placed.vectors,
-    index: ownIndex,
-    rows: count,
-    columns: width,
-  })
-
-  const maps = ladder.composites()
-  const deltas = k.allocate((count + growable) * width)
-  for (let s = 0; s <= top; s++) {
-    const [from, to] = [bounds[s], bounds[s + 1]]
-    const step = { gradient: g + from * width, rows: to - from, width }
-    queueMove(model, { ...step, out: deltas + from * width, map: maps[s], size: sizes[s] })
-    if (s < top)
-      queueMove(model, { ...step, out: deltas + (count + from) * width, map: maps[s + 1], size: sizes[s + 1] })
-  }
+  if (count === 0) return { order, growable, tuned: NONE }
   const total = count + growable
+
+  // Asked rows in the order of their ids' sizes, every keep, then every grow.
+  const rowIndex = k.allocate(count)
+  const ownIndex = k.allocate(total)
+  const movedIndex = k.allocate(total)
+  const otherIndex = k.allocate(total)
+  const labels = k.allocate(total)
+  const [own, others] = [frozen.distinct[side].index, frozen.distinct[other(side)].index]
+  const { ints, floats } = k
+  for (let i = 0; i < total; i++) {
+    const position = order[i < count ? i : i - count]
+    if (i < count) ints[rowIndex + i] = rows[position]
+    ints[ownIndex + i] = own[rows[position]]
+    ints[movedIndex + i] = i
+    ints[otherIndex + i] = others[evaluate[position]]
+    floats[labels + i] = request.batch.label[evaluate[position]]
+  }
+
+  const { kept, dLogits, halves } = frozen
+  const placed = frozen.placed[side]
+  const g = model.head.gradient({ side, pairs: halves, kept, dLogits, rowIndex, rows: count })
+  const through = { norm: ladder.norm, activation: placed.vectors, index: ownIndex }
+  k.normalizeGradient({ out: g, dOut: g, ...through, rows: count, columns: width })
+
   const lifted = k.allocate(total * width)
   const vectors = k.allocate(total * width)
-  k.moveRows({
-    out: lifted,
-    base: placed.levels[top],
-    index: ownIndex,
-    delta: deltas,
-    rate: request.rate,
-    rows: total,
-    columns: width,
-  })
+  const maps = ladder.composites()
+  for (let s = 0; s <= top; s++) {
+    const move = {
+      model,
+      ladder,
+      maps,
+      gradient: g + bounds[s] * width,
+      rows: bounds[s + 1] - bounds[s],
+      rate: request.rate,
+    }
+    const base = placed.levels[top]
+    const keep = bounds[s]
+    queueMove({ ...move, step: s, out: lifted + keep * width, base, index: ownIndex + keep })
+    if (s === top) continue
+    const grow = count + bounds[s]
+    queueMove({ ...move, step: s + 1, out: lifted + grow * width, base, index: ownIndex + grow })
+  }
   ladder.normalize(vectors, lifted, total)
   const half = model.head.half(side, vectors, total)
-
-  const otherIndex = frozen.distinct[other(side)].index
-  const evaluated = (i: number) => evaluate[order[i < count ? i : i - count]]
-  const own2 = model.placeInts(Int32Array.from({ length: total }, (_, i) => i))
-  const other2 = model.placeInts(Int32Array.from({ length: total }, (_, i) => otherIndex[evaluated(i)]))
-  const labels = model.placeFloats(Float64Array.from({ length: total }, (_, i) => request.batch.label[evaluated(i)]))
   const pairs: Pairs =
     side === "user"
-      ? { ...frozen.halves, user: half, userIndex: own2, itemIndex: other2, pairs: total }
-      : { ...frozen.halves, item: half, userIndex: other2, itemIndex: own2, pairs: total }
+      ? { ...halves, user: half, userIndex: movedIndex, itemIndex: otherIndex, pairs: total }
+      : { ...halves, item: half, userIndex: otherIndex, itemIndex: movedIndex, pairs: total }
   const { logits } = model.head.logits(pairs)
   return { order, growable, tuned: model.queueLoss(logits, labels, total, false).losses }
 }
 
-/** Queues out = g·A·Aᵀ; without a map (the top size) out = g. */
-function queueMove(
-  model: Model,
-  p: { out: Address; gradient: Address; map: Address; rows: number; size: number; width: number },
-): void {
-  const k = model.kernels
-  if (p.rows === 0) return
-  if (p.map === NONE) {
-    const index = model.placeInts(Int32Array.from({ length: p.rows }, (_, i) => i))
-    const zero = k.allocate(p.rows * p.width)
-    k.fill({ out: zero, value: 0, count: p.rows * p.width })
-    k.moveRows({ out: p.out, base: zero, index, delta: p.gradient, rate: -1, rows: p.rows, columns: p.width })
-    return
+/** Queues out = base[index] − η·g·A·Aᵀ for a row tuned at a step; at the top A is the identity. */
+function queueMove(p: {
+  model: Model
+  ladder: Ladder
+  maps: readonly Address[]
+  step: number
+  out: Address
+  base: Address
+  index: Address
+  gradient: Address
+  rows: number
+  rate: number
+}): void {
+  const k = p.model.kernels
+  const { out, base, index, rows, rate } = p
+  if (rows === 0) return
+  const { width } = p.ladder
+  const size = p.ladder.table.sizes[p.step]
+  const map = p.maps[p.step]
+  let delta = p.gradient
+  if (map !== NONE) {
+    const down = k.allocate(rows * size)
+    delta = k.allocate(rows * width)
+    k.multiply({ out: down, left: p.gradient, right: map, rows, columns: size, inner: width })
+    k.multiply({ out: delta, left: down, right: map, rows, columns: width, inner: size, transposeRight: true })
   }
-  const down = k.allocate(p.rows * p.size)
-  k.multiply({ out: down, left: p.gradient, right: p.map, rows: p.rows, columns: p.size, inner: p.width })
-  k.multiply({
-    out: p.out,
-    left: down,
-    right: p.map,
-    rows: p.rows,
-    columns: p.width,
-    inner: p.size,
-    transposeRight: true,
-  })
+  k.moveRows({ out, base, index, delta, rate, rows, columns: width })
 }
 
-/** Positions of the asked rows in the order of their ids' sizes: distinct ids already are. */
-function orderBySize(rows: Int32Array, distinct: Distinct): Int32Array {
-  const order = Int32Array.from(rows.keys())
-  const steps = distinct.groups.length - 1
-  const next = new Int32Array(steps + 1)
-  const step = Uint8Array.from(rows, (row) => stepOf(distinct, distinct.index[row]))
-  for (let i = 0; i < rows.length; i++) next[step[i] + 1]++
-  for (let s = 1; s <= steps; s++) next[s] += next[s - 1]
-  for (let i = 0; i < rows.length; i++) order[next[step[i]]++] = i
-  return order
-}
-
-function stepOf(distinct: Distinct, position: number): number {
-  let s = 0
-  while (position >= distinct.groups[s + 1]) s++
-  return s
-}
-
-/** bounds[s] … bounds[s+1]−1 are the ordered rows whose id has step s. */
-function groupBounds(own: Int32Array, distinct: Distinct): Int32Array {
-  const bounds = new Int32Array(distinct.groups.length)
-  for (const position of own) bounds[stepOf(distinct, position) + 1]++
+/** Positions of the asked rows by step of their ids' sizes; those of step s are at bounds[s] … bounds[s+1]−1. */
+function orderBySize(rows: Int32Array, distinct: Distinct): { order: Int32Array; bounds: Int32Array } {
+  const { groups, index } = distinct
+  const bounds = new Int32Array(groups.length)
+  const steps = new Uint8Array(rows.length)
+  for (let i = 0; i < rows.length; i++) {
+    let s = 0
+    while (index[rows[i]] >= groups[s + 1]) s++
+    steps[i] = s
+    bounds[s + 1]++
+  }
   for (let s = 1; s < bounds.length; s++) bounds[s] += bounds[s - 1]
-  return bounds
+  const next = bounds.slice()
+  const order = new Int32Array(rows.length)
+  for (let i = 0; i < rows.length; i++) order[next[steps[i]]++] = i
+  return { order, bounds }
 }
 
 function readSide(model: Model, request: ProbeSide, queued: QueuedSide & { losses: Address }): ProbeTable {

@@ -418,10 +418,18 @@ export function hiddenInfer(p: usize, part: i32, parts: i32, scratch: usize): vo
   }
 }
 
+/** Up to four columns of `hiddenInferGradient`. */
+@inline
+function inferGradientFour(
+  out: usize, dLogits: usize, outputs: i32, weight: usize, stride: usize, active: usize, gamma: usize, scale: usize, lanes: i32,
+): void {
+  let d = f32x4.mul(splat(dLogits), v128.load(weight));
+  for (let o = 1; o < outputs; o++) d = fma(splat(dLogits + o * 4), v128.load(weight + o * stride), d);
+  const factor = f32x4.mul(v128.load(gamma), v128.load(scale));
+  put(out, f32x4.mul(throughTanh(d, v128.load(active)), factor), lanes);
+}
+
 export function hiddenInferGradient(p: usize, part: i32, parts: i32): void {
-  const out: usize = load<u32>(p);
-  const dLogits: usize = load<u32>(p, 4);
-  const activation: usize = load<u32>(p, 8);
   const rowIndex: usize = load<u32>(p, 12);
   const weight: usize = load<u32>(p, 16);
   const rows = load<i32>(p, 20);
@@ -430,19 +438,16 @@ export function hiddenInferGradient(p: usize, part: i32, parts: i32): void {
   const gamma: usize = load<u32>(p, 32);
   const scale: usize = load<u32>(p, 32 + 20);
   const stride: usize = columns * 4;
+  const full: usize = (columns & ~3) * 4;
   const end = last(rows, part, parts);
   for (let r = first(rows, part, parts); r < end; r++) {
     const pair = load<i32>(rowIndex + r * 4);
-    const active = activation + pair * stride;
-    const to = out + r * stride;
-    const d0 = dLogits + pair * outputs * 4;
-    const one = splat(d0);
-    for (let j = 0; j < columns; j += 4) {
-      const at: usize = j * 4;
-      let d = f32x4.mul(one, v128.load(weight + at));
-      for (let o = 1; o < outputs; o++) d = fma(splat(d0 + o * 4), v128.load(weight + o * stride + at), d);
-      const factor = f32x4.mul(v128.load(gamma + at), v128.load(scale + at));
-      put(to + at, f32x4.mul(throughTanh(d, v128.load(active + at)), factor), columns - j);
-    }
+    const out = load<u32>(p) + r * stride;
+    const dLogits = load<u32>(p, 4) + pair * outputs * 4;
+    const active = load<u32>(p, 8) + pair * stride;
+    for (let o: usize = 0; o < full; o += 16)
+      inferGradientFour(out + o, dLogits, outputs, weight + o, stride, active + o, gamma + o, scale + o, 4);
+    if (full < stride)
+      inferGradientFour(out + full, dLogits, outputs, weight + full, stride, active + full, gamma + full, scale + full, columns & 3);
   }
 }

@@ -1,5 +1,6 @@
 /**
- * out = left·right. Every output is one chain of k = 0, 1, 2, … from its starting value, whatever tile it falls in.
+ * out = left·right. How an output is summed up follows from the shapes alone: as one chain of k = 0, 1, 2, … from its
+ * starting value, whatever tile it falls in, or, for one or two rows with the right side transposed, as a dot product.
  *
  * A tile of 6 (5) rows × 8 columns lives in 12 (10) of the 15 vector registers V8 has to give; the right side is copied
  * into panels of 8 columns, so that a tile reads it in one stream; the left side is read in place, or copied when transposed.
@@ -7,7 +8,7 @@
 
 import { ACCUMULATE, TRANSPOSE_LEFT, TRANSPOSE_RIGHT } from "../layout";
 import { first, last } from "./share";
-import { fma, put, splat } from "./vector";
+import { dot, fma, put, putStrip, splat } from "./vector";
 
 /** Rows of a tile. Without fused multiply-add the product needs a register too. */
 const ROWS: i32 = ASC_FEATURE_RELAXED_SIMD ? 6 : 5;
@@ -171,6 +172,45 @@ function edgeTile(
   }
 }
 
+/** Columns of a thin product worked on together: two cache lines of every row on the right. */
+const THIN: i32 = 32;
+
+/** One row of out += left·right, columns [from, to), for products of so few rows that a tile would be mostly empty. */
+function thinRow(out: usize, left: usize, leftStep: usize, right: usize, rightStep: usize, inner: i32, from: i32, to: i32): void {
+  let c = from;
+  for (; c + THIN <= to; c += THIN) {
+    const at: usize = c * 4;
+    const s = out + at;
+    let a = left, b = right + at;
+    let c0 = v128.load(s), c1 = v128.load(s, 16), c2 = v128.load(s, 32), c3 = v128.load(s, 48);
+    let c4 = v128.load(s, 64), c5 = v128.load(s, 80), c6 = v128.load(s, 96), c7 = v128.load(s, 112);
+    for (let k = inner; k > 0; k--) {
+      const x = splat(a);
+      c0 = fma(x, v128.load(b), c0);
+      c1 = fma(x, v128.load(b, 16), c1);
+      c2 = fma(x, v128.load(b, 32), c2);
+      c3 = fma(x, v128.load(b, 48), c3);
+      c4 = fma(x, v128.load(b, 64), c4);
+      c5 = fma(x, v128.load(b, 80), c5);
+      c6 = fma(x, v128.load(b, 96), c6);
+      c7 = fma(x, v128.load(b, 112), c7);
+      a += leftStep;
+      b += rightStep;
+    }
+    putStrip(s, c0, c1, c2, c3, 16);
+    putStrip(s + 64, c4, c5, c6, c7, 16);
+  }
+  for (; c < to; c += 4) {
+    let sum = v128.load(out + c * 4), a = left, b = right + c * 4;
+    for (let k = inner; k > 0; k--) {
+      sum = fma(splat(a), v128.load(b), sum);
+      a += leftStep;
+      b += rightStep;
+    }
+    put(out + c * 4, sum, to - c);
+  }
+}
+
 export function multiply(p: usize, part: i32, parts: i32, scratch: usize): void {
   const out: usize = load<u32>(p);
   const left: usize = load<u32>(p, 4);
@@ -198,6 +238,21 @@ export function multiply(p: usize, part: i32, parts: i32, scratch: usize): void 
   const leftStep: usize = transposeLeft ? rows * 4 : 4;
   v128.store(scratch + ZEROS, f32x4.splat(0));
   v128.store(scratch + ZEROS, f32x4.splat(0), 16);
+
+  if (rows <= 2 && !(transposeLeft && transposeRight)) {
+    for (let r = firstRow; r < endRow; r++) {
+      const row = out + r * outStride;
+      if (!(flags & ACCUMULATE)) {
+        if (bias) memory.copy(row + firstColumn * 4, bias + firstColumn * 4, (endColumn - firstColumn) * 4);
+        else memory.fill(row + firstColumn * 4, 0, (endColumn - firstColumn) * 4);
+      }
+      if (!transposeRight) thinRow(row, left + r * leftRow, leftStep, right, outStride, inner, firstColumn, endColumn);
+      else
+        for (let c = firstColumn; c < endColumn; c++)
+          store<f32>(row + c * 4, load<f32>(row + c * 4) + dot(left + r * leftRow, right + <usize>c * inner * 4, inner));
+    }
+    return;
+  }
 
   let k0 = 0;
   do {

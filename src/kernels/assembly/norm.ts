@@ -229,9 +229,15 @@ export function normalizeBackward(p: usize, part: i32, parts: i32): void {
   }
 }
 
+/** Up to four columns of `normalizeGradient`. */
+@inline
+function gradientFour(out: usize, dOut: usize, active: usize, gamma: usize, scale: usize, lanes: i32): void {
+  let d = v128.load(dOut);
+  if (active) d = throughTanh(d, v128.load(active));
+  put(out, f32x4.mul(d, f32x4.mul(v128.load(gamma), v128.load(scale))), lanes);
+}
+
 export function normalizeGradient(p: usize, part: i32, parts: i32): void {
-  const out: usize = load<u32>(p);
-  const dOut: usize = load<u32>(p, 4);
   const activation: usize = load<u32>(p, 8);
   const index: usize = load<u32>(p, 12);
   const rows = load<i32>(p, 16);
@@ -239,15 +245,12 @@ export function normalizeGradient(p: usize, part: i32, parts: i32): void {
   const gamma: usize = load<u32>(p, 24);
   const scale: usize = load<u32>(p, 24 + 20);
   const stride: usize = columns * 4;
+  const full: usize = (columns & ~3) * 4;
   const end = last(rows, part, parts);
   for (let r = first(rows, part, parts); r < end; r++) {
-    const row = r * stride;
-    const active = activation + (index ? load<i32>(index + r * 4) : r) * stride;
-    for (let j = 0; j < columns; j += 4) {
-      const o: usize = j * 4;
-      let d = v128.load(dOut + row + o);
-      if (activation) d = throughTanh(d, v128.load(active + o));
-      put(out + row + o, f32x4.mul(d, f32x4.mul(v128.load(gamma + o), v128.load(scale + o))), columns - j);
-    }
+    const out = load<u32>(p) + r * stride, dOut = load<u32>(p, 4) + r * stride;
+    const active = activation ? activation + (index ? load<i32>(index + r * 4) : r) * stride : 0;
+    for (let o: usize = 0; o < full; o += 16) gradientFour(out + o, dOut + o, active ? active + o : 0, gamma + o, scale + o, 4);
+    if (full < stride) gradientFour(out + full, dOut + full, active ? active + full : 0, gamma + full, scale + full, columns & 3);
   }
 }

@@ -42,39 +42,37 @@ export function moveRows(p: usize, part: i32, parts: i32): void {
     const from = base + load<i32>(index + r * 4) * stride;
     const step = delta + r * stride;
     const to = out + r * stride;
-    for (let j = 0; j < columns; j += 4) {
-      const o: usize = j * 4;
-      put(to + o, fma(rate, v128.load(step + o), v128.load(from + o)), columns - j);
-    }
+    const full: usize = (columns & ~3) * 4;
+    for (let o: usize = 0; o < full; o += 16) v128.store(to + o, fma(rate, v128.load(step + o), v128.load(from + o)));
+    if (full < stride) put(to + full, fma(rate, v128.load(step + full), v128.load(from + full)), columns & 3);
   }
 }
 
-/** Adam on elements [from, to) of a row. */
+/** Adam on up to four elements of a row. */
+@inline
+function adamFour(p: usize, at: usize, rate: v128, correction: v128, lanes: i32): void {
+  const value = load<u32>(p) + at, gradient = load<u32>(p, 4) + at;
+  const firsts = load<u32>(p, 8) + at, seconds = load<u32>(p, 12) + at;
+  const w = v128.load(value);
+  const g = fma(splat(p + 52), w, v128.load(gradient));
+  const m = fma(splat(p + 32), v128.load(firsts), f32x4.mul(splat(p + 36), g));
+  const v = fma(splat(p + 40), v128.load(seconds), f32x4.mul(f32x4.mul(splat(p + 44), g), g));
+  const root = f32x4.sqrt(f32x4.mul(v, correction));
+  const step = f32x4.div(f32x4.mul(rate, m), f32x4.add(root, splat(p + 48)));
+  put(firsts, m, lanes);
+  put(seconds, v, lanes);
+  put(value, f32x4.sub(w, step), lanes);
+}
+
+/** Adam on elements [from, to) of a row: w −= rate·(m·c₁)/(√(v·c₂) + ε). */
 function adamRow(p: usize, row: i32, from: i32, to: i32): void {
-  const columns = load<i32>(p, 24);
-  const at: usize = (<usize>row * columns + from) * 4;
-  const value = load<u32>(p) + at;
-  const gradient = load<u32>(p, 4) + at;
-  const firsts = load<u32>(p, 8) + at;
-  const seconds = load<u32>(p, 12) + at;
   const corrections = load<u32>(p, 16) + row * 8;
-  // rate·(m·c₁)/(√(v·c₂) + ε)
   const rate = f32x4.mul(splat(p + 28), splat(corrections));
   const correction = splat(corrections + 4);
-  const beta1 = splat(p + 32), rest1 = splat(p + 36);
-  const beta2 = splat(p + 40), rest2 = splat(p + 44);
-  const epsilon = splat(p + 48), l2 = splat(p + 52);
-  for (let j = 0; j < to - from; j += 4) {
-    const o: usize = j * 4;
-    const w = v128.load(value + o);
-    const g = fma(l2, w, v128.load(gradient + o));
-    const m = fma(beta1, v128.load(firsts + o), f32x4.mul(rest1, g));
-    const v = fma(beta2, v128.load(seconds + o), f32x4.mul(f32x4.mul(rest2, g), g));
-    const step = f32x4.div(f32x4.mul(rate, m), f32x4.add(f32x4.sqrt(f32x4.mul(v, correction)), epsilon));
-    put(firsts + o, m, to - from - j);
-    put(seconds + o, v, to - from - j);
-    put(value + o, f32x4.sub(w, step), to - from - j);
-  }
+  const at: usize = (<usize>row * load<i32>(p, 24) + from) * 4;
+  const full = at + ((to - from) & ~3) * 4;
+  for (let o = at; o < full; o += 16) adamFour(p, o, rate, correction, 4);
+  if ((to - from) & 3) adamFour(p, full, rate, correction, (to - from) & 3);
 }
 
 export function adam(p: usize, part: i32, parts: i32): void {
@@ -94,6 +92,8 @@ export function fill(p: usize, part: i32, parts: i32): void {
   const out: usize = load<u32>(p);
   const count = load<i32>(p, 4);
   const value = splat(p + 8);
-  const end = lastColumn(count, part, parts);
-  for (let j = firstColumn(count, part, parts); j < end; j += 4) put(out + j * 4, value, end - j);
+  const from = firstColumn(count, part, parts), end = lastColumn(count, part, parts);
+  const full = out + (end & ~3) * 4;
+  for (let to = out + from * 4; to < full; to += 16) v128.store(to, value);
+  if (from < end && end & 3) put(full, value, end & 3);
 }

@@ -2,7 +2,7 @@
 
 import { DOT, LOGISTIC, SQUARED } from "../layout";
 import { first, firstColumn, last, lastColumn } from "./share";
-import { dot, exp, fma, logOnePlus, put, splat, squaredDistance } from "./vector";
+import { dot, exp, fma, fnma, logOnePlus, put, splat, squaredDistance } from "./vector";
 
 export function project(p: usize, part: i32, parts: i32): void {
   const out: usize = load<u32>(p);
@@ -133,52 +133,53 @@ export function pairScore(p: usize, part: i32, parts: i32): void {
   }
 }
 
+/** Up to four columns of a pair's gradients, added to its user's and its item's. */
+@inline
+function addPairFour(dUser: usize, dItem: usize, user: usize, item: usize, d: v128, metric: i32, lanes: i32): void {
+  const a = v128.load(user), b = v128.load(item);
+  const oldUser = v128.load(dUser), oldItem = v128.load(dItem);
+  const difference = f32x4.sub(a, b);
+  put(dUser, metric == DOT ? fma(d, b, oldUser) : fnma(d, difference, oldUser), lanes);
+  put(dItem, metric == DOT ? fma(d, a, oldItem) : fma(d, difference, oldItem), lanes);
+}
+
 export function pairScoreBackward(p: usize, part: i32, parts: i32): void {
-  const dUser: usize = load<u32>(p);
-  const dItem: usize = load<u32>(p, 4);
   const dScores: usize = load<u32>(p, 8);
   const metric = load<i32>(p, 12);
   const factor = load<f32>(p, 16);
   const users = load<i32>(p, 20);
   const items = load<i32>(p, 24);
-  const user: usize = load<u32>(p, 28);
-  const item: usize = load<u32>(p, 32);
   const userIndex: usize = load<u32>(p, 36);
   const itemIndex: usize = load<u32>(p, 40);
   const pairs = load<i32>(p, 44);
   const columns = load<i32>(p, 48);
   const stride: usize = columns * 4;
-  const from = firstColumn(columns, part, parts);
-  const end = lastColumn(columns, part, parts);
+  const from = firstColumn(columns, part, parts), end = lastColumn(columns, part, parts);
   if (from >= end) return;
-  const bytes: usize = (end - from) * 4;
-  for (let r = 0; r < users; r++) memory.fill(dUser + r * stride + from * 4, 0, bytes);
-  for (let r = 0; r < items; r++) memory.fill(dItem + r * stride + from * 4, 0, bytes);
+  const at: usize = from * 4, bytes: usize = (end - from) * 4;
+  const full: usize = ((end - from) & ~3) * 4;
+  const dUser = load<u32>(p) + at, dItem = load<u32>(p, 4) + at;
+  const user = load<u32>(p, 28) + at, item = load<u32>(p, 32) + at;
+  for (let r = 0; r < users; r++) memory.fill(dUser + r * stride, 0, bytes);
+  for (let r = 0; r < items; r++) memory.fill(dItem + r * stride, 0, bytes);
   for (let r = 0; r < pairs; r++) {
-    const u: usize = load<i32>(userIndex + r * 4) * stride + from * 4;
-    const i: usize = load<i32>(itemIndex + r * 4) * stride + from * 4;
+    const u: usize = load<i32>(userIndex + r * 4) * stride, i: usize = load<i32>(itemIndex + r * 4) * stride;
     const score = load<f32>(dScores + r * 4) * factor;
     const d = f32x4.splat(metric == DOT ? score : 2 * score);
-    for (let j = 0; j < end - from; j += 4) {
-      const o: usize = j * 4;
-      const a = v128.load(user + u + o);
-      const b = v128.load(item + i + o);
-      const difference = f32x4.sub(a, b);
-      const oldUser = v128.load(dUser + u + o);
-      const oldItem = v128.load(dItem + i + o);
-      if (metric == DOT) {
-        put(dUser + u + o, fma(d, b, oldUser), end - from - j);
-        put(dItem + i + o, fma(d, a, oldItem), end - from - j);
-      } else {
-        put(dUser + u + o, fma(d, f32x4.neg(difference), oldUser), end - from - j);
-        put(dItem + i + o, fma(d, difference, oldItem), end - from - j);
-      }
-    }
+    for (let o: usize = 0; o < full; o += 16)
+      addPairFour(dUser + u + o, dItem + i + o, user + u + o, item + i + o, d, metric, 4);
+    if (full < bytes)
+      addPairFour(dUser + u + full, dItem + i + full, user + u + full, item + i + full, d, metric, (end - from) & 3);
   }
 }
 
+/** Up to four columns of a pair's gradient on one side. */
+@inline
+function pairFour(out: usize, own: usize, other: usize, d: v128, metric: i32, lanes: i32): void {
+  put(out, f32x4.mul(d, metric == DOT ? v128.load(other) : f32x4.sub(v128.load(own), v128.load(other))), lanes);
+}
+
 export function pairScoreGradient(p: usize, part: i32, parts: i32): void {
-  const out: usize = load<u32>(p);
   const dScores: usize = load<u32>(p, 4);
   const rowIndex: usize = load<u32>(p, 8);
   const rows = load<i32>(p, 12);
@@ -190,17 +191,16 @@ export function pairScoreGradient(p: usize, part: i32, parts: i32): void {
   const otherIndex: usize = load<u32>(p, 36);
   const columns = load<i32>(p, 40);
   const stride: usize = columns * 4;
+  const full: usize = (columns & ~3) * 4;
   const end = last(rows, part, parts);
   for (let r = first(rows, part, parts); r < end; r++) {
     const pair: usize = load<i32>(rowIndex + r * 4) * 4;
+    const out = load<u32>(p) + r * stride;
     const a = own + load<i32>(ownIndex + pair) * stride;
     const b = other + load<i32>(otherIndex + pair) * stride;
     const score = load<f32>(dScores + pair) * factor;
     const d = f32x4.splat(metric == DOT ? score : -2 * score);
-    for (let j = 0; j < columns; j += 4) {
-      const o: usize = j * 4;
-      const v = metric == DOT ? v128.load(b + o) : f32x4.sub(v128.load(a + o), v128.load(b + o));
-      put(out + r * stride + o, f32x4.mul(d, v), columns - j);
-    }
+    for (let o: usize = 0; o < full; o += 16) pairFour(out + o, a + o, b + o, d, metric, 4);
+    if (full < stride) pairFour(out + full, a + full, b + full, d, metric, columns & 3);
   }
 }
