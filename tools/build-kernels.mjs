@@ -1,7 +1,7 @@
 /** Compiles src/kernels/assembly to four Wasm modules and writes their bytes, as base64, to src/kernels/generated.ts. */
 
 import { createHash } from "node:crypto"
-import { readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 
 const kernels = new URL("../src/kernels/", import.meta.url)
@@ -15,8 +15,21 @@ const builds = {
   simd: [],
 }
 const common = [
-  ...["-O3", "--converge", "--noAssert", "--runtime", "stub", "--enable", "simd"],
-  ...["--disableWarning", "201", "--disableWarning", "112", "--memoryBase", "512", "--importMemory", "--noExportMemory", "--initialMemory", "16", "--maximumMemory", "65536"],
+  ...["-O3", "--noAssert", "--runtime", "stub", "--enable", "simd"],
+  ...[
+    "--disableWarning",
+    "201",
+    "--disableWarning",
+    "112",
+    "--memoryBase",
+    "512",
+    "--importMemory",
+    "--noExportMemory",
+    "--initialMemory",
+    "16",
+    "--maximumMemory",
+    "65536",
+  ],
 ]
 
 /** Everything the bytes depend on. */
@@ -25,7 +38,7 @@ function fingerprint() {
   const files = readdirSync(assembly).filter((name) => name.endsWith(".ts"))
   for (const name of files.sort()) hash.update(name).update(readFileSync(new URL(name, assembly)))
   hash.update(readFileSync(new URL("layout.ts", kernels)))
-  hash.update(readFileSync(new URL("../package-lock.json", import.meta.url)))
+  hash.update(readFileSync(new URL("../node_modules/assemblyscript/package.json", import.meta.url)))
   hash.update(readFileSync(new URL(import.meta.url)))
   return hash.digest("hex")
 }
@@ -72,5 +85,8 @@ if (lastHeader() !== header) {
     lines.push(`  ${name}: "${Buffer.from(bytes).toString("base64")}",`)
     console.log(`${fileURLToPath(output)}: ${name}, ${bytes.length} bytes`)
   }
-  writeFileSync(output, `${[...lines, "}"].join("\n")}\n`)
+  // Written aside and moved, so that whoever reads it meanwhile sees the old or the new one.
+  const aside = new URL(`generated.${process.pid}.tmp`, kernels)
+  writeFileSync(aside, `${[...lines, "}"].join("\n")}\n`)
+  renameSync(aside, output)
 }

@@ -34,6 +34,12 @@ interface Chunk {
   owners: Int32Array
 }
 
+/** Copies numbers between arrays: a loop for short rows, a block copy (60 ns to start) for long ones. */
+function copy(target: Floats, at: number, source: Floats, from: number, count: number): void {
+  if (count >= 32) target.set(source.subarray(from, from + count), at)
+  else for (let i = 0; i < count; i++) target[at + i] = source[from + i]
+}
+
 class Slab {
   readonly size: number
   readonly #precision: "single" | "double"
@@ -265,7 +271,7 @@ export class EmbeddingTable {
     const slot = this.#slot[id]
     const { numbers } = slab.chunks[slot >> slab.shift]
     const source = (slot & slab.mask) * 3 * slab.size
-    for (let i = 0; i < slab.size; i++) target[at + i] = numbers[source + i]
+    copy(target, at, numbers, source, slab.size)
   }
 
   /** Copies a row's two moments out. */
@@ -274,10 +280,8 @@ export class EmbeddingTable {
     const slot = this.#slot[id]
     const { numbers } = slab.chunks[slot >> slab.shift]
     const source = (slot & slab.mask) * 3 * slab.size + slab.size
-    for (let i = 0; i < slab.size; i++) {
-      target[at.first + i] = numbers[source + i]
-      target[at.second + i] = numbers[source + slab.size + i]
-    }
+    copy(target, at.first, numbers, source, slab.size)
+    copy(target, at.second, numbers, source + slab.size, slab.size)
   }
 
   /** Copies a row's numbers and moments in, after an optimizer step. */
@@ -287,11 +291,9 @@ export class EmbeddingTable {
     const { numbers, steps } = slab.chunks[slot >> slab.shift]
     const target = (slot & slab.mask) * 3 * slab.size
     const { size } = slab
-    for (let i = 0; i < size; i++) {
-      numbers[target + i] = source[at.value + i]
-      numbers[target + size + i] = source[at.first + i]
-      numbers[target + 2 * size + i] = source[at.second + i]
-    }
+    copy(numbers, target, source, at.value, size)
+    copy(numbers, target + size, source, at.first, size)
+    copy(numbers, target + 2 * size, source, at.second, size)
     steps[slot & slab.mask]++
   }
 

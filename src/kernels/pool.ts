@@ -19,6 +19,7 @@ else onmessage = (event) => { start(event.data); close() }
 `
 
 interface BrowserWorker {
+  onerror: (() => void) | null
   postMessage(message: unknown): void
 }
 
@@ -66,11 +67,15 @@ export function sleepOn(memory: WasmMemory): (word: number, old: number) => void
 export class Pool {
   readonly workers: number
   readonly #control: Int32Array
+  #failed = 0
 
   constructor(module: WasmModule, memory: WasmMemory, workers: number) {
     this.workers = workers
     this.#control = new Int32Array(memory.buffer, 0, 1024)
-    for (let worker = 1; worker <= workers; worker++) startWorker({ module, memory, worker })
+    const onFailure = () => {
+      this.#failed++
+    }
+    for (let worker = 1; worker <= workers; worker++) startWorker({ module, memory, worker }, onFailure)
   }
 
   /** Workers that are up. */
@@ -78,22 +83,30 @@ export class Pool {
     return Atomics.load(this.#control, READY / 4)
   }
 
-  /** Resolves when all workers are up. */
+  /** Resolves when all workers are up, or have failed to start. */
   async allReady(): Promise<void> {
-    while (this.ready < this.workers) await new Promise((resolve) => setTimeout(resolve, 1))
+    while (this.ready + this.#failed < this.workers) await new Promise((resolve) => setTimeout(resolve, 1))
   }
 }
 
+interface WorkerData {
+  module: WasmModule
+  memory: WasmMemory
+  worker: number
+}
+
 /** Starts one worker, which does not keep the process alive. One that cannot start is never ready, and is not missed. */
-function startWorker(workerData: { module: WasmModule; memory: WasmMemory; worker: number }): void {
+function startWorker(workerData: WorkerData, onFailure: () => void): void {
   const node = nodeModule("node:worker_threads")
   if (node) {
     const worker = new node.Worker(WORKER_CODE, { eval: true, workerData, execArgv: [], name: "dess kernels" })
-    worker.on("error", () => {})
+    worker.on("error", onFailure)
     worker.unref()
   } else if (browser.Worker && browser.Blob) {
     const url = browser.URL.createObjectURL(new browser.Blob([WORKER_CODE], { type: "text/javascript" }))
-    new browser.Worker(url).postMessage(workerData)
+    const worker = new browser.Worker(url)
+    worker.onerror = onFailure
+    worker.postMessage(workerData)
     setTimeout(() => browser.URL.revokeObjectURL(url), 60_000)
   }
 }

@@ -19,18 +19,17 @@ import type {
   MixBackward,
   MoveRows,
   Multiply,
-  Norm,
   Normalize,
   NormalizeBackward,
   NormalizeGradient,
   PairScore,
   PairScoreBackward,
   PairScoreGradient,
-  Pairs,
   Project,
 } from "./kernels.ts"
 import * as layout from "./layout.ts"
 import { Pool, sleepOn } from "./pool.ts"
+import { Tape } from "./tape.ts"
 import { type KernelExports, Wasm, type WasmMemory, type WasmModule } from "./webassembly.ts"
 
 const PAGE = 65536
@@ -75,11 +74,7 @@ export class WasmKernels implements Kernels {
   #top: number
   #closed = false
 
-  /** The tape, and where the operation being written starts. */
-  #tape = new Int32Array(4096)
-  #tapeFloats = new Float32Array(this.#tape.buffer)
-  #length = 0
-  #start = 0
+  readonly #tape = new Tape()
 
   constructor({ kind, threads, module, grain }: WasmOptions) {
     this.kind = kind
@@ -144,15 +139,15 @@ export class WasmKernels implements Kernels {
   run(): void {
     if (this.#closed) throw new DessError("INVALID_ARGUMENT", "kernels: expected open kernels, got closed ones")
     const tape = this.#tape
-    const end = this.#length
-    this.#length = 0
-    for (let start = 0; start < end; ) {
-      // As many whole operations as the tape's place in memory holds.
-      let stop = start
-      while (stop < end && stop + tape[stop + 1] - start <= layout.TAPE_BYTES / 4) stop += tape[stop + 1]
-      this.ints.set(tape.subarray(start, stop), layout.TAPE / 4)
-      this.#enter(layout.TAPE + (stop - start) * 4)
-      start = stop
+    try {
+      for (let start = 0; start < tape.length; ) {
+        const end = tape.cut(start, layout.TAPE_BYTES / 4)
+        this.ints.set(tape.words.subarray(start, end), layout.TAPE / 4)
+        this.#enter(layout.TAPE + (end - start) * 4)
+        start = end
+      }
+    } finally {
+      tape.length = 0
     }
   }
 
@@ -172,209 +167,171 @@ export class WasmKernels implements Kernels {
   }
 
   /** Starts an operation; `nanoseconds` is what one thread takes for it, roughly. */
-  #begin(code: number, nanoseconds: number): void {
-    this.#start = this.#length
-    const most = this.threads === 1 ? 1 : Math.min(this.threads * PARTS_PER_THREAD, layout.MAXIMUM_PARTS)
-    this.#put(code, 0, Math.max(1, Math.floor(Math.min(most, nanoseconds / this.#grain))))
-  }
-
-  #end(): void {
-    this.#tape[this.#start + 1] = this.#length - this.#start
-  }
-
-  /** Makes room on the tape. */
-  #reserve(words: number): void {
-    if (this.#length + words <= this.#tape.length) return
-    const tape = new Int32Array(2 * this.#tape.length)
-    tape.set(this.#tape)
-    this.#tape = tape
-    this.#tapeFloats = new Float32Array(tape.buffer)
-  }
-
-  #put(...values: number[]): void {
-    this.#reserve(values.length)
-    for (const value of values) this.#tape[this.#length++] = value
-  }
-
-  #putFloats(...values: number[]): void {
-    this.#reserve(values.length)
-    for (const value of values) this.#tapeFloats[this.#length++] = value
-  }
-
-  /** Addresses count floats, Wasm counts bytes. */
-  #putAddresses(...addresses: Address[]): void {
-    this.#reserve(addresses.length)
-    for (const address of addresses) this.#tape[this.#length++] = address * 4
-  }
-
-  #putNorm(norm: Norm): void {
-    this.#putAddresses(norm.gamma, norm.beta, norm.mean, norm.variance, norm.center, norm.scale)
-    this.#putFloats(norm.epsilon, norm.momentum)
-  }
-
-  #putPairs(p: Pairs): void {
-    this.#putAddresses(p.user, p.item, p.userIndex, p.itemIndex)
-    this.#put(p.pairs, p.columns)
+  #begin(code: number, nanoseconds: number, partsPerThread = PARTS_PER_THREAD): Tape {
+    const most = this.threads === 1 ? 1 : Math.min(this.threads * partsPerThread, layout.MAXIMUM_PARTS)
+    return this.#tape.begin(code, Math.max(1, Math.floor(Math.min(most, nanoseconds / this.#grain))))
   }
 
   multiply(p: Multiply): void {
-    this.#begin(layout.MULTIPLY, p.rows * p.columns * (p.inner / 20 + 0.3))
-    this.#putAddresses(p.out, p.left, p.right, p.bias ?? 0)
-    this.#put(p.rows, p.columns, p.inner)
+    // Cut by rows, every part packs the right side; cut by columns, a transposed left side. So fewer parts then.
+    const repacks = p.rows > p.columns || p.transposeLeft
+    const tape = this.#begin(layout.MULTIPLY, p.rows * p.columns * (p.inner / 20 + 0.3), repacks ? 2 : PARTS_PER_THREAD)
+    tape.putAddresses(p.out, p.left, p.right, p.bias ?? 0)
+    tape.put(p.rows, p.columns, p.inner)
     const transposes = (p.transposeLeft ? layout.TRANSPOSE_LEFT : 0) | (p.transposeRight ? layout.TRANSPOSE_RIGHT : 0)
-    this.#put(transposes | (p.accumulate ? layout.ACCUMULATE : 0))
-    this.#end()
+    tape.put(transposes | (p.accumulate ? layout.ACCUMULATE : 0))
+    tape.end()
   }
 
   normalize(p: Normalize): void {
-    this.#begin(layout.NORMALIZE, p.rows * p.columns * (p.tanh ? 1.2 : 0.5))
-    this.#putAddresses(p.out, p.input, p.weights)
-    this.#put(p.rows, p.columns, (p.training ? layout.TRAINING : 0) | (p.tanh ? layout.TANH : 0))
-    this.#putFloats(p.total, unbias(p.total))
-    this.#putNorm(p.norm)
-    this.#end()
+    const tape = this.#begin(layout.NORMALIZE, p.rows * p.columns * (p.tanh ? 1.2 : 0.5))
+    tape.putAddresses(p.out, p.input, p.weights)
+    tape.put(p.rows, p.columns, (p.training ? layout.TRAINING : 0) | (p.tanh ? layout.TANH : 0))
+    tape.putFloats(p.total, unbias(p.total))
+    tape.putNorm(p.norm)
+    tape.end()
   }
 
   normalizeBackward(p: NormalizeBackward): void {
-    this.#begin(layout.NORMALIZE_BACKWARD, p.rows * p.columns)
-    this.#putAddresses(p.dInput, p.dGamma, p.dBeta, p.dOut, p.input, p.out, p.weights)
-    this.#put(p.rows, p.columns, p.tanh ? layout.TANH : 0)
-    this.#putFloats(p.total)
-    this.#putNorm(p.norm)
-    this.#end()
+    const tape = this.#begin(layout.NORMALIZE_BACKWARD, p.rows * p.columns)
+    tape.putAddresses(p.dInput, p.dGamma, p.dBeta, p.dOut, p.input, p.out, p.weights)
+    tape.put(p.rows, p.columns, p.tanh ? layout.TANH : 0)
+    tape.putFloats(p.total)
+    tape.putNorm(p.norm)
+    tape.end()
   }
 
   normalizeGradient(p: NormalizeGradient): void {
-    this.#begin(layout.NORMALIZE_GRADIENT, p.rows * p.columns * 0.4)
-    this.#putAddresses(p.out, p.dOut, p.activation, p.index)
-    this.#put(p.rows, p.columns)
-    this.#putNorm(p.norm)
-    this.#end()
+    const tape = this.#begin(layout.NORMALIZE_GRADIENT, p.rows * p.columns * 0.4)
+    tape.putAddresses(p.out, p.dOut, p.activation, p.index)
+    tape.put(p.rows, p.columns)
+    tape.putNorm(p.norm)
+    tape.end()
   }
 
   hiddenTrain(p: HiddenTrain): void {
-    this.#begin(layout.HIDDEN_TRAIN, p.pairs * p.columns * 1.5)
-    this.#putAddresses(p.out, p.bias)
-    this.#putFloats(p.pairs, unbias(p.pairs))
-    this.#putPairs(p)
-    this.#putNorm(p.norm)
-    this.#end()
+    const tape = this.#begin(layout.HIDDEN_TRAIN, p.pairs * p.columns * 1.5)
+    tape.putAddresses(p.out, p.bias)
+    tape.putFloats(p.pairs, unbias(p.pairs))
+    tape.putPairs(p)
+    tape.putNorm(p.norm)
+    tape.end()
   }
 
   hiddenTrainBackward(p: HiddenTrainBackward): void {
-    this.#begin(layout.HIDDEN_TRAIN_BACKWARD, p.pairs * p.columns * (1.5 + 0.3 * p.outputs))
-    this.#putAddresses(p.out, p.bias, p.dUser, p.dItem, p.dBias, p.dGamma, p.dBeta, p.dLogits, p.weight)
-    this.#put(p.outputs, p.users, p.items)
-    this.#putFloats(p.pairs)
-    this.#putPairs(p)
-    this.#putNorm(p.norm)
-    this.#end()
+    const tape = this.#begin(layout.HIDDEN_TRAIN_BACKWARD, p.pairs * p.columns * (1.5 + 0.3 * p.outputs))
+    tape.putAddresses(p.out, p.bias, p.dUser, p.dItem, p.dBias, p.dGamma, p.dBeta, p.dLogits, p.weight)
+    tape.put(p.outputs, p.users, p.items)
+    tape.putFloats(p.pairs)
+    tape.putPairs(p)
+    tape.putNorm(p.norm)
+    tape.end()
   }
 
   hiddenInfer(p: HiddenInfer): void {
-    this.#begin(layout.HIDDEN_INFER, p.pairs * p.columns * (1 + 0.2 * p.outputs))
-    this.#putAddresses(p.logits, p.activation, p.bias, p.weight, p.outputBias)
-    this.#put(p.outputs)
-    this.#putPairs(p)
-    this.#putNorm(p.norm)
-    this.#end()
+    const tape = this.#begin(layout.HIDDEN_INFER, p.pairs * p.columns * (1 + 0.2 * p.outputs))
+    tape.putAddresses(p.logits, p.activation, p.bias, p.weight, p.outputBias)
+    tape.put(p.outputs)
+    tape.putPairs(p)
+    tape.putNorm(p.norm)
+    tape.end()
   }
 
   hiddenInferGradient(p: HiddenInferGradient): void {
-    this.#begin(layout.HIDDEN_INFER_GRADIENT, p.rows * p.columns * (0.3 + 0.2 * p.outputs))
-    this.#putAddresses(p.out, p.dLogits, p.activation, p.rowIndex, p.weight)
-    this.#put(p.rows, p.columns, p.outputs)
-    this.#putNorm(p.norm)
-    this.#end()
+    const tape = this.#begin(layout.HIDDEN_INFER_GRADIENT, p.rows * p.columns * (0.3 + 0.2 * p.outputs))
+    tape.putAddresses(p.out, p.dLogits, p.activation, p.rowIndex, p.weight)
+    tape.put(p.rows, p.columns, p.outputs)
+    tape.putNorm(p.norm)
+    tape.end()
   }
 
   project(p: Project): void {
-    this.#begin(layout.PROJECT, p.rows * p.outputs * (5 + p.columns * 0.15))
-    this.#putAddresses(p.out, p.input, p.weight, p.bias)
-    this.#put(p.rows, p.columns, p.outputs)
-    this.#end()
+    const tape = this.#begin(layout.PROJECT, p.rows * p.outputs * (5 + p.columns * 0.15))
+    tape.putAddresses(p.out, p.input, p.weight, p.bias)
+    tape.put(p.rows, p.columns, p.outputs)
+    tape.end()
   }
 
   loss(p: Loss): void {
-    this.#begin(layout.LOSS, p.rows * p.outputs * 6)
-    this.#putAddresses(p.losses, p.dLogits, p.logits, p.labels)
-    this.#put(p.rows, p.outputs, LOSS_KINDS[p.kind])
-    this.#end()
+    const tape = this.#begin(layout.LOSS, p.rows * p.outputs * 6)
+    tape.putAddresses(p.losses, p.dLogits, p.logits, p.labels)
+    tape.put(p.rows, p.outputs, LOSS_KINDS[p.kind])
+    tape.end()
   }
 
   pairScore(p: PairScore): void {
-    this.#begin(layout.PAIR_SCORE, p.pairs * (5 + p.columns * 0.2))
-    this.#putAddresses(p.out)
-    this.#put(METRICS[p.metric])
-    this.#putFloats(p.factor)
-    this.#putPairs(p)
-    this.#end()
+    const tape = this.#begin(layout.PAIR_SCORE, p.pairs * (5 + p.columns * 0.2))
+    tape.putAddresses(p.out)
+    tape.put(METRICS[p.metric])
+    tape.putFloats(p.factor)
+    tape.putPairs(p)
+    tape.end()
   }
 
   pairScoreBackward(p: PairScoreBackward): void {
-    this.#begin(layout.PAIR_SCORE_BACKWARD, (p.pairs + p.users + p.items) * p.columns * 0.5)
-    this.#putAddresses(p.dUser, p.dItem, p.dScores)
-    this.#put(METRICS[p.metric])
-    this.#putFloats(p.factor)
-    this.#put(p.users, p.items)
-    this.#putPairs(p)
-    this.#end()
+    const tape = this.#begin(layout.PAIR_SCORE_BACKWARD, (p.pairs + p.users + p.items) * p.columns * 0.5)
+    tape.putAddresses(p.dUser, p.dItem, p.dScores)
+    tape.put(METRICS[p.metric])
+    tape.putFloats(p.factor)
+    tape.put(p.users, p.items)
+    tape.putPairs(p)
+    tape.end()
   }
 
   pairScoreGradient(p: PairScoreGradient): void {
-    this.#begin(layout.PAIR_SCORE_GRADIENT, p.rows * (5 + p.columns * 0.3))
-    this.#putAddresses(p.out, p.dScores, p.rowIndex)
-    this.#put(p.rows, METRICS[p.metric])
-    this.#putFloats(p.factor)
-    if (p.side === "user") this.#putAddresses(p.user, p.item, p.userIndex, p.itemIndex)
-    else this.#putAddresses(p.item, p.user, p.itemIndex, p.userIndex)
-    this.#put(p.columns)
-    this.#end()
+    const tape = this.#begin(layout.PAIR_SCORE_GRADIENT, p.rows * (5 + p.columns * 0.3))
+    tape.putAddresses(p.out, p.dScores, p.rowIndex)
+    tape.put(p.rows, METRICS[p.metric])
+    tape.putFloats(p.factor)
+    if (p.side === "user") tape.putAddresses(p.user, p.item, p.userIndex, p.itemIndex)
+    else tape.putAddresses(p.item, p.user, p.itemIndex, p.userIndex)
+    tape.put(p.columns)
+    tape.end()
   }
 
   columnSums(p: ColumnSums): void {
-    this.#begin(layout.COLUMN_SUMS, p.rows * (1 + p.columns * 0.2))
-    this.#putAddresses(p.out, p.input)
-    this.#put(p.rows, p.columns)
-    this.#end()
+    const tape = this.#begin(layout.COLUMN_SUMS, p.rows * (1 + p.columns * 0.2))
+    tape.putAddresses(p.out, p.input)
+    tape.put(p.rows, p.columns)
+    tape.end()
   }
 
   moveRows(p: MoveRows): void {
-    this.#begin(layout.MOVE_ROWS, p.rows * (3 + p.columns * 0.3))
-    this.#putAddresses(p.out, p.base, p.index, p.delta)
-    this.#put(p.rows, p.columns)
-    this.#putFloats(p.rate)
-    this.#end()
+    const tape = this.#begin(layout.MOVE_ROWS, p.rows * (3 + p.columns * 0.3))
+    tape.putAddresses(p.out, p.base, p.index, p.delta)
+    tape.put(p.rows, p.columns)
+    tape.putFloats(p.rate)
+    tape.end()
   }
 
   mix(p: Mix): void {
-    this.#begin(layout.MIX, p.rows * p.count * (5 + p.columns * 0.15))
-    this.#putAddresses(p.out, p.shares, p.logits, p.parts)
-    this.#put(p.count, p.rows, p.columns)
-    this.#end()
+    const tape = this.#begin(layout.MIX, p.rows * p.count * (5 + p.columns * 0.15))
+    tape.putAddresses(p.out, p.shares, p.logits, p.parts)
+    tape.put(p.count, p.rows, p.columns)
+    tape.end()
   }
 
   mixBackward(p: MixBackward): void {
-    this.#begin(layout.MIX_BACKWARD, p.rows * p.count * (5 + p.columns * 0.3))
-    this.#putAddresses(p.dParts, p.dLogits, p.dOut, p.shares, p.parts)
-    this.#put(p.count, p.rows, p.columns)
-    this.#end()
+    const tape = this.#begin(layout.MIX_BACKWARD, p.rows * p.count * (5 + p.columns * 0.3))
+    tape.putAddresses(p.dParts, p.dLogits, p.dOut, p.shares, p.parts)
+    tape.put(p.count, p.rows, p.columns)
+    tape.end()
   }
 
   adam(p: Adam): void {
-    this.#begin(layout.ADAM, p.rows * (10 + p.columns * 0.8))
-    this.#putAddresses(p.value, p.gradient, p.first, p.second, p.corrections)
-    this.#put(p.rows, p.columns)
-    this.#putFloats(p.rate, p.beta1, 1 - p.beta1, p.beta2, 1 - p.beta2, p.epsilon, p.l2)
-    this.#end()
+    const tape = this.#begin(layout.ADAM, p.rows * (10 + p.columns * 0.8))
+    tape.putAddresses(p.value, p.gradient, p.first, p.second, p.corrections)
+    tape.put(p.rows, p.columns)
+    tape.putFloats(p.rate, p.beta1, 1 - p.beta1, p.beta2, 1 - p.beta2, p.epsilon, p.l2)
+    tape.end()
   }
 
   fill(p: Fill): void {
-    this.#begin(layout.FILL, p.count * 0.1)
-    this.#putAddresses(p.out)
-    this.#put(p.count)
-    this.#putFloats(p.value)
-    this.#end()
+    const tape = this.#begin(layout.FILL, p.count * 0.1)
+    tape.putAddresses(p.out)
+    tape.put(p.count)
+    tape.putFloats(p.value)
+    tape.end()
   }
 }
 

@@ -5,7 +5,9 @@ import {
   MOVE_ROWS, MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
   PAIR_SCORE_GRADIENT, PROJECT, SCRATCH, SCRATCH_BYTES,
 } from "../layout";
-import { hiddenInfer, hiddenInferGradient, hiddenTrain, hiddenTrainBackward } from "./hidden";
+import { hiddenTrainBackward } from "./hidden-backward";
+import { hiddenInfer, hiddenInferGradient } from "./hidden-infer";
+import { hiddenTrain } from "./hidden-train";
 import { mix, mixBackward } from "./mix";
 import { multiply } from "./multiply";
 import { normalize, normalizeBackward, normalizeGradient } from "./norm";
