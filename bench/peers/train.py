@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+"""The PyTorch peer of `npm run bench -- train`: interactions per second of one NCF training step on a given batch.
+
+    train.py --batch batch.json [--seconds 3] [--threads 1]    prints one JSON line
+    train.py --check golden.json    every variant against plain autograd and against the golden case
+
+The clock runs over the step alone; planning a batch (distinct ids, index vectors, buffers) is reported beside it.
+"""
+import argparse
+import ctypes
+import json
+import os
+import statistics
+import sys
+import time
+
+CHUNK = 20
+
+
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch")
+    parser.add_argument("--check")
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--idle", choices=["sleep", "spin"], default="spin", help="what a thread without work does")
+    parser.add_argument("--variant", nargs="*", help="only these; the fastest counts")
+    options = parser.parse_args()
+    if not options.batch and not options.check:
+        parser.error("expected --batch <file> or --check <file>")
+    return options
+
+
+options = read_options()
+# The libraries read these when they are loaded; the folder stays free of compiled files.
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
+if options.idle == "sleep":
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+sys.dont_write_bytecode = True
+
+import torch  # noqa: E402
+
+from check import check  # noqa: E402
+from fast import FastModel  # noqa: E402
+from model import draw_parameters  # noqa: E402
+from plain import PlainModel  # noqa: E402
+from product import fastest_product  # noqa: E402
+
+
+def variants(parameters, sizes, product):
+    """Name → a function that makes the model afresh."""
+    return {
+        "plain": lambda: PlainModel(parameters, sizes, split=False),
+        "plain-split": lambda: PlainModel(parameters, sizes, split=True),
+        "manual": lambda: FastModel(parameters, sizes, split=False, product=product),
+        "manual-split": lambda: FastModel(parameters, sizes, split=True, product=product),
+    }
+
+
+def plan_milliseconds(model, columns):
+    """The best of five times to plan the batch."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        model.prepare(*columns)
+        times.append(time.perf_counter() - start)
+    return min(times) * 1000
+
+
+def time_chunk(model, prepared):
+    """Seconds in all, and of one step, of a chunk of steps; cut short after a second, as on a machine much too busy."""
+    start = time.perf_counter()
+    for steps in range(1, CHUNK + 1):
+        loss = model.step(prepared)
+        seconds = time.perf_counter() - start
+        if seconds > 1:
+            break
+    if not torch.isfinite(loss):
+        raise SystemExit(f"loss: expected a finite number, got {loss.item()}")
+    return seconds, seconds / steps
+
+
+def race(models, columns, seconds):
+    """Seconds of one step by variant, chunk after chunk in turn, so that a noisy neighbour meets all alike.
+
+    The first round warms up. A variant 1.5 times slower than the leader drops out after three; the race ends when
+    the leader has had its time.
+    """
+    prepared = {name: model.prepare(*columns) for name, model in models.items()}
+    times = {name: [] for name in models}
+    spent = dict.fromkeys(models, 0)
+    running, leader = list(models), None
+    for name in running:
+        time_chunk(models[name], prepared[name])
+    while leader is None or spent[leader] < seconds:
+        for name in running:
+            total, step = time_chunk(models[name], prepared[name])
+            times[name].append(step)
+            spent[name] += total
+        leader = min(running, key=lambda name: min(times[name]))
+        if len(times[leader]) >= 3:
+            running = [name for name in running if min(times[name]) < 1.5 * min(times[leader])]
+    return times, leader
+
+
+def summarize(times, rows):
+    """Interactions per second."""
+    rates = [rows / seconds for seconds in times]
+    mean, sd = statistics.mean(rates), statistics.pstdev(rates)
+    return {"best": round(max(rates)), "mean": round(mean), "sd": round(sd)}
+
+
+def keep_memory():
+    """Tell malloc to reuse large blocks rather than hand them back to the system after every operation."""
+    try:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+    except AttributeError:
+        pass
+
+
+def main():
+    torch.set_num_threads(options.threads)
+    if options.check:
+        check(options.check, variants)
+        return
+    keep_memory()
+    product, product_name, product_rate = fastest_product()
+    with open(options.batch) as file:
+        batch = json.load(file)
+    columns = [torch.tensor(batch["rows"][name]) for name in ("user", "item", "label")]
+    makers = variants(draw_parameters(batch), batch["sizes"], product)
+    models = {name: makers[name]() for name in options.variant or makers}
+    times, fastest = race(models, columns, options.seconds)
+    results = {name: summarize(times[name], len(columns[0])) for name in models}
+    report = {
+        **results[fastest],
+        "prepareMilliseconds": round(plan_milliseconds(models[fastest], columns), 2),
+        "variant": fastest,
+        "threads": options.threads,
+        "idle": options.idle,
+        "torch": torch.__version__,
+        "product": product_name,
+        "productGflops": round(product_rate, 1),
+        "variants": results,
+    }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()
