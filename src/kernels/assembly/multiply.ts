@@ -1,6 +1,6 @@
 /**
- * out = left·right. How an output is summed up follows from the shapes alone: as one chain of k = 0, 1, 2, … from its
- * starting value, whatever tile it falls in, or, for one or two rows with the right side transposed, as a dot product.
+ * out = left·right. An output is summed up as one chain of k = 0, 1, 2, … from its starting value, whatever tile it falls
+ * in and however many rows there are: a row's result never depends on its neighbours.
  *
  * A tile of 6 (5) rows × 8 columns lives in 12 (10) of the 15 vector registers V8 has to give; the right side is copied
  * into panels of 8 columns, so that a tile reads it in one stream; the left side is read in place, or copied when transposed.
@@ -8,7 +8,7 @@
 
 import { ACCUMULATE, TRANSPOSE_LEFT, TRANSPOSE_RIGHT } from "../layout";
 import { first, last } from "./share";
-import { dot, fma, put, putStrip, splat } from "./vector";
+import { fma, put, putStrip, splat } from "./vector";
 
 /** Rows of a tile. Without fused multiply-add the product needs a register too. */
 const ROWS: i32 = ASC_FEATURE_RELAXED_SIMD ? 6 : 5;
@@ -239,17 +239,14 @@ export function multiply(p: usize, part: i32, parts: i32, scratch: usize): void 
   v128.store(scratch + ZEROS, f32x4.splat(0));
   v128.store(scratch + ZEROS, f32x4.splat(0), 16);
 
-  if (rows <= 2 && !(transposeLeft && transposeRight)) {
+  if (rows <= 2 && !transposeRight) {
     for (let r = firstRow; r < endRow; r++) {
       const row = out + r * outStride;
       if (!(flags & ACCUMULATE)) {
         if (bias) memory.copy(row + firstColumn * 4, bias + firstColumn * 4, (endColumn - firstColumn) * 4);
         else memory.fill(row + firstColumn * 4, 0, (endColumn - firstColumn) * 4);
       }
-      if (!transposeRight) thinRow(row, left + r * leftRow, leftStep, right, outStride, inner, firstColumn, endColumn);
-      else
-        for (let c = firstColumn; c < endColumn; c++)
-          store<f32>(row + c * 4, load<f32>(row + c * 4) + dot(left + r * leftRow, right + <usize>c * inner * 4, inner));
+      thinRow(row, left + r * leftRow, leftStep, right, outStride, inner, firstColumn, endColumn);
     }
     return;
   }
