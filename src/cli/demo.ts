@@ -15,7 +15,7 @@ import { formatBytes, formatMarkdown, formatSeconds, formatTable, Progress, type
 
 const HELP = `dess demo – compare DESS with its controls on the embedded stream
 
-Usage: dess demo [--interactions 60000] [--seed 1] [--out report]
+Usage: dess demo [--interactions 200000] [--seed 1] [--out report]
 
 Example
   dess demo --interactions 20000`
@@ -57,7 +57,7 @@ export async function demoCommand(args: string[]): Promise<void> {
     args,
     strict: true,
     options: {
-      interactions: { type: "string", default: "60000" },
+      interactions: { type: "string", default: "200000" },
       seed: { type: "string", default: "1" },
       out: { type: "string", default: "report" },
       help: { type: "boolean", short: "h" },
