@@ -1,8 +1,9 @@
 /**
  * `npm run bench -- train`: interactions per second of one NCF training step (hidden 512, batch 500), on a batch with a
  * dozen distinct users as a time-ordered segment has, and on one with all users distinct; on one and two threads, beside
- * PyTorch's step on the same model and batch where torch is installed. Ours starts from id columns every time: finding
- * the distinct ids, gathering rows and writing them back are in the clock.
+ * PyTorch's step on the same model and batch where torch is installed. Best and mean are over chunks of 20 steps. Ours
+ * starts from id columns every time: finding the distinct ids, gathering rows and writing them back are in the clock. The
+ * peer plans a batch outside its clock; it is shown without and with that planning, and so is the ratio.
  */
 
 import { openKernels } from "../dist/kernels/open.js"
@@ -53,7 +54,7 @@ export async function run(options = []) {
     let best = 0
     for (const threads of [1, 2]) {
       const model = buildModel(batch, threads)
-      const time = measure(() => model.train(columns).losses, { seconds })
+      const time = measure(() => model.train(columns).losses, { seconds, chunk: 20 })
       model.kernels.close()
       const perSecond = (ms) => (1000 * columns.user.length) / ms
       best = Math.max(best, perSecond(time.best))
@@ -71,15 +72,22 @@ export async function run(options = []) {
     const peer = await runPeer(batch, { seconds })
     if (peer === undefined) continue
     const ms = (perSecond) => (1000 * columns.user.length) / perSecond
-    rows.push({
-      batch: name,
-      who: `PyTorch ${peer.torch}, ${peer.variant}, ${peer.threads} threads`,
-      "best /s": peer.best,
-      "mean /s": peer.mean,
-      "best ms": ms(peer.best),
-      "mean ± sd ms": ms(peer.mean).toFixed(2),
-      ratio: `dess ${ratio(best, peer.best)}`,
-    })
+    for (const [clock, planning] of [
+      ["step alone", 0],
+      ["with planning", peer.prepareMilliseconds],
+    ]) {
+      const [least, mean] = [ms(peer.best) + planning, ms(peer.mean) + planning]
+      const bestPerSecond = (1000 * columns.user.length) / least
+      rows.push({
+        batch: name,
+        who: `PyTorch ${peer.torch}, ${peer.variant}, ${peer.threads} thread${peer.threads > 1 ? "s" : ""}, ${clock}`,
+        "best /s": bestPerSecond,
+        "mean /s": (1000 * columns.user.length) / mean,
+        "best ms": least,
+        "mean ± sd ms": mean.toFixed(2),
+        ratio: `dess ${ratio(best, bestPerSecond)}`,
+      })
+    }
   }
   printTable(rows)
 }
