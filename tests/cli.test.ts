@@ -359,7 +359,6 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --recipe best", /recipe: expected paper or calibrated, got "best"/],
     ["run --protocol best", /protocol: expected split or prequential, got "best"/],
     ["run --order up", /order: expected "time" or "shuffled", got "up"/],
-    ["run --order shuffled", /order: expected time for the embedded stream, got "shuffled"/],
     ["run --threads 0", /threads: expected a whole number from 1/],
     ["run --method random-grow --probability 1,2", /probability of the items: expected a number from 0 to 1, got 2/],
     ["run --probability 1,1,1", /--probability: expected one or two numbers, got "1,1,1"/],

@@ -31,17 +31,17 @@ const refusals: [string, Record<string, unknown>, string][] = [
   [
     "a time before 1970",
     { timestamp: -1 },
-    "interaction timestamp: expected a finite number of seconds, 0 or more, got -1 (line 17)",
+    "interaction timestamp: expected a time in seconds or milliseconds, from 0 to the year 5138, got -1 (line 17)",
   ],
   [
     "a time as text",
     { timestamp: "2001" },
-    'interaction timestamp: expected a finite number of seconds, 0 or more, got "2001" (line 17)',
+    'interaction timestamp: expected a time in seconds or milliseconds, from 0 to the year 5138, got "2001" (line 17)',
   ],
   [
     "no time",
     { timestamp: undefined },
-    "interaction timestamp: expected a finite number of seconds, 0 or more, got undefined (line 17)",
+    "interaction timestamp: expected a time in seconds or milliseconds, from 0 to the year 5138, got undefined (line 17)",
   ],
 ]
 

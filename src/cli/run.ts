@@ -11,6 +11,7 @@ import { RUN_DEFAULTS, type RunOptions } from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import { checkOrder, type Order } from "../stream/order.ts"
+import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
 import { synthetic } from "../stream/synthetic.ts"
 import { readNumber, readWhole } from "./flags.ts"
@@ -31,7 +32,7 @@ Data
 
 Method
   --method <name>                  dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, fixed-<n>, uniform-<s>, never-grow,
-                                   always-grow, random-grow, plain-bias, plain-factor-<k>;
+                                   always-grow, random-grow, esapn, darts, autoemb, plain-bias, plain-factor-<k>;
                                    top-k: plain-popular, plain-trending, plain-knn (${RUN_DEFAULTS.method})
   --preset paper|calibrated        reward and exploration of the policy (${RUN_DEFAULTS.preset})
   --recipe paper|calibrated        how the model learns (${RUN_DEFAULTS.recipe})
@@ -101,7 +102,7 @@ export async function runCommand(args: string[]): Promise<void> {
   const stream = await openStream({ ...values, seed, order, limit })
   if (values.out !== undefined) makeFolder(values.out)
   const options = dropUndefined({
-    method: values.method,
+    method: values.method ?? (stream.features === undefined ? "dess-fre" : RUN_DEFAULTS.method),
     preset: values.preset,
     recipe: values.recipe,
     task: values.task,
@@ -161,8 +162,6 @@ async function openStream(values: {
   const likeThreshold =
     values["like-threshold"] === undefined ? undefined : readNumber("like-threshold", values["like-threshold"])
   if (data === "synthetic") {
-    if (order === "shuffled")
-      throw new DessError("INVALID_ARGUMENT", 'order: expected time for the embedded stream, got "shuffled"')
     if (values["rating-scale"] !== undefined)
       throw new DessError(
         "INVALID_ARGUMENT",
@@ -173,7 +172,9 @@ async function openStream(values: {
       users: whole("users", values.users, 1),
       items: whole("items", values.items, 1),
     }
-    return Object.assign(synthetic(dropUndefined({ ...size, seed })), dropUndefined({ likeThreshold }))
+    const embedded = synthetic(dropUndefined({ ...size, seed }))
+    const stream = order === "shuffled" ? shuffleStream(embedded, seed) : embedded
+    return Object.assign(stream, dropUndefined({ likeThreshold }))
   }
   for (const name of ["interactions", "users", "items"] as const)
     if (values[name] !== undefined)

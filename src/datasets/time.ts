@@ -1,8 +1,16 @@
 /** Times of interactions as files write them. Inside, a time is in seconds since 1970. */
 
-/** Seconds, milliseconds, microseconds or nanoseconds → seconds. 1e11 seconds are the year 5138, 1e11 milliseconds 1973. */
+/** Seconds, milliseconds, microseconds or nanoseconds → seconds, or NaN past the year 5138 (1e11 s; 1e11 ms are 1973). */
 export function toSeconds(value: number): number {
-  return value < 1e11 ? value : value < 1e14 ? value / 1e3 : value < 1e17 ? value / 1e6 : value / 1e9
+  return value < 1e11
+    ? value
+    : value < 1e14
+      ? value / 1e3
+      : value < 1e17
+        ? value / 1e6
+        : value < 1e20
+          ? value / 1e9
+          : Number.NaN
 }
 
 const DATE = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?$/

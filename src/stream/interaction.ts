@@ -51,13 +51,19 @@ export function checkRating(value: unknown, where = "", scale: RatingScale = DEF
   throw refusal("interaction rating", `a number from ${min} to ${max}`, { got: value, where })
 }
 
+/** The last time that can be told, 1000 × the last in seconds: the year 5138. */
+const LATEST_MILLISECONDS = 1e14
+
 /** A time in seconds. */
 export function checkTimestamp(value: unknown, where = ""): number {
-  if (typeof value === "number" && Number.isFinite(value) && value >= 0) {
+  if (typeof value === "number" && value >= 0 && value <= LATEST_MILLISECONDS) {
     // + 0 makes −0 an ordinary zero.
     return value > MILLISECONDS_FROM ? value / 1000 : value + 0
   }
-  throw refusal("interaction timestamp", "a finite number of seconds, 0 or more", { got: value, where })
+  throw refusal("interaction timestamp", "a time in seconds or milliseconds, from 0 to the year 5138", {
+    got: value,
+    where,
+  })
 }
 
 /** Reads "0-10" as a scale. */
