@@ -7,7 +7,7 @@ import { parseColumnChoice } from "../datasets/header.ts"
 import { openData } from "../datasets/open.ts"
 import { DessError, show } from "../errors.ts"
 import { runStream } from "../run/loop.ts"
-import { RUN_DEFAULTS, type RunOptions } from "../run/options.ts"
+import { dropUndefined, RUN_DEFAULTS, type RunOptions } from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import { checkOrder, type Order } from "../stream/order.ts"
@@ -300,12 +300,6 @@ function describe(s: Summary): string {
     ],
   ]
   return formatTable([{ title: s.method }, { title: "" }], rows)
-}
-
-function dropUndefined<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>
-  }
 }
 
 const whole = (flag: string, text: string | undefined, least = 0): number | undefined =>

@@ -66,7 +66,8 @@ export function withDefaults(options: RunOptions): FullRunOptions {
   return full
 }
 
-function dropUndefined<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+/** The options that were given: an undefined one must not hide a default. */
+export function dropUndefined<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]: Exclude<T[K], undefined>
   }

@@ -17,9 +17,10 @@ export class Ranking {
   readonly #userIndex: Address
   readonly #itemIndex: Address
 
-  /** `items`: distinct ids that have been met, the candidates. */
+  /** `items`: distinct ids, the candidates; one that has not been met gets its row. */
   constructor(model: Model, items: ArrayLike<number>) {
     const k = model.kernels
+    for (let i = 0; i < items.length; i++) model.inputs.item.table.ensure(items[i])
     this.#model = model
     this.#mark = k.mark()
     const count = items.length

@@ -119,7 +119,6 @@ export class SoftNetwork implements Learner {
   }
 
   rank(items: readonly number[]): Ranker {
-    for (const item of items) this.model.inputs.item.table.ensure(item)
     return new Ranking(this.model, items)
   }
 
