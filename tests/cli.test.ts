@@ -248,6 +248,22 @@ describe("Ctrl-C", () => {
   })
 })
 
+describe("Ctrl-C of the demo", () => {
+  test("ends with a table of what was measured so far and exit code 130", async () => {
+    const out = join(FOLDER, "interrupted demo")
+    let outcome: Outcome | undefined
+    for (let wait = 1500; wait < 20_000 && (outcome === undefined || outcome.signal === "SIGINT"); wait *= 2)
+      outcome = await dess(["demo", "--interactions", "5000000", "--out", out], {
+        started: (child) => setTimeout(() => child.kill("SIGINT"), wait),
+      })
+    expect(outcome).toMatchObject({ code: 130, signal: null, stderr: "" })
+    expect(outcome?.stdout).toMatch(/\ndess-cv \(calibrated\), first \d[\d,]* /)
+    expect(outcome?.stdout).toContain("stopped before the end")
+    const results = JSON.parse(readFileSync(join(out, "demo.json"), "utf8")) as { whole: boolean }[]
+    expect(results.map(({ whole }) => whole)).toEqual([false])
+  })
+})
+
 describe("files that are not as they should be are read all the same", () => {
   const figures = async (path: string, ...more: string[]) => untimed(JSON.parse(await printed(onFile(path, ...more))))
   const rows = (change: (row: (typeof ROWS)[number], r: number) => readonly unknown[]) => csv(ROWS.map(change))
@@ -362,6 +378,13 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --threads 0", /threads: expected a whole number from 1/],
     ["run --method random-grow --probability 1,2", /probability of the items: expected a number from 0 to 1, got 2/],
     ["run --probability 1,1,1", /--probability: expected one or two numbers, got "1,1,1"/],
+    [
+      "run --method fixed-8 --probability 0.5",
+      /probability: expected with the method random-grow only, got .*"fixed-8"/,
+    ],
+    ["run --data nowhere.csv --method dance", /method: expected one of dess-cv, .*, got "dance"/],
+    ["run --data nowhere.csv --method plain-knn", /plain-knn: expected with the top-k task only, got binary/],
+    ["run --segment 1", /segment: expected at least 2 with the split protocol, .*, got 1/],
     ["run --method uniform-3", /expected uniform-<s> with s one of the sizes/],
     ["run --method plain-knn", /plain-knn: expected with the top-k task only, got binary/],
     ["run --interactions 0", /interactions: expected a whole number/],
@@ -369,7 +392,7 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --data ratings.csv --rating-scale 10", /rating scale: expected two numbers like 0-10, .*, got "10"/],
     ["run --data ratings.csv --items 5", /--items: expected with the embedded stream only/],
     ["run --data nowhere.csv", /data: expected a file or folder, got nothing at nowhere.csv/],
-    ["demo --interactions x", /interactions: expected a whole number/],
+    ["demo --interactions x", /--interactions: expected a number, got "x"/],
     ["demo --sizes 2", /--sizes/],
   ])("dess %s", async (args, message) => {
     const error: unknown = await printed(args.split(" ")).catch((caught: unknown) => caught)

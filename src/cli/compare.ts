@@ -13,6 +13,7 @@ import { isDone } from "../experiments/results.ts"
 import { GRID_SCHEMA, PAPER_NAMES } from "../experiments/schema.ts"
 import { CompareView, describeCell } from "./compare-view.ts"
 import { readList, readNumber, readWhole } from "./flags.ts"
+import { untilStopped } from "./interrupt.ts"
 import { formatTables } from "./report-text.ts"
 import { formatSeconds, plain } from "./terminal.ts"
 
@@ -120,21 +121,6 @@ export async function compareCommand(args: string[]): Promise<void> {
 /** `--preset paper`, as dess run has it, means `--presets paper`. */
 function pluralOf(argument: string): string {
   return argument.replace(/^--(method|task|model|seed|preset|recipe|protocol|order)(?==|$)/, "--$1s")
-}
-
-/** Runs with a signal that Ctrl-C or a polite kill gives; the second Ctrl-C does not wait. */
-async function untilStopped(work: (signal: AbortSignal) => Promise<Comparison>): Promise<Comparison> {
-  const controller = new AbortController()
-  const stop = () => {
-    if (controller.signal.aborted) process.exit(130)
-    controller.abort()
-  }
-  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, stop)
-  try {
-    return await work(controller.signal)
-  } finally {
-    for (const name of ["SIGINT", "SIGTERM"] as const) process.removeListener(name, stop)
-  }
 }
 
 function tell(comparison: Comparison, p: { out: string; seconds: number; json: boolean }): void {

@@ -2,6 +2,7 @@
 
 import { DessError, show } from "../errors.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
+import { parseMethod } from "../search/methods.ts"
 import type { Preset } from "../search/presets.ts"
 import { LIKE_THRESHOLD } from "../stream/labels.ts"
 import type { HeadKind, Side, Task } from "../types.ts"
@@ -63,6 +64,11 @@ export function withDefaults(options: RunOptions): FullRunOptions {
   const given = dropUndefined(options)
   const full = { ...RUN_DEFAULTS, negatives: given.ranking === "bpr" ? 10 : 4, ...given }
   checkOptions(full)
+  if (given.probability !== undefined && full.method !== "random-grow")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `probability: expected with the method random-grow only, got it with ${show(full.method)}`,
+    )
   return full
 }
 
@@ -88,9 +94,19 @@ function checkOptions(options: FullRunOptions): void {
     if (!allowed.includes(value as string))
       throw new DessError("INVALID_ARGUMENT", `${name}: expected ${allowed.join(" or ")}, got ${show(value)}`)
   }
+  if (parseMethod(options.method, options.sizes).family === "ranker" && options.task !== "topk")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `method ${options.method}: expected with the top-k task only, got ${options.task}`,
+    )
   for (const name of ["k", "negatives", "segment"] as const)
     if (!Number.isSafeInteger(options[name]) || options[name] < 1)
       throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from 1, got ${show(options[name])}`)
+  if (options.segment === 1 && options.protocol === "split")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "segment: expected at least 2 with the split protocol, which trains on one row and tests on another, got 1",
+    )
   if (!Number.isFinite(options.likeThreshold))
     throw new DessError("INVALID_ARGUMENT", `like threshold: expected a number, got ${show(options.likeThreshold)}`)
   const { discount, variation, horizon } = options
