@@ -374,6 +374,7 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --preset best", /preset: expected paper or calibrated, got "best"/],
     ["run --recipe best", /recipe: expected paper or calibrated, got "best"/],
     ["run --protocol best", /protocol: expected split or prequential, got "best"/],
+    ["run --norm layer", /norm: expected running or batch, got "layer"/],
     ["run --order up", /order: expected "time" or "shuffled", got "up"/],
     ["run --threads 0", /threads: expected a whole number from 1/],
     ["run --method random-grow --probability 1,2", /probability of the items: expected a number from 0 to 1, got 2/],

@@ -417,6 +417,8 @@ describe("methods and tasks", () => {
     ],
     [{ task: "ranking" as "topk" }, /task: expected binary or multiclass or topk, got "ranking"/],
     [{ segment: 0 }, /segment: expected a whole number from 1, got 0/],
+    [{ norm: "batch", task: "topk" }, /norm batch: expected with a rating task; .*, got topk/],
+    [{ norm: "layer" as "batch" }, /norm: expected running or batch, got "layer"/],
     [{ segment: 1 }, /segment: expected at least 2 with the split protocol, .*, got 1/],
     [{ seed: 1.5 }, /seed: expected a whole number, got 1.5/],
     [{ likeThreshold: Number.NaN }, /like threshold: expected a number, got NaN/],

@@ -49,6 +49,8 @@ Method
 Run
   --segment <n>                    interactions per segment (${RUN_DEFAULTS.segment})
   --protocol split|prequential     (${RUN_DEFAULTS.protocol})
+  --norm running|batch             statistics a test normalises with; batch: of the rows tested, as public code does
+                                   (${RUN_DEFAULTS.norm})
   --seed <n>  --threads <n>        (1, all cores)
   --json                           one JSON object on stdout
   --out <dir>                      also write result.json and segments.jsonl there
@@ -83,6 +85,7 @@ const OPTIONS = {
   probability: { type: "string" },
   segment: { type: "string" },
   protocol: { type: "string" },
+  norm: { type: "string" },
   seed: { type: "string" },
   threads: { type: "string" },
   json: { type: "boolean" },
@@ -119,6 +122,7 @@ export async function runCommand(args: string[]): Promise<void> {
     task: options.task ?? RUN_DEFAULTS.task,
     model: options.model ?? RUN_DEFAULTS.model,
     protocol: options.protocol ?? RUN_DEFAULTS.protocol,
+    ...(options.norm === "batch" ? { norm: "batch" } : {}),
     order,
     seed,
     data: stream.name,
@@ -148,6 +152,7 @@ function readOptions(values: Values): RunOptions {
     k: whole("k", values.k, 1),
     negatives: whole("negatives", values.negatives, 1),
     ranking: values.ranking,
+    norm: values.norm,
     discount: discount === undefined ? undefined : readDiscount(discount),
     variation: variation === undefined ? undefined : readNumber("variation", variation),
     sizes: values.sizes?.split(",").map((text) => readNumber("sizes", text)),

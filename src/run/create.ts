@@ -41,7 +41,8 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
   if (method.family === "plain-factor") return new PlainLearner(new PlainFactor({ width: method.width, outputs, seed }))
   const kernels = openKernels(threads === undefined ? {} : { threads })
   try {
-    const model = new Model({ kernels, task, head, seed, ranking: options.ranking, ...shapeOf(method, sizes) })
+    const { ranking, norm } = options
+    const model = new Model({ kernels, task, head, seed, ranking, norm, ...shapeOf(method, sizes) })
     if (method.family === "soft") return new SoftNetwork(model, { method: method.method, seed })
     if (method.family !== "search") return new Network(model)
     const preset = PRESETS[options.preset]

@@ -28,6 +28,8 @@ export interface RunOptions {
   negatives?: number
   /** What the top-k task optimises. */
   ranking?: "bce" | "bpr"
+  /** What a test normalises with: running statistics, or those of the rows tested, as the public code does (not top-k). */
+  norm?: "running" | "batch"
   /** γ of the bandit instead of the preset's; "auto" takes Corollary 1's for `variation` and `horizon`. */
   discount?: number | "auto"
   /** B: how far the best parameters are thought to move along the stream. */
@@ -51,6 +53,7 @@ export const RUN_DEFAULTS = {
   likeThreshold: LIKE_THRESHOLD,
   k: 10,
   ranking: "bce",
+  norm: "running",
   probability: { user: 0.1, item: 0.1 },
 } as const satisfies RunOptions
 
@@ -86,6 +89,7 @@ const CHOICES: Record<string, readonly string[]> = {
   recipe: ["paper", "calibrated"],
   protocol: ["split", "prequential"],
   ranking: ["bce", "bpr"],
+  norm: ["running", "batch"],
 }
 
 function checkOptions(options: FullRunOptions): void {
@@ -98,6 +102,11 @@ function checkOptions(options: FullRunOptions): void {
     throw new DessError(
       "INVALID_ARGUMENT",
       `method ${options.method}: expected with the top-k task only, got ${options.task}`,
+    )
+  if (options.norm === "batch" && options.task === "topk")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "norm batch: expected with a rating task; a ranking tests no batch, got topk",
     )
   for (const name of ["k", "negatives", "segment"] as const)
     if (!Number.isSafeInteger(options[name]) || options[name] < 1)
