@@ -389,6 +389,8 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --method uniform-3", /expected uniform-<s> with s one of the sizes/],
     ["run --method plain-knn", /plain-knn: expected with the top-k task only, got binary/],
     ["run --interactions 0", /interactions: expected a whole number/],
+    ["run --columns user=1", /--columns: expected with --data only/],
+    ["run --variation 5", /variation: expected with discount auto only/],
     ["run --rating-scale 0-10", /--rating-scale: expected with --data only/],
     ["run --data ratings.csv --rating-scale 10", /rating scale: expected two numbers like 0-10, .*, got "10"/],
     ["run --data ratings.csv --items 5", /--items: expected with the embedded stream only/],

@@ -172,11 +172,9 @@ async function openStream(
   const likeThreshold =
     values["like-threshold"] === undefined ? undefined : readNumber("like-threshold", values["like-threshold"])
   if (data === "synthetic") {
-    if (values["rating-scale"] !== undefined)
-      throw new DessError(
-        "INVALID_ARGUMENT",
-        "--rating-scale: expected with --data only; the embedded stream has 0.5-5",
-      )
+    for (const name of ["rating-scale", "columns"] as const)
+      if (values[name] !== undefined)
+        throw new DessError("INVALID_ARGUMENT", `--${name}: expected with --data only; the embedded stream has its own`)
     const size = {
       interactions: whole("interactions", values.interactions, 1) ?? 100_000,
       users: whole("users", values.users, 1),

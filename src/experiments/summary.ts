@@ -134,7 +134,7 @@ export function settingKey(setting: Setting): string {
 }
 
 export function describeSetting(setting: Setting): string {
-  const { preset, recipe, protocol, order, segment, sizes, limit } = setting
+  const { preset, recipe, protocol, order, segment, sizes, limit, ranking, norm, discount, variation } = setting
   return [
     `preset ${preset}`,
     `recipe ${recipe}`,
@@ -142,6 +142,11 @@ export function describeSetting(setting: Setting): string {
     `${order} order`,
     `segments of ${segment}`,
     `sizes ${sizes.join(" ")}`,
+    ...(ranking === undefined ? [] : [`ranking ${ranking}`]),
+    ...(norm === undefined ? [] : [`norm ${norm}`]),
+    ...(discount === undefined
+      ? []
+      : [`discount ${discount}${variation === undefined ? "" : ` for B = ${variation}`}`]),
     ...(limit === null ? [] : [`first ${limit.toLocaleString("en")} interactions`]),
   ].join(", ")
 }

@@ -126,6 +126,11 @@ function checkOptions(options: FullRunOptions): void {
     )
   if (discount === "auto" && (variation === undefined || horizon === undefined))
     throw new DessError("INVALID_ARGUMENT", "discount auto: expected with a variation and a stream of known length")
+  if (variation !== undefined && discount !== "auto")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `variation: expected with discount auto only, got discount ${show(discount)}`,
+    )
   if (!Number.isSafeInteger(options.seed))
     throw new DessError("INVALID_ARGUMENT", `seed: expected a whole number, got ${show(options.seed)}`)
 }
