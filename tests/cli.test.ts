@@ -1,5 +1,6 @@
 /** `dess` as a person meets it: what it prints, where, and with which exit code. */
 
+import { spawnSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -299,6 +300,13 @@ describe("files that are not as they should be are read all the same", () => {
     const lower = await figures(doubled, "--rating-scale", "0-10", "--like-threshold", "5")
     expect(lower).toBe(await figures(plain, "--like-threshold", "2.5"))
     expect(lower).not.toBe(want)
+    const told = async (...more: string[]) =>
+      (await printed(["run", "--data", doubled, "--method", "plain-bias", "--rating-scale", "0-10", ...more])).match(
+        /liked +(.*)/,
+      )?.[1]
+    expect(await told()).toBe("a rating above 7 (scale 0-10)")
+    expect(await told("--like-threshold", "5.5")).toBe("a rating above 5.5 (scale 0-10)")
+    expect(await told("--task", "multiclass")).toBeUndefined()
   })
 
   test("a MovieLens folder brings its genres, so that dess-cv runs", async () => {
@@ -316,6 +324,21 @@ describe.concurrent("bad input is refused with exit code 2", () => {
     mkdirSync(folder)
     const expected = /data folder: expected ratings\.dat, ratings\.csv, u\.data.*, got none/
     expectRefused(await dess(onFile(folder)), expected, /empty folder/)
+  })
+
+  test("a zip or Parquet file that is none", async () => {
+    for (const name of ["films.zip", "films.parquet"]) {
+      writeFileSync(join(FOLDER, name), "<html>404</html>")
+      const expected = /data file: expected (zip|parquet) as its name says, got other bytes; .*films\./
+      expectRefused(await dess(onFile(join(FOLDER, name))), expected)
+    }
+  })
+
+  test.runIf(process.platform === "linux")("a standard output that is full", async () => {
+    const args = ["-c", 'exec "$0" "$@" > /dev/full', process.execPath, join("dist", "cli", "main.js"), ...SMALL]
+    const { status, stderr } = spawnSync("sh", args, { cwd: join(import.meta.dirname, ".."), encoding: "utf8" })
+    expect(stderr).toMatch(/^dess: standard output: expected to write to it, got ENOSPC[^\n]+\n$/)
+    expect(status).toBe(2)
   })
 
   const line = (row: string) => csv(ROWS).split("\n").with(200, row).join("\n")

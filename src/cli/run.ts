@@ -2,12 +2,12 @@
 
 import { parseArgs } from "node:util"
 import { parseColumnChoice } from "../datasets/header.ts"
-import { openData } from "../datasets/open.ts"
+import { type DataStream, openData } from "../datasets/open.ts"
 import { DessError, show } from "../errors.ts"
 import { runStream } from "../run/loop.ts"
 import { dropUndefined, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
-import { parseRatingScale } from "../stream/interaction.ts"
+import { DEFAULT_SCALE, parseRatingScale } from "../stream/interaction.ts"
 import { checkOrder, type Order } from "../stream/order.ts"
 import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
@@ -128,7 +128,7 @@ export async function runCommand(args: string[]): Promise<void> {
     data: stream.name,
   }
   const summary = { ...named, ...result, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
-  console.log(values.json ? JSON.stringify(summary) : describe(summary))
+  console.log(values.json ? JSON.stringify(summary) : describe(summary, describeLabel(stream, options)))
   if (interrupted) process.exitCode = 130
   if (values.out !== undefined)
     writeFiles(values.out, {
@@ -249,7 +249,17 @@ function measureRows(s: Summary): string[][] {
   ]
 }
 
-function describe(s: Summary): string {
+/** The label a binary task predicts, on the scale the ratings were declared on. */
+function describeLabel(
+  stream: Stream & Partial<Pick<DataStream, "ratingScale" | "likeThreshold">>,
+  options: RunOptions,
+) {
+  if ((options.task ?? RUN_DEFAULTS.task) !== "binary") return []
+  const { likeThreshold = RUN_DEFAULTS.likeThreshold, ratingScale: { min, max } = DEFAULT_SCALE } = stream
+  return [["liked", `a rating above ${Number(((likeThreshold * max) / 5).toPrecision(6))} (scale ${min}-${max})`]]
+}
+
+function describe(s: Summary, label: string[][]): string {
   const both = (pair: Record<"user" | "item", number> | null, digits: number) =>
     pair === null ? "–" : `${pair.user.toFixed(digits)} users, ${pair.item.toFixed(digits)} items`
   const rows = [
@@ -257,6 +267,7 @@ function describe(s: Summary): string {
       "interactions",
       `${s.interactions.toLocaleString("en")} in ${s.segments.toLocaleString("en")} segments (${s.data})`,
     ],
+    ...label,
     ...measureRows(s),
     ["mean size", both(s.meanSize, 1)],
     ["embedding bytes", `${formatBytes(s.embeddingBytes)} (held ${formatBytes(s.heldBytes)})`],
