@@ -57,6 +57,9 @@ export const RUN_DEFAULTS = {
   probability: { user: 0.1, item: 0.1 },
 } as const satisfies RunOptions
 
+/** A segment is held in memory, several times over. */
+const MOST_ROWS = 10_000_000
+
 /** Options without a default of their own. */
 type Open = "threads" | "limit" | "discount" | "variation" | "horizon"
 
@@ -111,6 +114,8 @@ function checkOptions(options: FullRunOptions): void {
   for (const name of ["k", "negatives", "segment"] as const)
     if (!Number.isSafeInteger(options[name]) || options[name] < 1)
       throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from 1, got ${show(options[name])}`)
+  if (options.segment > MOST_ROWS)
+    throw new DessError("INVALID_ARGUMENT", `segment: expected at most ${MOST_ROWS}, got ${options.segment}`)
   if (options.segment === 1 && options.protocol === "split")
     throw new DessError(
       "INVALID_ARGUMENT",
