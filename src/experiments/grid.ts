@@ -87,11 +87,11 @@ export function completeGrid(grid: Grid, base = "."): FullGrid {
   const { $schema: _, paper, ...own } = grid as Grid & { $schema?: string }
   const negatives = own.ranking === "bpr" ? 10 : 4
   const merged = { ...DEFAULTS, negatives, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
-  for (const method of merged.methods) parseMethod(method, merged.sizes)
-  const { segment, ranking, norm, discount, variation } = merged
+  const { sizes, segment, ranking, norm, discount, variation } = merged
   for (const protocol of merged.protocols)
     for (const task of merged.tasks)
-      withDefaults(dropUndefined({ protocol, task, segment, ranking, norm, discount, variation, horizon: 1 }))
+      withDefaults(dropUndefined({ protocol, task, sizes, segment, ranking, norm, discount, variation, horizon: 1 }))
+  for (const method of merged.methods) parseMethod(method, merged.sizes)
   const data = merged.data.map((entry) => findData(typeof entry === "string" ? { path: entry } : entry, base))
   const double = data.find(({ name }, i) => data.findIndex((other) => other.name === name) < i)
   if (double)

@@ -43,7 +43,7 @@ export const GRID_SCHEMA = {
     models: choice(["ncf", "mf", "distance"], "heads"),
     data: list({ anyOf: [{ type: "string" }, DATA_ENTRY] }, "data sets"),
     seeds: {
-      anyOf: [whole(1, "this many seeds, from 1"), list(whole(0, "a seed"), "these seeds")],
+      anyOf: [{ ...whole(1, "this many seeds, from 1"), maximum: 1000 }, list(whole(0, "a seed"), "these seeds")],
       description: "how many seeds, or which",
     },
     presets: choice(["paper", "calibrated"], "reward and exploration of the policy"),

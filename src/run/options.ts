@@ -1,5 +1,6 @@
 /** The options of a run, their defaults and what is refused. */
 
+import { checkSizes } from "../embedding/table.ts"
 import { DessError, show } from "../errors.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
 import { parseMethod } from "../search/methods.ts"
@@ -101,6 +102,7 @@ function checkOptions(options: FullRunOptions): void {
     if (!allowed.includes(value as string))
       throw new DessError("INVALID_ARGUMENT", `${name}: expected ${allowed.join(" or ")}, got ${show(value)}`)
   }
+  checkSizes(options.sizes)
   if (parseMethod(options.method, options.sizes).family === "ranker" && options.task !== "topk")
     throw new DessError(
       "INVALID_ARGUMENT",
@@ -134,7 +136,7 @@ function checkOptions(options: FullRunOptions): void {
   if (variation !== undefined && discount !== "auto")
     throw new DessError(
       "INVALID_ARGUMENT",
-      `variation: expected with discount auto only, got discount ${show(discount)}`,
+      `variation: expected with discount auto only, got ${discount === undefined ? "no discount" : `discount ${show(discount)}`}`,
     )
   if (!Number.isSafeInteger(options.seed))
     throw new DessError("INVALID_ARGUMENT", `seed: expected a whole number, got ${show(options.seed)}`)
