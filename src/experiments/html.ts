@@ -27,7 +27,7 @@ export function renderHtml(report: Report, files: Readonly<Record<string, string
   const title = escapeHtml(report.title)
   const script = readAsset("report.js")
   const hash = createHash("sha256").update(script).digest("base64")
-  const policy = `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'`
+  const policy = `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'`
   const figures = report.parts.flatMap(({ blocks }) => blocks.flatMap((block) => block.figures))
   return `<!doctype html>
 <html lang="en">

@@ -1,6 +1,6 @@
 /** Bars, areas and maps. */
 
-import { CHARACTER_WIDTH, type Drawing, type Frame } from "./draw.ts"
+import { type Drawing, type Frame, roomFor, shorten } from "./draw.ts"
 import type { AreasPanel, Bar, BarsPanel, CellsPanel } from "./figure.ts"
 
 export function drawBars<D>({ Plot, draw, paint }: Drawing<D>, panel: BarsPanel, { width, height }: Frame) {
@@ -10,10 +10,10 @@ export function drawBars<D>({ Plot, draw, paint }: Drawing<D>, panel: BarsPanel,
   return draw({
     width,
     height,
-    marginLeft: 14 + CHARACTER_WIDTH * Math.max(6, ...rows.map((row) => row.length)),
-    marginRight: bars.some(({ text }) => text !== undefined) ? 44 : 20,
+    marginLeft: roomFor(rows, 6),
+    marginRight: bars.some(({ text }) => text !== undefined) ? 40 : 20,
     x: { label: panel.x, grid: true, ticks: width < 400 ? 4 : 6, ...(large ? { tickFormat: "~s" } : {}) },
-    y: { label: panel.y === "" ? null : panel.y, domain: rows, padding: 0.25 },
+    y: { label: panel.y === "" ? null : panel.y, domain: rows, padding: 0.25, tickFormat: shorten },
     marks: [
       Plot.barX(bars, { x: "value", y: "row", fill: (bar: Bar) => paint(bar.colour) }),
       Plot.text(

@@ -1,13 +1,13 @@
 /** Quality against memory: dots with error bars and names, and the frontier. */
 
-import { CHARACTER_WIDTH, type Drawing, type Frame } from "./draw.ts"
+import { CHARACTER_WIDTH, type Drawing, type Frame, shorten } from "./draw.ts"
 import type { Dot, DotsPanel } from "./figure.ts"
 
 export function drawDots<D>({ Plot, draw, paint }: Drawing<D>, panel: DotsPanel, frame: Frame) {
   const { width, height } = frame
   // What holds no embeddings has no place on a logarithmic axis: a line across.
   const levels = panel.dots.filter(({ x }) => x === 0)
-  const placed = panel.dots.filter(({ x }) => x > 0)
+  const placed = panel.dots.filter(({ x }) => x > 0).map((dot) => ({ ...dot, label: shorten(dot.label) }))
   const bytes = placed.map((dot) => dot.x)
   const domain = placed.length === 0 ? [1, 10] : [0.8 * Math.min(...bytes), 1.25 * Math.max(...bytes)]
   const colour = (dot: Dot) => paint(dot.colour)
@@ -46,7 +46,11 @@ export function drawDots<D>({ Plot, draw, paint }: Drawing<D>, panel: DotsPanel,
     const [low, high] = [Number(y?.apply(dot.low)), Number(y?.apply(dot.high))]
     return { dot, x: Number(x?.apply(dot.x)), y: Number(y?.apply(dot.y)), low, high }
   })
-  const labels = placeLabels(boxes).map(({ dot, dx, dy, anchor }) =>
+  const lines = levels.map(({ label, y: level }) => {
+    const bottom = Number(y?.apply(level))
+    return { left: 56, right: 60 + CHARACTER_WIDTH * label.length, top: bottom - 11, bottom }
+  })
+  const labels = placeLabels(boxes, lines).map(({ dot, dx, dy, anchor }) =>
     Plot.text([dot], { x: "x", y: "y", text: "label", dx, dy, textAnchor: anchor, fill: colour(dot) }),
   )
   return draw(options(labels))
@@ -70,14 +74,25 @@ interface PlacedLabel {
   anchor: "start" | "end"
 }
 
+interface Box {
+  left: number
+  right: number
+  top: number
+  bottom: number
+}
+
 const OFFSETS = [0, -10, 10, -20, 20, -30, 30, -40, 40]
 
 /** Beside its dot where there is room: right or left, a little up or down; greedy, from the top. */
-function placeLabels(boxes: readonly { dot: Dot; x: number; y: number; low: number; high: number }[]): PlacedLabel[] {
-  const taken = boxes.flatMap(({ x, y, low, high }) => [
+function placeLabels(
+  boxes: readonly { dot: Dot; x: number; y: number; low: number; high: number }[],
+  lines: readonly Box[],
+): PlacedLabel[] {
+  const taken: Box[] = boxes.flatMap(({ x, y, low, high }) => [
     { left: x - 5, right: x + 5, top: y - 5, bottom: y + 5 },
     { left: x - 1, right: x + 1, top: high, bottom: low },
   ])
+  taken.push(...lines)
   return [...boxes]
     .sort((a, b) => a.y - b.y)
     .map(({ dot, x, y }) => {

@@ -11,7 +11,7 @@ type PlotLibrary = Pick<
   "line" | "dot" | "text" | "ruleX" | "ruleY" | "barX" | "tickX" | "areaY" | "cell"
 >
 
-interface Scale {
+export interface Scale {
   apply(value: number): number
   invert?(position: number): number
 }
@@ -46,3 +46,15 @@ export function drawPanel<D>(drawing: Drawing<D>, panel: Panel, frame: Frame): R
 
 /** What a character of a label takes, in pixels. */
 export const CHARACTER_WIDTH = 5.6
+
+const LONGEST_LABEL = 28
+
+/** A name that leaves room for the picture. */
+export function shorten(label: string): string {
+  return label.length > LONGEST_LABEL ? `${label.slice(0, LONGEST_LABEL - 1)}…` : label
+}
+
+/** The room for the longest of some labels, in pixels. */
+export function roomFor(labels: readonly string[], least: number): number {
+  return 14 + CHARACTER_WIDTH * Math.max(least, ...labels.map((label) => shorten(label).length))
+}

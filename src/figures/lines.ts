@@ -1,6 +1,6 @@
 /** Line charts with the names at the lines' ends. */
 
-import { CHARACTER_WIDTH, type Drawing, type Frame } from "./draw.ts"
+import { type Drawing, type Frame, roomFor, shorten } from "./draw.ts"
 import type { LinesPanel } from "./figure.ts"
 
 const LABEL_GAP = 11
@@ -9,12 +9,12 @@ export function drawLines<D>({ Plot, draw, paint }: Drawing<D>, panel: LinesPane
   const { logarithmic = false } = panel
   const { width, height } = frame
   const lines = panel.lines.filter(({ points }) => points.length > 0)
-  const room = CHARACTER_WIDTH * Math.max(4, ...lines.map(({ label }) => label.length))
+  const names = lines.map(({ label }) => label)
   const options = (labels: readonly object[]) => ({
     width,
     height,
     marginLeft: 56,
-    marginRight: frame.labels ? 14 + room : 12,
+    marginRight: frame.labels ? roomFor(names, 4) : 12,
     x: { label: panel.x, tickFormat: "~s", ticks: width < 400 ? 4 : 5, ...(logarithmic ? { type: "log" } : {}) },
     y: { label: panel.y, grid: true, ...(logarithmic ? { type: "log", tickFormat: "~s", ticks: 5 } : { ticks: 6 }) },
     marks: [
@@ -37,7 +37,7 @@ export function drawLines<D>({ Plot, draw, paint }: Drawing<D>, panel: LinesPane
   const wanted = ends.map(({ end }) => Number(y?.apply(end.y)))
   const placed = spread(wanted, { gap: LABEL_GAP, from: 12, to: height - 34 })
   const labels = ends.map(({ label, colour, end }, i) =>
-    Plot.text([{ x: end.x, y: y?.invert?.(placed[i]), label }], {
+    Plot.text([{ x: end.x, y: y?.invert?.(placed[i]), label: shorten(label) }], {
       x: "x",
       y: "y",
       text: "label",

@@ -22,12 +22,15 @@ export interface CommandOptions {
 
 /** Builds what is missing or older than its sources, and fails loudly when it cannot. */
 export function buildCommand(): void {
-  if (existsSync(MAIN) && newest(join(ROOT, "src")) <= newest(join(ROOT, "dist"))) return
+  const sources = Math.max(newest(join(ROOT, "src")), newest(join(ROOT, "web")))
+  const built = existsSync(MAIN) && existsSync(join(ROOT, "dist", "web", "report.js"))
+  if (built && sources <= newest(join(ROOT, "dist"))) return
   try {
     if (!existsSync(join(ROOT, "src", "kernels", "generated.ts")))
       execFileSync(process.execPath, [join(ROOT, "tools", "build-kernels.mjs")], { cwd: ROOT, stdio: "pipe" })
     const compiler = join(ROOT, "node_modules", "typescript", "bin", "tsc")
     execFileSync(process.execPath, [compiler, "-p", "tsconfig.build.json"], { cwd: ROOT, stdio: "pipe" })
+    execFileSync(process.execPath, [join(ROOT, "tools", "build-web.mjs")], { cwd: ROOT, stdio: "pipe" })
   } catch (error) {
     const { stdout, message } = error as Error & { stdout?: Buffer }
     throw new Error(`dist is missing or stale and cannot be built:\n${stdout ?? message}`)
@@ -38,7 +41,8 @@ export function buildCommand(): void {
 function newest(folder: string): number {
   let time = 0
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
-    if (/\.(ts|js)$/.test(entry.name)) time = Math.max(time, statSync(join(entry.parentPath, entry.name)).mtimeMs)
+    if (/\.(ts|js|css|html)$/.test(entry.name))
+      time = Math.max(time, statSync(join(entry.parentPath, entry.name)).mtimeMs)
   return time
 }
 

@@ -25,7 +25,7 @@ export class FigureView {
   readonly element: HTMLElement
   readonly #title = element("b")
   readonly #caption = element("span")
-  readonly #legend = element("ul", { class: "legend" })
+  readonly #legend = makeLegend()
   readonly #panels = element("div", { class: "panels" })
   #figure: Figure
   #width = 0
@@ -51,25 +51,18 @@ export class FigureView {
     if (this.#caption.textContent !== caption) this.#caption.textContent = caption
     while (this.#panels.childElementCount > panels.length) this.#panels.lastElementChild?.remove()
     while (this.#panels.childElementCount < panels.length)
-      this.#panels.append(element("div", { class: "panel" }, element("b"), element("div", { class: "picture" })))
+      this.#panels.append(
+        element("div", { class: "panel" }, element("b"), makeLegend(), element("div", { class: "picture" })),
+      )
     this.#width = this.#panels.clientWidth
     if (this.#width === 0) return
-    const narrow = [...this.#panels.children].map((holder, i) => drawInto(holder, panels[i], title))
-    this.#drawLegend(narrow.some(Boolean))
-  }
-
-  #drawLegend(narrow: boolean): void {
-    const { legend = [], panels } = this.#figure
-    const items = [...legend, ...(narrow ? panels.flatMap(namesOf) : [])]
-    const distinct = [...new Map(items.map((item) => [item.label, item])).values()]
-    this.#legend.replaceChildren(...distinct.map(legendItem))
-    this.#legend.hidden = distinct.length === 0
+    for (const [i, holder] of [...this.#panels.children].entries()) drawInto(holder, panels[i], title)
+    fillLegend(this.#legend, this.#figure.legend ?? [])
   }
 }
 
-/** Draws a panel into its holder; true where it was too narrow for names. */
-function drawInto(holder: Element, panel: Panel, title: string): boolean {
-  const [head, picture] = holder.children as unknown as [HTMLElement, HTMLElement]
+function drawInto(holder: Element, panel: Panel, title: string): void {
+  const [head, legend, picture] = holder.children as unknown as [HTMLElement, HTMLElement, HTMLElement]
   head.textContent = panel.title ?? ""
   head.hidden = panel.title === undefined
   const width = Math.round(picture.clientWidth)
@@ -85,15 +78,27 @@ function drawInto(holder: Element, panel: Panel, title: string): boolean {
   picture.replaceChildren(svg)
   addTip(picture, svg, () => stopsOf(panel, svg.scale.bind(svg) as unknown as Scales))
   if (focused) svg.focus()
-  return !labels && panel.kind === "lines"
+  fillLegend(legend, labels ? [] : namesOf(panel))
 }
 
+/** The names of a panel's lines; a single one is named by the title. */
 function namesOf(panel: Panel): LegendItem[] {
-  return panel.kind === "lines" ? panel.lines.map(({ label, colour }) => ({ label, colour })) : []
+  return panel.kind === "lines" && panel.lines.length > 1
+    ? panel.lines.map(({ label, colour }) => ({ label, colour }))
+    : []
 }
 
-function legendItem({ label, colour }: LegendItem): HTMLElement {
-  const swatch = element("i", { "aria-hidden": "true" })
-  swatch.style.background = `var(--${colour})`
-  return element("li", {}, swatch, label)
+function makeLegend(): HTMLElement {
+  return element("ul", { class: "legend" })
+}
+
+function fillLegend(legend: HTMLElement, items: readonly LegendItem[]): void {
+  legend.hidden = items.length === 0
+  legend.replaceChildren(
+    ...items.map(({ label, colour }) => {
+      const swatch = element("i", { "aria-hidden": "true" })
+      swatch.style.background = `var(--${colour})`
+      return element("li", {}, swatch, label)
+    }),
+  )
 }

@@ -41,14 +41,14 @@ export function learningFigure(reports: readonly SegmentReport[]): Figure {
     panels: ranks
       ? [
           linesPanel("Recall", `recall@${k}`, [line("model", "blue", ({ recall }) => recall)]),
-          linesPanel("NDCG", `NDCG@${k}`, [line("model", "vermillion", ({ ndcg }) => ndcg)]),
+          linesPanel("NDCG", `NDCG@${k}`, [line("model", "blue", ({ ndcg }) => ndcg)]),
         ]
       : [
           linesPanel("Accuracy", "accuracy %", [
             line("model", "blue", ({ accuracy }) => percent(accuracy)),
             line("majority class", "grey", ({ majorityAccuracy }) => percent(majorityAccuracy), "4 2"),
           ]),
-          linesPanel("Loss", "mean loss", [line("model", "vermillion", ({ loss }) => loss)]),
+          linesPanel("Loss", "mean loss", [line("model", "blue", ({ loss }) => loss)]),
         ],
   }
 }

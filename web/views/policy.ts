@@ -8,11 +8,17 @@ import { formatNumber } from "../components/stops.ts"
 import { lineOf, linesPanel } from "./learning.ts"
 
 const NAMES = { user: "Users", item: "Items" } as const
-const COLOURS = { user: "blue", item: "vermillion" } as const
 const SIDES = ["user", "item"] as const
 
 /** Which arm leads for which context, and by how much. */
-export function outlookFigure(outlook: Outlook | undefined): Figure {
+export function outlookFigure({
+  reports,
+  outlook,
+}: {
+  reports: readonly SegmentReport[]
+  outlook?: Outlook | undefined
+}): Figure {
+  const waiting = reports.length === 0
   const panel = (side: Side): CellsPanel => {
     const { frequencies = [], diversities = [] } = outlook ?? {}
     const cells = diversities.flatMap((diversity, row) =>
@@ -30,64 +36,62 @@ export function outlookFigure(outlook: Outlook | undefined): Figure {
   return {
     id: "outlook",
     title: "What does the policy think?",
-    caption: outlook
-      ? "Upper confidence bounds over the context: which arm leads, the stronger the colour the further."
-      : "This method has no bounds to show.",
-    panels: outlook ? SIDES.map(panel) : [],
-    legend: outlook
-      ? [
-          { label: "grow leads", colour: "vermillion" },
-          { label: "keep leads", colour: "blue" },
-        ]
-      : [],
+    caption:
+      outlook || waiting
+        ? "Upper confidence bounds over the context: which arm leads, the stronger the colour the further."
+        : "This method has no bounds to show.",
+    panels: outlook || waiting ? SIDES.map(panel) : [],
+    legend:
+      outlook || waiting
+        ? [
+            { label: "grow leads", colour: "vermillion" },
+            { label: "keep leads", colour: "blue" },
+          ]
+        : [],
   }
 }
 
 /** Ids that grew in each segment, of those decided on. */
 export function decisionsFigure(reports: readonly SegmentReport[]): Figure {
   const deciding = reports.filter(({ decided }) => decided !== null)
+  const shown = deciding.length > 0 || reports.length === 0
   return {
     id: "decisions",
     title: "How many ids grow?",
-    caption: deciding.length > 0 ? "Per segment, running mean." : "This method decides nothing.",
-    panels:
-      deciding.length === 0
-        ? []
-        : SIDES.map((side) =>
-            linesPanel(NAMES[side], "ids", [
-              lineOf(
-                deciding,
-                { label: "grew", colour: COLOURS[side], smoothed: true },
-                ({ decided }) => decided?.[side].grown,
-              ),
-              lineOf(
-                deciding,
-                { label: "decided on", colour: "grey", dash: "4 2", smoothed: true },
-                ({ decided }) => decided?.[side].all,
-              ),
-            ]),
-          ),
+    caption: shown ? "Per segment, running mean." : "This method decides nothing.",
+    panels: !shown
+      ? []
+      : SIDES.map((side) =>
+          linesPanel(NAMES[side], "ids", [
+            lineOf(deciding, { label: "grew", colour: "blue", smoothed: true }, ({ decided }) => decided?.[side].grown),
+            lineOf(
+              deciding,
+              { label: "decided on", colour: "grey", dash: "4 2", smoothed: true },
+              ({ decided }) => decided?.[side].all,
+            ),
+          ]),
+        ),
   }
 }
 
 /** Regret so far: what the better arm would have earned beyond the one played. */
 export function regretFigure(reports: readonly SegmentReport[]): Figure {
   const deciding = reports.filter(({ regret }) => regret !== null)
+  const shown = deciding.length > 0 || reports.length === 0
   return {
     id: "regret",
     title: "Does regret level off?",
-    caption: deciding.length > 0 ? "Cumulative, on the probe's rewards." : "This method decides nothing.",
-    panels:
-      deciding.length === 0
-        ? []
-        : SIDES.map((side) =>
-            linesPanel(NAMES[side], "regret so far", [
-              lineOf(
-                deciding,
-                { label: side === "user" ? "users" : "items", colour: COLOURS[side] },
-                ({ regret }) => regret?.[side],
-              ),
-            ]),
-          ),
+    caption: shown ? "Cumulative, on the probe's rewards." : "This method decides nothing.",
+    panels: !shown
+      ? []
+      : SIDES.map((side) =>
+          linesPanel(NAMES[side], "regret so far", [
+            lineOf(
+              deciding,
+              { label: side === "user" ? "users" : "items", colour: "blue" },
+              ({ regret }) => regret?.[side],
+            ),
+          ]),
+        ),
   }
 }

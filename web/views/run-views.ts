@@ -20,7 +20,7 @@ function figuresOf({ reports, outlook, budget }: RunState): Figure[] {
     learningFigure(reports),
     sizesFigure(reports),
     bytesFigure(reports, budget),
-    outlookFigure(outlook),
+    outlookFigure({ reports, outlook }),
     decisionsFigure(reports),
     regretFigure(reports),
   ]

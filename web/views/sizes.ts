@@ -8,6 +8,8 @@ import type { Side } from "../../src/types.ts"
 import { lineOf, linesPanel } from "./learning.ts"
 
 const AREA_POINTS = 120
+/** What is likely to come. */
+const DEFAULT_SIZES = [2, 4, 8, 16, 64, 128]
 
 /** What the same ids would take at 128 numbers each. */
 export function fixedBytes({ sizeHistogram }: SegmentReport): number {
@@ -26,7 +28,7 @@ function sizesOf(reports: readonly SegmentReport[]): number[] {
 /** How many ids have which size, as the stream goes on. */
 export function sizesFigure(reports: readonly SegmentReport[]): Figure {
   const shown = thin(reports, AREA_POINTS)
-  const sizes = sizesOf(shown)
+  const sizes = reports.length === 0 ? DEFAULT_SIZES : sizesOf(shown)
   const panel = (side: Side): AreasPanel => ({
     kind: "areas",
     title: side === "user" ? "Users" : "Items",
