@@ -1,8 +1,8 @@
 /** A replay's figures: those of the moment in tiles, those of finished runs in a table. */
 
 import type { RunResult, SegmentReport } from "../../src/run/report.ts"
-import { element, find } from "../components/element.ts"
-import { makeSortable } from "../components/sortable.ts"
+import { find } from "../components/element.ts"
+import { createTable } from "../components/table.ts"
 import { fixedBytes } from "../views/sizes.ts"
 import { formatBytes, formatPercent, type Tile } from "../views/tiles.ts"
 import type { ReplayOptions } from "./messages.ts"
@@ -43,23 +43,17 @@ export function tilesOf(reports: readonly SegmentReport[]): Tile[] {
 }
 
 const COLUMNS = [
-  "Method",
-  "Preset",
-  "Seed",
-  "Interactions",
-  "Accuracy %",
-  "Majority %",
-  "Loss",
-  "User size",
-  "Item size",
-  "Memory kB",
-  "Regret users",
-  "Regret items",
+  { title: "Method", text: true },
+  { title: "Preset", text: true },
+  ...["Seed", "Interactions", "Accuracy %", "Majority %", "Loss"].map((title) => ({ title })),
+  ...["User size", "Item size", "Memory kB", "Regret users", "Regret items"].map((title) => ({ title })),
 ]
+
+const runs: string[][] = []
 
 /** Adds a finished run to the table, which appears with the first. */
 export function addRun(holder: HTMLElement, options: ReplayOptions, result: RunResult): void {
-  const cells = [
+  runs.push([
     options.method,
     options.preset,
     String(options.seed),
@@ -72,13 +66,7 @@ export function addRun(holder: HTMLElement, options: ReplayOptions, result: RunR
     (result.embeddingBytes / 1000).toFixed(1),
     result.regret ? result.regret.user.toFixed(0) : "–",
     result.regret ? result.regret.item.toFixed(0) : "–",
-  ]
-  const rows = [...holder.querySelectorAll<HTMLTableRowElement>("tbody tr")]
-  const look = (column: number) => (column < 2 ? { class: "text" } : {})
-  rows.push(element("tr", {}, ...cells.map((text, i) => element("td", look(i), text))))
-  const heads = COLUMNS.map((title, i) => element("th", { scope: "col", ...look(i) }, title))
-  const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows))
-  find(".scroll", holder).replaceChildren(table)
-  makeSortable(table)
+  ])
+  find(".scroll", holder).replaceChildren(createTable(COLUMNS, runs))
   holder.hidden = false
 }
