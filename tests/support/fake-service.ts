@@ -50,7 +50,7 @@ export async function startFake({ reports, key, item, port = 0 }: FakeOptions): 
   const answer = async (path: string, request: IncomingMessage): Promise<object | undefined> => {
     if (path === "/v1/status")
       return {
-        ...{ state: "learning", task: "binary", method: "dess-cv" },
+        ...{ state: "learning", task: "binary", method: "dess-cv", segments: 30 },
         events: { accepted: 15_000, learned: 15_000, queue: 0 },
         users: { known: 104, held: 104 },
         items: { known: 900, held: 900 },

@@ -1,5 +1,6 @@
 /** Everything the service knows of one user or item. */
 
+import type { Figure } from "../../src/figures/figure.ts"
 import type { Side } from "../../src/types.ts"
 import { element, find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
@@ -8,7 +9,7 @@ import { createTable } from "../components/table.ts"
 import { linesPanel } from "../views/learning.ts"
 import { formatBytes, showTiles } from "../views/tiles.ts"
 import { getJson } from "./api.ts"
-import type { Explanation, Recommendation } from "./types.ts"
+import type { Explanation, Recommendation, Status } from "./types.ts"
 
 const placeOf = (side: Side, id: string) => `#explore/${side}/${encodeURIComponent(id)}`
 
@@ -37,13 +38,14 @@ export async function explore(side: Side, id: string): Promise<void> {
   message.textContent = "Asking …"
   try {
     const path = `/v1/${side}s/${encodeURIComponent(id)}`
-    const [explanation, list] = await Promise.all([
+    const [explanation, list, status] = await Promise.all([
       getJson<Explanation>(path),
       getJson<Recommendation[]>(`${path}/${side === "user" ? "recommendations" : "similar"}`),
+      getJson<Status>("/v1/status"),
     ])
     if (location.hash !== place) return
     message.textContent = ""
-    holder.replaceChildren(...describe(explanation, list))
+    holder.replaceChildren(...describe(explanation, list, status))
   } catch (error) {
     if (location.hash !== place) return
     holder.replaceChildren()
@@ -51,7 +53,7 @@ export async function explore(side: Side, id: string): Promise<void> {
   }
 }
 
-function describe(explanation: Explanation, list: readonly Recommendation[]): HTMLElement[] {
+function describe(explanation: Explanation, list: readonly Recommendation[], status: Status): HTMLElement[] {
   const { id, side, size, bytes, history, indicators, bounds, events } = explanation
   const tiles = element("div", { class: "tiles" })
   showTiles(tiles, [
@@ -66,7 +68,7 @@ function describe(explanation: Explanation, list: readonly Recommendation[]): HT
     },
   ])
   const figures = element("div", { class: "figures" })
-  const timeline = new FigureView(historyFigure(history))
+  const timeline = new FigureView(historyFigure(history, status.segments))
   const steps = createTable(
     [{ title: "Segment" }, { title: "Size" }, { title: "Why", text: true }],
     history.map(({ segment, size, reason = "" }) => [String(segment), String(size), reason]),
@@ -75,20 +77,31 @@ function describe(explanation: Explanation, list: readonly Recommendation[]): HT
     [{ title: "Item", text: true }, { title: "Score" }, { title: "Source", text: true }],
     list.map(({ item, score, source }) => [idLink("item", item), score.toFixed(4), source]),
   )
-  figures.append(timeline.element, element("section", {}, element("h3", {}, listTitle(side)), scroll(items)))
-  return [element("h2", {}, `${side === "user" ? "User" : "Item"} ${id}`), tiles, figures, scroll(steps)]
+  figures.append(
+    element("section", {}, timeline.element, scroll(steps)),
+    element("section", {}, element("b", {}, listTitle(side)), scroll(items)),
+  )
+  return [element("h2", {}, `${side === "user" ? "User" : "Item"} ${id}`), tiles, figures]
 }
 
 const listTitle = (side: Side) => (side === "user" ? "What would it be shown?" : "What is like it?")
 
 const scroll = (table: HTMLElement) => element("div", { class: "scroll" }, table)
 
-function historyFigure(history: Explanation["history"]) {
-  // A step: each size holds until the next.
-  const points = history.flatMap(({ segment, size }, i) => [
-    ...(i > 0 ? [{ x: segment, y: history[i - 1].size }] : []),
-    { x: segment, y: size },
-  ])
-  const panel = { ...linesPanel("", "numbers", [{ label: "size", colour: "blue" as const, points }]), x: "segment" }
-  return { id: "history", title: "How did it grow?", caption: "Numbers in its vector.", panels: [panel] }
+/** A step: each size holds until the next, the last until now. */
+function historyFigure(history: Explanation["history"], now: number): Figure {
+  const points = history.flatMap(({ segment, size }, i) => {
+    const next = history[i + 1]?.segment ?? Math.max(now, segment)
+    return [
+      { x: segment, y: size },
+      { x: next, y: size },
+    ]
+  })
+  const { title: _, ...panel } = linesPanel("", "numbers", [{ label: "size", colour: "blue", points }])
+  return {
+    id: "history",
+    title: "How did it grow?",
+    caption: "Numbers in its vector.",
+    panels: [{ ...panel, x: "segment" }],
+  }
 }

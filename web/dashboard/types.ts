@@ -25,6 +25,7 @@ export interface Status {
   task: string
   method: string
   events: { accepted: number; learned: number; queue: number }
+  segments: number
   users: { known: number; held: number }
   items: { known: number; held: number }
   memory: { budget: number | null; heldBytes: number }
