@@ -3,7 +3,7 @@
 import type { Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import { describeInBrowser, expectNoOverflow, photograph } from "./support/browser.ts"
+import { describeInBrowser, expectNoOverflow, expectSteady, photograph } from "./support/browser.ts"
 import { buildCommand } from "./support/command.ts"
 import { makeReports, startFake } from "./support/fake-service.ts"
 import { addressOf } from "./support/web-server.ts"
@@ -37,6 +37,7 @@ describeInBrowser("the dashboard", (browser) => {
     expect(tiles).toContain("learning")
     expect(tiles).toMatch(/Events\/s1,000/)
     expect(tiles).toMatch(/Requests3 ms/)
+    await expectSteady(page)
     await photograph(page, "live")
     await expectNoOverflow(page)
     browser.calm()

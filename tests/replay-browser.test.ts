@@ -7,7 +7,7 @@ import { runStream } from "../src/run/loop.ts"
 import type { RunOptions } from "../src/run/options.ts"
 import type { RunResult, SegmentReport } from "../src/run/report.ts"
 import { synthetic } from "../src/stream/synthetic.ts"
-import { describeInBrowser, expectNoOverflow, photograph } from "./support/browser.ts"
+import { describeInBrowser, expectNoOverflow, expectSteady, photograph } from "./support/browser.ts"
 import { addressOf, startServer } from "./support/web-server.ts"
 
 interface Saved {
@@ -73,14 +73,15 @@ describeInBrowser("the replay", (browser) => {
     await page.getByRole("button", { name: "Play" }).click()
     await page.getByText(/^Segment [3-9],/).waitFor()
     await page.getByRole("button", { name: "Pause" }).click()
-    await page.waitForTimeout(150)
+    await page.waitForTimeout(500)
     const paused = await message.textContent()
-    await page.waitForTimeout(400)
+    await page.waitForTimeout(1000)
     expect(await message.textContent()).toBe(paused)
     await page.getByLabel("Speed").selectOption("as fast as it goes")
     await page.getByRole("button", { name: "Play" }).click()
     await page.getByText(/^Done: /).waitFor()
     expect(await page.locator("#learning svg").count()).toBe(2)
+    await expectSteady(page)
     await photograph(page, "replay")
     await expectNoOverflow(page)
     await page.getByLabel("Method").selectOption("fixed-128")
@@ -92,6 +93,7 @@ describeInBrowser("the replay", (browser) => {
     expect(await methods.allTextContents()).toEqual(["dess-cv", "fixed-128"])
     await page.getByRole("button", { name: "Memory kB" }).click()
     await page.getByRole("button", { name: "Memory kB" }).click()
+    expect(await methods.allTextContents()).toEqual(["fixed-128", "dess-cv"])
     expect(await page.locator("#decisions").textContent()).toContain("decides nothing")
     browser.calm()
     await page.close()

@@ -16,6 +16,7 @@ export async function openDrawing(): Promise<Drawing<{ outerHTML: string }> & { 
       Plot,
       draw: (options) => Plot.plot({ ...options, document: window.document as never }) as never,
       paint: (colour) => PALETTE[colour],
+      write: (colour) => PALETTE[colour],
       close: () => window.happyDOM.close(),
     }
   } catch (error) {

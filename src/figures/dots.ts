@@ -3,7 +3,7 @@
 import { CHARACTER_WIDTH, type Drawing, type Frame, shorten } from "./draw.ts"
 import type { Dot, DotsPanel } from "./figure.ts"
 
-export function drawDots<D>({ Plot, draw, paint }: Drawing<D>, panel: DotsPanel, frame: Frame) {
+export function drawDots<D>({ Plot, draw, paint, write }: Drawing<D>, panel: DotsPanel, frame: Frame) {
   const { width, height } = frame
   // What holds no embeddings has no place on a logarithmic axis: a line across.
   const levels = panel.dots.filter(({ x }) => x === 0)
@@ -51,7 +51,7 @@ export function drawDots<D>({ Plot, draw, paint }: Drawing<D>, panel: DotsPanel,
     return { left: 56, right: 60 + CHARACTER_WIDTH * label.length, top: bottom - 11, bottom }
   })
   const labels = placeLabels(boxes, lines).map(({ dot, dx, dy, anchor }) =>
-    Plot.text([dot], { x: "x", y: "y", text: "label", dx, dy, textAnchor: anchor, fill: colour(dot) }),
+    Plot.text([dot], { x: "x", y: "y", text: "label", dx, dy, textAnchor: anchor, fill: write(dot.colour) }),
   )
   return draw(options(labels))
 }

@@ -20,6 +20,8 @@ export interface Drawing<Drawn> {
   Plot: PlotLibrary
   draw(options: object): Drawn & { scale(name: string): Scale | undefined }
   paint(colour: Colour): string
+  /** The same for letters, which need more contrast. */
+  write(colour: Colour): string
 }
 
 /** The size it is drawn at; `labels: false` leaves the names of lines and dots to the page. */

@@ -5,7 +5,7 @@ import type { LinesPanel } from "./figure.ts"
 
 const LABEL_GAP = 11
 
-export function drawLines<D>({ Plot, draw, paint }: Drawing<D>, panel: LinesPanel, frame: Frame) {
+export function drawLines<D>({ Plot, draw, paint, write }: Drawing<D>, panel: LinesPanel, frame: Frame) {
   const { logarithmic = false } = panel
   const { width, height } = frame
   const lines = panel.lines.filter(({ points }) => points.length > 0)
@@ -43,7 +43,7 @@ export function drawLines<D>({ Plot, draw, paint }: Drawing<D>, panel: LinesPane
       text: "label",
       textAnchor: "start",
       dx: 6,
-      fill: paint(colour),
+      fill: write(colour),
       clip: false,
     }),
   )

@@ -20,6 +20,14 @@ const FLAGS = [
   "--disable-sync",
 ]
 
+/** Adds up how far things move that nobody has asked to. */
+const WATCH_SHIFTS = `
+globalThis.shifted = 0
+new PerformanceObserver((list) => {
+  for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) shifted += value
+}).observe({ type: "layout-shift", buffered: true })
+`
+
 export interface Browser {
   /** A new page; whatever it complains about fails the test that calls `calm`. */
   open(address: string, width?: number): Promise<Page>
@@ -72,6 +80,7 @@ export function describeInBrowser(name: string, body: (browser: Browser) => void
           if (url.protocol !== "data:" && url.protocol !== "blob:" && url.origin !== new URL(address).origin)
             complaints.push(`asks for ${url}`)
         })
+        await page.addInitScript(WATCH_SHIFTS)
         await page.goto(address)
         return page
       },
@@ -98,4 +107,9 @@ export async function expectNoOverflow(page: Page): Promise<void> {
   await page.setViewportSize({ width: 390, height: 900 })
   const width = await page.evaluate("document.documentElement.scrollWidth")
   expect(width).toBeLessThanOrEqual(390)
+}
+
+/** Things have stayed where they were (0.1 is what browsers' makers call good). */
+export async function expectSteady(page: Page): Promise<void> {
+  expect(await page.evaluate("shifted")).toBeLessThan(0.1)
 }

@@ -16,6 +16,7 @@ const drawing: Drawing<SVGSVGElement> = {
     return svg as never
   },
   paint: (colour) => `var(--${colour})`,
+  write: (colour) => `color-mix(in srgb, var(--${colour}) 55%, var(--text))`,
 }
 
 /** Below this width lines and dots are named in a legend, or by the tip. */

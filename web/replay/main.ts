@@ -9,7 +9,7 @@ import { addThemeSwitch } from "../components/theme.ts"
 import { RunViews } from "../views/run-views.ts"
 import { showTiles } from "../views/tiles.ts"
 import type { FromWorker, ReplayOptions, ToWorker } from "./messages.ts"
-import { addRun, tilesOf } from "./results.ts"
+import { addRun, startRuns, tilesOf } from "./results.ts"
 
 addThemeSwitch(find("header.page"))
 const play = find<HTMLButtonElement>("#play")
@@ -19,6 +19,7 @@ const speed = find<HTMLSelectElement>("#speed")
 const progress = find<HTMLProgressElement>("#progress")
 const message = find("#message")
 const form = find<HTMLFormElement>("#choices")
+startRuns(find("#runs"))
 const views = new RunViews(find("#figures"))
 
 interface Replay {

@@ -51,7 +51,12 @@ const COLUMNS = [
 
 const runs: string[][] = []
 
-/** Adds a finished run to the table, which appears with the first. */
+/** Puts the table of finished runs, none yet, into its place. */
+export function startRuns(holder: HTMLElement): void {
+  find(".scroll", holder).replaceChildren(createTable(COLUMNS, runs))
+}
+
+/** Adds a finished run to the table. */
 export function addRun(holder: HTMLElement, options: ReplayOptions, result: RunResult): void {
   runs.push([
     options.method,
@@ -67,6 +72,5 @@ export function addRun(holder: HTMLElement, options: ReplayOptions, result: RunR
     result.regret ? result.regret.user.toFixed(0) : "–",
     result.regret ? result.regret.item.toFixed(0) : "–",
   ])
-  find(".scroll", holder).replaceChildren(createTable(COLUMNS, runs))
-  holder.hidden = false
+  startRuns(holder)
 }

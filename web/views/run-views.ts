@@ -41,6 +41,8 @@ export class RunViews {
       return view
     })
     holder.append(...this.#views.map(({ element }) => element))
+    // Drawn empty before anything is painted: what comes later fills the same places.
+    this.flush()
   }
 
   /** Shows a state soon; of several that come quickly, the last. */
