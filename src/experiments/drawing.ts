@@ -22,7 +22,7 @@ export async function openDrawing(): Promise<Drawing<{ outerHTML: string }> & { 
   } catch (error) {
     throw new DessError(
       "UNSUPPORTED",
-      `figures: expected the packages @observablehq/plot and happy-dom, got ${(error as Error).message}; npm install them, or leave out the figures`,
+      `figure files: expected the packages @observablehq/plot and happy-dom, got ${(error as Error).message}; npm install them, or look at report.html, which draws its own`,
     )
   }
 }

@@ -22,9 +22,9 @@ export interface CommandOptions {
 
 /** Builds what is missing or older than its sources, and fails loudly when it cannot. */
 export function buildCommand(): void {
-  const sources = Math.max(newest(join(ROOT, "src")), newest(join(ROOT, "web")))
-  const built = existsSync(MAIN) && existsSync(join(ROOT, "dist", "web", "report.js"))
-  if (built && sources <= newest(join(ROOT, "dist"))) return
+  const sources = newest(join(ROOT, "src"))
+  const pages = Math.max(sources, newest(join(ROOT, "web")))
+  if (sources <= timeOf(MAIN) && pages <= timeOf(join(ROOT, "dist", "web", "report.js"))) return
   try {
     if (!existsSync(join(ROOT, "src", "kernels", "generated.ts")))
       execFileSync(process.execPath, [join(ROOT, "tools", "build-kernels.mjs")], { cwd: ROOT, stdio: "pipe" })
@@ -37,7 +37,10 @@ export function buildCommand(): void {
   }
 }
 
-/** When the youngest source or output was written. */
+/** When a file was written; never, where there is none. */
+const timeOf = (path: string) => (existsSync(path) ? statSync(path).mtimeMs : Number.NEGATIVE_INFINITY)
+
+/** When the youngest source was written. */
 function newest(folder: string): number {
   let time = 0
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
