@@ -2,6 +2,7 @@
 
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Segment, Side } from "../types.ts"
+import type { Outlook } from "./outlook.ts"
 
 export interface SideStatus {
   /** Ids seen so far, in training or test rows. */
@@ -44,5 +45,7 @@ export interface Learner {
   /** Scores of candidate items, for as long as the learner does not train. */
   rank(items: readonly number[]): Ranker
   status(): LearnerStatus
+  /** What its size policy thinks of every context, where it has one that says. */
+  outlook?(): Outlook | undefined
   close(): void
 }

@@ -11,6 +11,7 @@ import type { Choices, Round, SizePolicy } from "../search/policy.ts"
 import type { Preset } from "../search/presets.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
 import type { Learner, LearnerStatus, Preparation, Ranker, SideStatus } from "./learner.ts"
+import { type Outlook, outlookOf } from "./outlook.ts"
 import { type ProbeSide, probe } from "./probe.ts"
 import { Ranking } from "./ranking.ts"
 
@@ -242,6 +243,12 @@ export class Network implements Learner {
       embeddingBytes: this.model.embeddingBytes,
       heldBytes: this.model.heldBytes,
     }
+  }
+
+  outlook(): Outlook | undefined {
+    if (!this.#search || !this.#context) return undefined
+    const largest = Math.sqrt(this.#search.features?.columns.length ?? 0)
+    return outlookOf(this.#search.policy, this.#context, largest)
   }
 
   close(): void {
