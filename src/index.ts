@@ -2,6 +2,27 @@
 
 export { type DataStream, type OpenOptions, openData } from "./datasets/open.ts"
 export { EmbeddingTable, type TableOptions } from "./embedding/table.ts"
+export { Recommender } from "./engine/open.ts"
+export type {
+  Accepted,
+  Bytes,
+  Duration,
+  Event,
+  Explanation,
+  Id,
+  ItemEntry,
+  ItemView,
+  LiveReport,
+  Prediction,
+  Receipt,
+  Recommendation,
+  RecommenderOptions,
+  RecommendOptions,
+  SimilarOptions,
+  SnapshotInfo,
+  Source,
+  Status,
+} from "./engine/types.ts"
 export { DessError, type ErrorCode } from "./errors.ts"
 export type { Kernels } from "./kernels/kernels.ts"
 export { type KernelOptions, openKernels } from "./kernels/open.ts"
