@@ -156,6 +156,7 @@ function live(seed: number, steps: number): void {
     seed: `life ${seed}`,
     deviation: pick([1, 0.1]),
     precision: pick(["single", "double"]),
+    moments: true,
   }
   const table = new EmbeddingTable(options)
   const plain = new PlainTable(options)

@@ -21,13 +21,16 @@ import type { Learner } from "./learner.ts"
 import { Network } from "./network.ts"
 import type { FullRunOptions } from "./options.ts"
 import { PlainLearner, PlainRanking } from "./plain.ts"
+import { NetworkReader, type Reader } from "./reader.ts"
 import { SoftNetwork } from "./soft.ts"
 import { TopkExam } from "./topk.ts"
 
 /** Builds the exam of a run's task. */
 export function createExam(options: FullRunOptions): Exam {
-  const { task, likeThreshold } = options
-  return task === "topk" ? new TopkExam(options) : new RatingExam({ task, likeThreshold })
+  const { task, likeThreshold, live } = options
+  if (task !== "topk") return new RatingExam({ task, likeThreshold })
+  const { k, negatives, seed } = options
+  return new TopkExam({ k, negatives, seed, ...(live && { likeThreshold, testUsers: live.testUsers }) })
 }
 
 /** Builds the learner a run's options ask for. */
@@ -49,14 +52,22 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
   try {
     const model = new Model({ kernels, task, head, seed, ranking: options.ranking, ...shapeOf(method, sizes) })
     if (method.family === "soft") return new SoftNetwork(model, { method: method.method, seed })
-    if (method.family !== "search") return new Network(model)
+    const { live } = options
+    if (method.family !== "search") return new Network(model, undefined, live)
     const preset = PRESETS[options.preset]
     const policy = createPolicy(method, { kernels, preset, options, features })
-    return new Network(model, { policy, preset, initial: method.initial, features })
+    return new Network(model, { policy, preset, initial: method.initial, features }, live)
   } catch (error) {
     kernels.close()
     throw error
   }
+}
+
+/** Builds the reader of the versions a live learner of these options publishes. `kernels` with shared memory; the caller closes them. */
+export function createReader(options: FullRunOptions, kernels: Kernels): Reader {
+  const { sizes, seed, task, model: head } = options
+  const method = parseMethod(options.method, sizes)
+  return new NetworkReader(new Model({ kernels, task, head, seed, moments: false, ...shapeOf(method, sizes) }))
 }
 
 /** How the rows of a method with a network are held. */

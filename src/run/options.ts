@@ -35,6 +35,17 @@ export interface RunOptions {
   horizon?: number
   /** Of `random-grow`: the chance that a decision grows. */
   probability?: Record<Side, number>
+  /** What a recommender that never ends needs on top; experiments leave it out. */
+  live?: LiveRun
+}
+
+export interface LiveRun {
+  /** Users tested per segment (top-k task). */
+  testUsers: number
+  /** A batch with fewer rows is learned together with the rows before it, so that batch statistics mean something. */
+  smallestBatch: number
+  /** Segments whose scores are kept for `Run.result`. */
+  remembered: number
 }
 
 export const RUN_DEFAULTS = {
@@ -54,7 +65,7 @@ export const RUN_DEFAULTS = {
 } as const satisfies RunOptions
 
 /** Options without a default of their own. */
-type Open = "threads" | "limit" | "discount" | "variation" | "horizon"
+type Open = "live" | "threads" | "limit" | "discount" | "variation" | "horizon"
 
 export type FullRunOptions = Required<Omit<RunOptions, Open>> & Pick<RunOptions, Open>
 

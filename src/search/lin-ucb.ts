@@ -16,6 +16,7 @@
 
 import { DessError, show } from "../errors.ts"
 import { log } from "../kernels/math.ts"
+import type { State } from "../kernels/state.ts"
 
 export interface LinUcbOptions {
   /** d: coordinates of a context. */
@@ -215,6 +216,25 @@ export class LinUcb {
     this.#response.set(response)
     for (let arm = 0; arm < this.arms; arm++) this.#estimate(arm)
     this.#beta = confidenceRadius(this.#options, weight)
+  }
+
+  save(state: State): void {
+    const { updates, weight, gram, gramSquared, response } = this.state()
+    state.set("updates", updates)
+    state.put("weight", Float64Array.of(weight))
+    state.put("gram", gram)
+    state.put("gramSquared", gramSquared)
+    state.put("response", response)
+  }
+
+  load(state: State): void {
+    this.restore({
+      updates: state.get<number>("updates"),
+      weight: state.take("weight", Float64Array)[0],
+      gram: state.take("gram", Float64Array),
+      gramSquared: state.take("gramSquared", Float64Array),
+      response: state.take("response", Float64Array),
+    })
   }
 
   /** xᵀθ + β·√(yᵀṼy), y = V⁻¹x */

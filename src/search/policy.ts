@@ -3,6 +3,7 @@
  * then decides, id by id, whether to keep or grow. Each side (users, items) is learned on its own.
  */
 
+import type { State } from "../kernels/state.ts"
 import type { Arm, Side } from "../types.ts"
 
 /** The probed interactions of one side of D_{t−1}, in stream order; ids at the top size are not among them. */
@@ -44,6 +45,11 @@ export interface SizePolicy {
   decide(side: Side, choices: Choices): Uint8Array
   /** Upper confidence bounds of both arms for a context, where the policy has them. */
   scores?(side: Side, context: Float64Array): { keep: number; grow: number }
+  /** What it has learned, where it learns. */
+  save?(state: State): void
+  load?(state: State): void
+  /** Drops what is kept of ids that leave. */
+  forget?(side: Side, ids: Iterable<number>): void
 }
 
 /** The arm every interaction of a round is answered with. */
