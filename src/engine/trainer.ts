@@ -213,12 +213,13 @@ export class Trainer {
 
   /** Publishes now, or as soon as enough time has passed since the last version. */
   #publishSoon(): void {
-    if (!this.#dirty || this.#timer) return
+    if (!this.#dirty) return
     const pause = Math.max(this.#options.publishDelay, this.#cost / PUBLISH_SHARE)
     const rest = this.#published + pause - performance.now()
+    // Asked at every order: a busy thread never gets to its timer.
     if (rest <= 0 || this.#wanted.length > 0) this.#publish()
     else
-      this.#timer = setTimeout(() => {
+      this.#timer ??= setTimeout(() => {
         this.#timer = undefined
         if (this.#dirty) this.#publish()
       }, rest)
