@@ -44,6 +44,8 @@ export async function reportCommand(args: string[]): Promise<void> {
   if (directory === undefined || more.length > 0)
     throw new DessError("INVALID_ARGUMENT", `dess report: expected one results folder, got ${show(positionals)}`)
   const records = readResults(directory)
+  if (records.length === 0)
+    throw new DessError("NOT_FOUND", `results folder ${directory}: expected at least one finished cell, got none yet`)
   const tables = buildReport(records)
   const report = values["no-figures"] ? tables : await drawOrTell(tables)
   const files = writeReport(values.out ?? join(directory, "report"), report, records)

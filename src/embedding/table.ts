@@ -401,6 +401,6 @@ export function checkSizes(sizes: readonly number[]): void {
   if (!fine || sizes[sizes.length - 1] === 0)
     throw new DessError(
       "INVALID_ARGUMENT",
-      `sizes: expected strictly increasing whole numbers such as 2,4,8,16,64,128, got ${show(sizes)}`,
+      `sizes: expected strictly increasing whole numbers up to 65536 such as 2,4,8,16,64,128, got ${show(sizes)}`,
     )
 }

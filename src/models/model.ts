@@ -37,6 +37,8 @@ export interface ModelOptions {
   adam?: Partial<AdamOptions>
   /** What the top-k task optimises: cross-entropy, or BPR between each positive and the negatives that follow it. */
   ranking?: "bce" | "bpr"
+  /** Which statistics `predict` normalises with: the running ones, or those of the very batch it predicts. */
+  norm?: "running" | "batch"
   seed?: number
   precision?: "single" | "double"
   /** Without, the model can predict and not learn. Default true. */
@@ -77,6 +79,7 @@ export class Model {
   readonly head: Head
   readonly adam: AdamOptions
   readonly #ranking: "bce" | "bpr"
+  readonly #norm: "running" | "batch"
 
   constructor(options: ModelOptions) {
     const {
@@ -99,6 +102,7 @@ export class Model {
     this.outputs = task === "multiclass" ? 5 : 1
     this.adam = { ...ADAM, ...options.adam }
     this.#ranking = task === "topk" ? (options.ranking ?? "bce") : "bce"
+    this.#norm = options.norm ?? "running"
     for (const [name, value] of Object.entries(this.adam))
       if (!(value >= 0 && value < Number.POSITIVE_INFINITY))
         throw new DessError("INVALID_ARGUMENT", `adam ${name}: expected a number from 0, got ${show(value)}`)
@@ -310,12 +314,20 @@ export class Model {
     return { logits: pass.logits, losses: pass.losses }
   }
 
-  /** Logits and losses with running statistics: a row's result never depends on its neighbours. Ids met here first get their row. */
+  /**
+   * Logits and losses with running statistics: a row's result never depends on its neighbours, unless the model was made
+   * to normalise with the batch's. Ids met here first get their row.
+   */
   predict(batch: ModelBatch): PassResult {
     this.#check(batch)
     const rows = batch.user.length
     if (rows === 0) return { logits: new Float64Array(0), losses: new Float64Array(0) }
     this.meet(batch)
+    if (this.#norm === "batch") {
+      const pass = this.backpropagate(batch)
+      this.discard(pass)
+      return { logits: pass.logits, losses: pass.losses }
+    }
     const k = this.kernels
     const mark = k.mark()
     const { placed, pairs } = this.#vectors(batch, false)

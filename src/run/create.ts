@@ -37,20 +37,15 @@ export function createExam(options: FullRunOptions): Exam {
 export function createLearner(options: FullRunOptions, features?: ItemFeatures): Learner {
   const { sizes, seed, task, model: head, threads } = options
   const method = parseMethod(options.method, sizes)
-  if (method.family === "ranker") {
-    if (task !== "topk")
-      throw new DessError(
-        "INVALID_ARGUMENT",
-        `method ${options.method}: expected with the top-k task only, got ${task}`,
-      )
+  if (method.family === "ranker")
     return new PlainRanking(method.decay === undefined ? new PlainKnn() : new PlainPopular({ decay: method.decay }))
-  }
   const outputs = task === "multiclass" ? 5 : 1
   if (method.family === "plain-bias") return new PlainLearner(new PlainBias(outputs))
   if (method.family === "plain-factor") return new PlainLearner(new PlainFactor({ width: method.width, outputs, seed }))
   const kernels = openKernels(threads === undefined ? {} : { threads })
   try {
-    const model = new Model({ kernels, task, head, seed, ranking: options.ranking, ...shapeOf(method, sizes) })
+    const { ranking, norm } = options
+    const model = new Model({ kernels, task, head, seed, ranking, norm, ...shapeOf(method, sizes) })
     if (method.family === "soft") return new SoftNetwork(model, { method: method.method, seed })
     const { live } = options
     if (method.family !== "search") return new Network(model, undefined, live)

@@ -1,7 +1,9 @@
 /** The options of a run, their defaults and what is refused. */
 
+import { checkSizes } from "../embedding/table.ts"
 import { DessError, show } from "../errors.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
+import { parseMethod } from "../search/methods.ts"
 import type { Preset } from "../search/presets.ts"
 import { LIKE_THRESHOLD } from "../stream/labels.ts"
 import type { HeadKind, Side, Task } from "../types.ts"
@@ -27,6 +29,8 @@ export interface RunOptions {
   negatives?: number
   /** What the top-k task optimises. */
   ranking?: "bce" | "bpr"
+  /** What a test normalises with: running statistics, or those of the rows tested, as the public code does (not top-k). */
+  norm?: "running" | "batch"
   /** γ of the bandit instead of the preset's; "auto" takes Corollary 1's for `variation` and `horizon`. */
   discount?: number | "auto"
   /** B: how far the best parameters are thought to move along the stream. */
@@ -61,8 +65,12 @@ export const RUN_DEFAULTS = {
   likeThreshold: LIKE_THRESHOLD,
   k: 10,
   ranking: "bce",
+  norm: "running",
   probability: { user: 0.1, item: 0.1 },
 } as const satisfies RunOptions
+
+/** A segment is held in memory, several times over. */
+const MOST_ROWS = 10_000_000
 
 /** Options without a default of their own. */
 type Open = "live" | "threads" | "limit" | "discount" | "variation" | "horizon"
@@ -74,6 +82,11 @@ export function withDefaults(options: RunOptions): FullRunOptions {
   const given = dropUndefined(options)
   const full = { ...RUN_DEFAULTS, negatives: given.ranking === "bpr" ? 10 : 4, ...given }
   checkOptions(full)
+  if (given.probability !== undefined && full.method !== "random-grow")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `probability: expected with the method random-grow only, got it with ${show(full.method)}`,
+    )
   return full
 }
 
@@ -91,6 +104,7 @@ const CHOICES: Record<string, readonly string[]> = {
   recipe: ["paper", "calibrated"],
   protocol: ["split", "prequential"],
   ranking: ["bce", "bpr"],
+  norm: ["running", "batch"],
 }
 
 function checkOptions(options: FullRunOptions): void {
@@ -99,9 +113,27 @@ function checkOptions(options: FullRunOptions): void {
     if (!allowed.includes(value as string))
       throw new DessError("INVALID_ARGUMENT", `${name}: expected ${allowed.join(" or ")}, got ${show(value)}`)
   }
+  checkSizes(options.sizes)
+  if (parseMethod(options.method, options.sizes).family === "ranker" && options.task !== "topk")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `method ${options.method}: expected with the top-k task only, got ${options.task}`,
+    )
+  if (options.norm === "batch" && options.task === "topk")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "norm batch: expected with a rating task; a ranking tests no batch, got topk",
+    )
   for (const name of ["k", "negatives", "segment"] as const)
     if (!Number.isSafeInteger(options[name]) || options[name] < 1)
       throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from 1, got ${show(options[name])}`)
+  if (options.segment > MOST_ROWS)
+    throw new DessError("INVALID_ARGUMENT", `segment: expected at most ${MOST_ROWS}, got ${options.segment}`)
+  if (options.segment === 1 && options.protocol === "split")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "segment: expected at least 2 with the split protocol, which trains on one row and tests on another, got 1",
+    )
   if (!Number.isFinite(options.likeThreshold))
     throw new DessError("INVALID_ARGUMENT", `like threshold: expected a number, got ${show(options.likeThreshold)}`)
   const { discount, variation, horizon } = options
@@ -112,6 +144,11 @@ function checkOptions(options: FullRunOptions): void {
     )
   if (discount === "auto" && (variation === undefined || horizon === undefined))
     throw new DessError("INVALID_ARGUMENT", "discount auto: expected with a variation and a stream of known length")
+  if (variation !== undefined && discount !== "auto")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `variation: expected with discount auto only, got ${discount === undefined ? "no discount" : `discount ${show(discount)}`}`,
+    )
   if (!Number.isSafeInteger(options.seed))
     throw new DessError("INVALID_ARGUMENT", `seed: expected a whole number, got ${show(options.seed)}`)
 }

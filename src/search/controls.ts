@@ -40,6 +40,11 @@ export class RandomGrow implements SizePolicy {
 
   constructor(options: { probability: Record<Side, number>; seed: number }) {
     const { probability, seed } = options
+    if (typeof probability?.user !== "number" || typeof probability.item !== "number")
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `probability: expected { user, item }, numbers from 0 to 1, got ${show(probability)}`,
+      )
     for (const side of ["user", "item"] as const)
       if (!(probability[side] >= 0 && probability[side] <= 1))
         throw new DessError(
