@@ -23,8 +23,10 @@ export interface TableOptions {
   /** Standard deviation of a new row's numbers. */
   deviation?: number
   precision?: "single" | "double"
-  /** Without, rows have no moments: a table that is read and never stepped. Default true. */
+  /** Without, rows have no moments. Default true. */
   moments?: boolean
+  /** Bytes a slab grows by; smaller chunks hold fewer free rows. */
+  chunkBytes?: number
 }
 
 const CHUNK_BYTES = 49_152
@@ -53,11 +55,12 @@ class Slab {
   readonly chunks: Chunk[] = []
   live = 0
 
-  constructor(size: number, precision: "single" | "double", moments: boolean) {
+  constructor(size: number, precision: "single" | "double", p: { moments: boolean; chunkBytes: number }) {
+    const { moments, chunkBytes } = p
     this.size = size
     this.stride = moments ? 3 * size : size
     this.#precision = precision
-    this.shift = Math.max(4, 31 - Math.clz32(CHUNK_BYTES / (12 * size + 8)))
+    this.shift = Math.max(4, 31 - Math.clz32(chunkBytes / ((moments ? 12 : 4) * size + 8)))
     this.mask = (1 << this.shift) - 1
   }
 
@@ -125,7 +128,15 @@ export class EmbeddingTable {
   #count = 0
 
   constructor(options: TableOptions) {
-    const { sizes, start = 0, seed = 0, deviation = 1, precision = "single", moments = true } = options
+    const {
+      sizes,
+      start = 0,
+      seed = 0,
+      deviation = 1,
+      precision = "single",
+      moments = true,
+      chunkBytes = CHUNK_BYTES,
+    } = options
     checkSizes(sizes)
     if (!Number.isInteger(start) || start < 0 || start >= sizes.length)
       throw new DessError(
@@ -137,7 +148,7 @@ export class EmbeddingTable {
     this.precision = precision
     this.#seed = seed
     this.#deviation = deviation
-    this.#slabs = sizes.map((size) => new Slab(size, precision, moments))
+    this.#slabs = sizes.map((size) => new Slab(size, precision, { moments, chunkBytes }))
   }
 
   /** How many ids have a row. */
@@ -199,6 +210,7 @@ export class EmbeddingTable {
   }
 
   #draw(id: number): void {
+    if (this.#deviation === 0) return
     const random = new Random(this.#seed, "row", id, this.#class[id])
     const slab = this.#slabs[this.#class[id]]
     const { numbers } = slab.chunks[this.#slot[id] >> slab.shift]
@@ -319,6 +331,17 @@ export class EmbeddingTable {
     return slab.chunks[this.#slot[id] >> slab.shift].steps[this.#slot[id] & slab.mask]
   }
 
+  /** The array an id's numbers stand in, until rows are added, moved or freed … */
+  numbersOf(id: number): Floats {
+    return this.#slabs[this.#class[id]].chunks[this.#slot[id] >> this.#slabs[this.#class[id]].shift].numbers
+  }
+
+  /** … and from where. */
+  placeOf(id: number): number {
+    const slab = this.#slabs[this.#class[id]]
+    return (this.#slot[id] & slab.mask) * slab.stride
+  }
+
   /** Bytes of an id's row with its moments, count and owner. */
   rowBytes(id: number): number {
     const slab = this.#slabs[this.step(id)]
@@ -384,6 +407,11 @@ export class EmbeddingTable {
       }
       this.#count += owners.length
     })
+  }
+
+  /** No id from here on has a row. */
+  get reach(): number {
+    return this.#class.length
   }
 
   /** Every id with a row, in index order. */

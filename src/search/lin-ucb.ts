@@ -118,6 +118,11 @@ export class LinUcb {
     for (let arm = 0; arm < this.arms; arm++) out[arm] = this.#score(arm, x, offset)
   }
 
+  /** One arm's UCB where σ and S count in `unit`s: what `scores` gives for rewards divided by it, times it. */
+  bound(arm: number, x: Float64Array, p: { offset: number; unit: number }): number {
+    return this.#score(arm, x, p.offset, p.unit)
+  }
+
   /** The arm with the largest UCB; of equals the first, so ties keep arm 0. */
   choose(x: Float64Array, offset = 0): number {
     let best = 0
@@ -238,7 +243,7 @@ export class LinUcb {
   }
 
   /** xᵀθ + β·√(yᵀṼy), y = V⁻¹x */
-  #score(arm: number, x: Float64Array, offset: number): number {
+  #score(arm: number, x: Float64Array, offset: number, unit = 1): number {
     const d = this.dimension
     const block = arm * d * d
     const theta = this.#theta
@@ -258,7 +263,7 @@ export class LinUcb {
       for (let j = 0; j < i; j++) sum += gramSquared[row + j] * y[j]
       square += y[i] * (2 * sum + gramSquared[row + i] * y[i])
     }
-    return mean + this.#beta * Math.sqrt(Math.max(0, square))
+    return mean + unit * this.#beta * Math.sqrt(Math.max(0, square))
   }
 
   /** One step of the discount without an observation. */
