@@ -647,9 +647,10 @@ export class LiveRecommender implements Recommender {
     receipt.row = this.#learning.reader.knows("user", index)
     this.#catalogue.drop("user", [index])
     this.#journal.removeOpen(index)
-    const open = this.#journal.openRows().user.length
-    this.#accepted -= this.#open - open
-    this.#open = open
+    const open = this.#open
+    this.#open = this.#journal.openRows().user.length
+    const openRows = open - this.#open
+    this.#accepted -= openRows
     this.#journal.change("names", { side: "user", index, name: null })
     this.#journal.append({ kind: "forget", user: index })
     this.#journal.mark(index)
@@ -657,7 +658,8 @@ export class LiveRecommender implements Recommender {
     const { events, snapshots } = await this.#finishForgetting(index)
     this.#catalogue.names.user.recycle(index)
     await this.#learning.ask({ kind: "publish" })
-    return { ...receipt, events, snapshots, time: Date.now() }
+    if (this.#store) receipt.events = events + openRows
+    return { ...receipt, snapshots, time: Date.now() }
   }
 
   /** A snapshot without the user, then everything older goes, and what was deleted is cut out of the file. */
