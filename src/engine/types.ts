@@ -173,7 +173,10 @@ export interface Receipt {
   time: number
 }
 
-/** One message per closed segment that was learned, for live views and metrics. */
+/**
+ * One message per closed segment that was learned, for live views and metrics. Recall and NDCG (top-k) are measured on a
+ * few users, and with many items not at every segment: they mean something where `testUsers` is above 0.
+ */
 export interface LiveReport extends SegmentReport {
   /** When it was learned, in milliseconds since 1970. */
   time: number
