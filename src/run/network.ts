@@ -30,7 +30,7 @@ import type {
 import type { LiveRun } from "./options.ts"
 import { type ProbeSide, probe } from "./probe.ts"
 import { Ranking } from "./ranking.ts"
-import { type Published, packUsers, type Room, roomPerItem, writeHalves } from "./reader.ts"
+import { type Published, packUsers, type Room, roomPerItem, writeItems } from "./reader.ts"
 import { RecentRows } from "./recent-rows.ts"
 import { SizeLog } from "./size-log.ts"
 
@@ -458,7 +458,7 @@ export class Network implements Learner, LiveLearner {
 
   publish(room: Room): Published {
     const items = Int32Array.from(this.model.inputs.item.table.ids())
-    writeHalves(this.model, items, room)
+    writeItems(this.model, items, room)
     const { ids, steps, rows } = packUsers(this.model, this.#changed)
     this.#changed.clear()
     const arrays = { ...this.model.parameters.copyValues(), userIds: ids, userSteps: steps, userRows: rows }
