@@ -234,6 +234,8 @@ export interface Status {
   /** null without a directory. */
   journal: { events: number; bytes: number } | null
   snapshot: SnapshotInfo | null
+  /** Why the last snapshot that was due could not be written; it is tried again, and nothing is lost without it. */
+  snapshotFailure?: string
   /** The last segment's report. */
   last: LiveReport | null
 }

@@ -2,8 +2,8 @@
  * The top-k task (method.md §2, §9). Every interaction is a positive; training adds sampled negatives. The test ranks
  * all items seen so far for each test user, the user's history masked; a test item never seen before is a miss.
  * Live (`likeThreshold`, `testUsers`): a rating at or below the threshold is a negative. Ranking everything for everyone
- * would take longer than learning, so only the first few users of a segment are tested, and of more than 1,000 items
- * only one segment in as many as there are thousands; the others report no test users.
+ * would take longer than learning, so only the first few users of a segment are tested, and only one segment in as many
+ * as there are items / 500; the others report no test users.
  */
 
 import type { State } from "../kernels/state.ts"
@@ -103,7 +103,7 @@ export class TopkExam implements Exam {
   }
 
   #isDue(): boolean {
-    const pause = this.#testUsers === Number.POSITIVE_INFINITY ? 1 : Math.ceil(this.#history.seen.length / 1000)
+    const pause = this.#testUsers === Number.POSITIVE_INFINITY ? 1 : Math.ceil(this.#history.seen.length / 500)
     this.#untested++
     if (this.#untested < pause) return false
     this.#untested = 0
