@@ -132,7 +132,7 @@ export async function torture({ kills, seed, log = () => {} }) {
     const acknowledged = new Set()
     const forgotten = []
     let from = 0
-    for (let kill = 0; kill < Math.ceil(kills / 2); kill++) {
+    for (let kill = 0; kill < (forgets ? Math.floor(kills / 2) : Math.ceil(kills / 2)); kill++) {
       const told = await workAndKill(
         { directory, from, seed: seed * 1000 + kill, forgets },
         150 + random.integer(forgets ? 2000 : 900),

@@ -28,7 +28,8 @@ export class TrainingThread {
 
   constructor(options: TrainerOptions, onNews: (news: News) => void) {
     this.#onNews = onNews
-    this.#worker = new Worker(PROGRAM, { workerData: options })
+    // Without the process's own arguments: not all of them are allowed in a thread.
+    this.#worker = new Worker(PROGRAM, { workerData: options, execArgv: [] })
     this.#ready = new Promise((resolve, reject) => this.#waiting.set(0, { resolve: () => resolve(), reject }))
     this.#worker.on("message", (answer: Answer) => this.#hear(answer))
     this.#worker.on("error", (cause) => {
