@@ -348,6 +348,15 @@ export class EmbeddingTable {
     return slab.chunkBytes >> slab.shift
   }
 
+  /** Bytes a table like this one with only `rows[s]` rows of step s and ids up to `id` would hold. */
+  bytesFor(rows: ArrayLike<number>, id: number): number {
+    let bytes = 5 * Math.max(id + 1, 64)
+    this.#slabs.forEach((slab, s) => {
+      bytes += ((rows[s] + slab.mask) >> slab.shift) * slab.chunkBytes
+    })
+    return bytes
+  }
+
   /** How many more bytes would be held with `added[s]` more rows of step s, and room for ids up to `id`. */
   bytesToAdd(added: ArrayLike<number>, id: number): number {
     let bytes = 0

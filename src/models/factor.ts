@@ -54,7 +54,8 @@ export class FactorModel {
   readonly outputs: number
   readonly sizes: readonly number[]
   readonly tables: Record<Side, EmbeddingTable>
-  readonly #global: Float64Array
+  /** g */
+  readonly global: Float64Array
   readonly #slopes: Float64Array
   readonly #noise: Float32Array
   readonly #base: Float64Array
@@ -72,7 +73,7 @@ export class FactorModel {
       user: new EmbeddingTable({ ...rows, chunkBytes: CHUNK_BYTES }),
       item: new EmbeddingTable({ ...rows, chunkBytes: CHUNK_BYTES }),
     }
-    this.#global = new Float64Array(outputs)
+    this.global = new Float64Array(outputs)
     this.#slopes = new Float64Array(outputs).fill(1)
     if (outputs > 1) for (let c = 0; c < outputs; c++) this.#slopes[c] = (2 * c) / (outputs - 1) - 1
     const top = sizes[sizes.length - 1]
@@ -108,15 +109,17 @@ export class FactorModel {
     }
   }
 
-  meetOne(side: Side, id: number): void {
+  /** Gives an id a row; false if it has one. */
+  meetOne(side: Side, id: number): boolean {
     const table = this.tables[side]
-    if (!table.ensure(id)) return
+    if (!table.ensure(id)) return false
     const numbers = table.numbersOf(id)
     const at = table.placeOf(id)
     const { outputs } = this
     numbers.fill(0, at, at + outputs)
     numbers.fill(ACCUMULATOR, at + outputs, at + 2 * outputs)
     this.#fillTail(side, id, { target: numbers, at: at + 2 * outputs, from: 0, to: this.sizes[table.step(id)] })
+    return true
   }
 
   /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
@@ -151,7 +154,7 @@ export class FactorModel {
     const q = items.numbersOf(item)
     let a = users.placeOf(user)
     let b = items.placeOf(item)
-    for (let c = 0; c < outputs; c++) this.#base[c] = this.#global[c] + p[a + c] + q[b + c]
+    for (let c = 0; c < outputs; c++) this.#base[c] = this.global[c] + p[a + c] + q[b + c]
     a += 2 * outputs
     b += 2 * outputs
     const size = this.sizes[users.step(user)]
@@ -257,7 +260,7 @@ export class FactorModel {
     let error = 0
     for (let c = 0; c < outputs; c++) {
       const e = this.#errors[c]
-      this.#global[c] -= GLOBAL_RATE * e
+      this.global[c] -= GLOBAL_RATE * e
       stepBias(p, a + c, { outputs, error: e })
       stepBias(q, b + c, { outputs, error: e })
       error += this.#slopes[c] * e
@@ -291,22 +294,22 @@ export class FactorModel {
     return { logits, losses }
   }
 
-  /** The logit by which items are ranked: of the highest class where there are several. */
-  scoreItems(out: Float64Array, user: number, items: ArrayLike<number>): void {
-    const last = this.outputs - 1
+  /** Logits [items×outputs] of a user and items, all of which have rows. */
+  logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
+    const { outputs } = this
     for (let i = 0; i < items.length; i++) {
       const product = this.#score(user, items[i])
-      out[i] = this.#base[last] + this.#slopes[last] * product
+      for (let c = 0; c < outputs; c++) out[i * outputs + c] = this.#base[c] + this.#slopes[c] * product
     }
   }
 
   save(state: State): void {
-    state.put("global", this.#global)
+    state.put("global", this.global)
     for (const side of ["user", "item"] as const) this.tables[side].save(state.at(side))
   }
 
   load(state: State): void {
-    this.#global.set(state.take("global", Float64Array))
+    this.global.set(state.take("global", Float64Array))
     for (const side of ["user", "item"] as const) this.tables[side].load(state.at(side))
   }
 }

@@ -20,6 +20,7 @@ import { RENT_DISCOUNT, Rent } from "../search/rent.ts"
 import type { ItemFeatures, Task } from "../types.ts"
 import { type Exam, RatingExam } from "./exam.ts"
 import { Factor } from "./factor.ts"
+import { FactorReader } from "./factor-reader.ts"
 import type { Learner } from "./learner.ts"
 import { Network } from "./network.ts"
 import type { FullRunOptions } from "./options.ts"
@@ -64,16 +65,24 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
 
 /** The calibrated recipe: below the first size of the ladder stands 0, the biases alone. */
 function createFactor(method: Method, options: FullRunOptions, features: ItemFeatures | undefined): Learner {
-  const { task, seed, memoryBudget } = options
+  const model = factorModel(method, options)
+  const { sizes } = model
+  const { live } = options
+  if (method.family !== "search") return new Factor(model, undefined, live)
+  const preset = PRESETS[options.preset]
+  const policy = createFactorPolicy(method, { sizes, preset, options, features })
+  const learner = new Factor(model, { policy, preset, initial: method.initial, features }, live)
+  if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
+  return learner
+}
+
+function factorModel(method: Method, options: FullRunOptions): FactorModel {
+  const { task, seed } = options
   const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
   const start = sizes.indexOf(
     method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : options.sizes[0],
   )
-  const model = new FactorModel({ task, sizes, start, seed })
-  if (method.family !== "search") return new Factor(model)
-  const preset = PRESETS[options.preset]
-  const policy = createFactorPolicy(method, { sizes, preset, options, features })
-  return new Factor(model, { policy, preset, initial: method.initial, features, memoryBudget })
+  return new FactorModel({ task, sizes, start, seed })
 }
 
 /** A first guess at how much a rung changes the loss of an event, by task. */
@@ -103,6 +112,7 @@ function createFactorPolicy(
 export function createReader(options: FullRunOptions, kernels: Kernels): Reader {
   const { sizes, seed, task, model: head } = options
   const method = parseMethod(options.method, sizes)
+  if (options.recipe === "calibrated") return new FactorReader(factorModel(method, options), kernels)
   return new NetworkReader(new Model({ kernels, task, head, seed, moments: false, ...shapeOf(method, sizes) }))
 }
 

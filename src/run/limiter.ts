@@ -1,6 +1,6 @@
 /** Keeps the tables of a learner within limits: idle ids shrink and leave, growth waits for room, new ids get it. */
 
-import { EmbeddingTable } from "../embedding/table.ts"
+import type { EmbeddingTable } from "../embedding/table.ts"
 import { DessError } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
 import type { Segment, Side } from "../types.ts"
@@ -31,10 +31,10 @@ export class Limiter {
     const { bytes } = limits
     let least = 0
     for (const side of SIDES) {
-      const { sizes, start, precision } = this.#limited.tables[side]
-      const added = new Int32Array(sizes.length).fill(1)
-      added[start] = events
-      least += new EmbeddingTable({ sizes, start, precision }).bytesToAdd(added, 2 * events)
+      const table = this.#limited.tables[side]
+      const rows = new Int32Array(table.sizes.length).fill(1)
+      rows[table.start] = events
+      least += table.bytesFor(rows, 2 * events)
     }
     if (bytes !== undefined && bytes < least)
       throw new DessError("INVALID_ARGUMENT", `memory budget: expected at least ${least} bytes, got ${bytes}`)
