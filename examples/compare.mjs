@@ -1,4 +1,4 @@
-import { addFigures, buildReport, compare, writeReport } from "dess"
+import { buildReport, compare, drawFigures, writeReport } from "dess"
 
 // Each run in a process of its own; called again with the same folder it goes on where it was stopped.
 const grid = {
@@ -16,4 +16,4 @@ for (const { title, rows } of report.parts.flatMap(({ tables }) => tables)) {
   console.log(title)
   for (const { cells } of rows) console.log(cells.map(({ text }) => text).join("  "))
 }
-writeReport("results/mine/report", await addFigures(report), records)
+writeReport("results/mine/report", { report, records, pictures: await drawFigures(report) })

@@ -3,10 +3,31 @@
 export { type DataStream, type OpenOptions, openData } from "./datasets/open.ts"
 export { type PrepareOptions, type PrepareProgress, prepareData } from "./datasets/prepare.ts"
 export { EmbeddingTable, type TableOptions } from "./embedding/table.ts"
+export { Recommender } from "./engine/open.ts"
+export type {
+  Accepted,
+  Bytes,
+  Duration,
+  Event,
+  Explanation,
+  Id,
+  ItemEntry,
+  ItemView,
+  LiveReport,
+  Prediction,
+  Receipt,
+  Recommendation,
+  RecommenderOptions,
+  RecommendOptions,
+  SimilarOptions,
+  SnapshotInfo,
+  Source,
+  Status,
+} from "./engine/types.ts"
 export { DessError, type ErrorCode } from "./errors.ts"
 export { type CompareOptions, type Comparison, compare } from "./experiments/compare.ts"
 export type { DataEntry, Grid } from "./experiments/grid.ts"
-export { addFigures, buildReport, type Report } from "./experiments/report.ts"
+export { buildReport, drawFigures, type Report } from "./experiments/report.ts"
 export { type CellRecord, type DoneRecord, isDone, readResults } from "./experiments/results.ts"
 export { GRID_SCHEMA } from "./experiments/schema.ts"
 export { type PairedTest, pairedTest } from "./experiments/statistics.ts"

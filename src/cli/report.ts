@@ -44,7 +44,7 @@ export async function reportCommand(args: string[]): Promise<void> {
   if (directory === undefined || more.length > 0)
     throw new DessError("INVALID_ARGUMENT", `dess report: expected one results folder, got ${show(positionals)}`)
   const records = readResults(directory)
-if (records.length === 0)
+  if (records.length === 0)
     throw new DessError("NOT_FOUND", `results folder ${directory}: expected at least one finished cell, got none yet`)
   const report = buildReport(records, { figures: !values["no-figures"] })
   const pictures = await drawOrTell(report)

@@ -24,7 +24,7 @@ export function writeReport(directory: string, { report, records, pictures }: Re
     "report.md": renderMarkdown(report, pictures),
     ...tables,
   }
-for (const [id, svg] of Object.entries(pictures))
+  for (const [id, svg] of Object.entries(pictures))
     files[join("figures", `${id}.svg`)] = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
   let part = ""
   try {

@@ -11,6 +11,8 @@ import type {
   Fill,
   HiddenInfer,
   HiddenInferGradient,
+  HiddenPower,
+  HiddenRank,
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
@@ -60,6 +62,8 @@ export interface WasmOptions {
   module: WasmModule
   /** Nanoseconds, roughly, of the smallest part worth giving to a thread. */
   grain: number
+  /** Whether the module wants shared memory; several threads do. */
+  shared: boolean
 }
 
 export class WasmKernels implements Kernels {
@@ -76,13 +80,13 @@ export class WasmKernels implements Kernels {
 
   readonly #tape = new Tape()
 
-  constructor({ kind, threads, module, grain }: WasmOptions) {
+  constructor({ kind, threads, module, grain, shared }: WasmOptions) {
     this.kind = kind
     this.threads = threads
     this.#grain = grain
     const reserved = layout.SCRATCH + threads * layout.SCRATCH_BYTES
     this.#top = reserved / 4
-    this.#memory = createMemory(reserved + 16 * PAGE, threads > 1)
+    this.#memory = createMemory(reserved + 16 * PAGE, shared)
     const sleep = threads > 1 ? sleepOn(this.#memory) : () => {}
     this.#exports = new Wasm!.Instance(module, { env: { memory: this.#memory, sleep } }).exports
     this.#pool = threads > 1 ? new Pool(module, this.#memory, threads - 1) : undefined
@@ -242,6 +246,21 @@ export class WasmKernels implements Kernels {
     tape.putAddresses(p.out, p.dLogits, p.activation, p.rowIndex, p.weight)
     tape.put(p.rows, p.columns, p.outputs)
     tape.putNorm(p.norm)
+    tape.end()
+  }
+
+  hiddenPower(p: HiddenPower): void {
+    const tape = this.#begin(layout.HIDDEN_POWER, p.rows * p.columns * 0.8)
+    tape.putAddresses(p.out, p.input, p.bias)
+    tape.put(p.rows, p.columns)
+    tape.putNorm(p.norm)
+    tape.end()
+  }
+
+  hiddenRank(p: HiddenRank): void {
+    const tape = this.#begin(layout.HIDDEN_RANK, p.pairs * p.columns * (0.3 + 0.1 * p.outputs))
+    tape.putAddresses(p.logits, p.user, p.item, p.itemIndex, p.weight, p.outputBias)
+    tape.put(p.pairs, p.columns, p.outputs)
     tape.end()
   }
 

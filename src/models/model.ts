@@ -13,6 +13,7 @@ import { DessError, show } from "../errors.ts"
 import { type Address, type Kernels, type LossKind, NONE, type Pairs } from "../kernels/kernels.ts"
 import { ADAM, type AdamOptions, Parameters } from "../kernels/parameters.ts"
 import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
 import type { HeadKind, Side, Task } from "../types.ts"
 import { bprGradient } from "./bpr.ts"
 import type { Head, HeadBatch } from "./head.ts"
@@ -40,6 +41,8 @@ export interface ModelOptions {
   norm?: "running" | "batch"
   seed?: number
   precision?: "single" | "double"
+  /** Without, the model can predict and not learn. Default true. */
+  moments?: boolean
 }
 
 /** Columns of a batch: ids and labels (0 or 1; a class from 0 to 4). */
@@ -88,6 +91,7 @@ export class Model {
       hidden = 512,
       seed = 1,
       precision = "single",
+      moments = true,
     } = options
     if (!Number.isInteger(hidden) || hidden < 1)
       throw new DessError("INVALID_ARGUMENT", `hidden: expected a whole number from 1, got ${show(hidden)}`)
@@ -106,7 +110,7 @@ export class Model {
     const build = (side: Side): EmbeddingInput => {
       const names = { side, seed: `${seed} ${side}`, precision }
       if (input === "mixture") return new Mixture(kernels, this.parameters, { ...names, sizes: sizes[side] })
-      const table = new EmbeddingTable({ ...names, sizes: sizes[side], start })
+      const table = new EmbeddingTable({ ...names, sizes: sizes[side], start, moments })
       return input === "ladder" ? new Ladder(kernels, this.parameters, { side, table }) : new Plain(kernels, table)
     }
     this.inputs = { user: build("user"), item: build("item") }
@@ -332,6 +336,22 @@ export class Model {
     const result = this.#result(logits, losses, rows)
     k.release(mark)
     return result
+  }
+
+  save(state: State): void {
+    this.parameters.save(state.at("parameters"))
+    for (const side of ["user", "item"] as const)
+      this.inputs[side].tables.forEach((table, t) => {
+        table.save(state.at(`${side}.${t}`))
+      })
+  }
+
+  load(state: State): void {
+    this.parameters.load(state.at("parameters"))
+    for (const side of ["user", "item"] as const)
+      this.inputs[side].tables.forEach((table, t) => {
+        table.load(state.at(`${side}.${t}`))
+      })
   }
 
   get #tables(): EmbeddingTable[] {

@@ -37,14 +37,29 @@ export interface RunOptions {
   variation?: number
   /** L: how many interactions the stream is thought to have. */
   horizon?: number
+  /** What a number must save per segment of 500 events, in loss, to be held (calibrated recipe and preset). */
+  price?: number
+  /** The most the tables may hold, in bytes: then the price is steered (calibrated recipe and preset). */
+  memoryBudget?: number
   /** Of `random-grow`: the chance that a decision grows. */
   probability?: Record<Side, number>
+  /** What a recommender that never ends needs on top; experiments leave it out. */
+  live?: LiveRun
+}
+
+export interface LiveRun {
+  /** Users tested per segment (top-k task). */
+  testUsers: number
+  /** A batch with fewer rows is learned together with the rows before it, so that batch statistics mean something. */
+  smallestBatch: number
+  /** Segments whose scores are kept for `Run.result`. */
+  remembered: number
 }
 
 export const RUN_DEFAULTS = {
   method: "dess-cv",
   task: "binary",
-  model: "ncf",
+  model: "mf",
   preset: "calibrated",
   recipe: "calibrated",
   sizes: DEFAULT_SIZES,
@@ -62,14 +77,16 @@ export const RUN_DEFAULTS = {
 const MOST_ROWS = 10_000_000
 
 /** Options without a default of their own. */
-type Open = "threads" | "limit" | "discount" | "variation" | "horizon"
+type Open = "live" | "price" | "memoryBudget" | "threads" | "limit" | "discount" | "variation" | "horizon"
 
 export type FullRunOptions = Required<Omit<RunOptions, Open>> & Pick<RunOptions, Open>
 
 /** Fills in the defaults and refuses what is outside its domain. */
 export function withDefaults(options: RunOptions): FullRunOptions {
   const given = dropUndefined(options)
-  const full = { ...RUN_DEFAULTS, negatives: given.ranking === "bpr" ? 10 : 4, ...given }
+  const recipe = given.recipe ?? (needsNetwork(given) ? "paper" : RUN_DEFAULTS.recipe)
+  const model: HeadKind = recipe === "paper" ? "ncf" : RUN_DEFAULTS.model
+  const full = { ...RUN_DEFAULTS, negatives: given.ranking === "bpr" ? 10 : 4, model, ...given, recipe }
   checkOptions(full)
   if (given.probability !== undefined && full.method !== "random-grow")
     throw new DessError(
@@ -78,6 +95,13 @@ export function withDefaults(options: RunOptions): FullRunOptions {
     )
   return full
 }
+
+/** The calibrated recipe has one head, and no mixtures or controllers: what asks for others asks for the paper's recipe. */
+function needsNetwork({ model = "mf", method = "" }: RunOptions): boolean {
+  return model !== "mf" || NETWORK_METHODS.has(method)
+}
+
+const NETWORK_METHODS = new Set(["darts", "autoemb", "esapn"])
 
 /** The options that were given: an undefined one must not hide a default. */
 export function dropUndefined<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
@@ -113,6 +137,7 @@ function checkOptions(options: FullRunOptions): void {
       "INVALID_ARGUMENT",
       "norm batch: expected with a rating task; a ranking tests no batch, got topk",
     )
+  checkCalibrated(options)
   for (const name of ["k", "negatives", "segment"] as const)
     if (!Number.isSafeInteger(options[name]) || options[name] < 1)
       throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from 1, got ${show(options[name])}`)
@@ -140,4 +165,32 @@ function checkOptions(options: FullRunOptions): void {
     )
   if (!Number.isSafeInteger(options.seed))
     throw new DessError("INVALID_ARGUMENT", `seed: expected a whole number, got ${show(options.seed)}`)
+}
+
+/** What the calibrated recipe has, and what only it has. */
+function checkCalibrated(options: FullRunOptions): void {
+  const { recipe, preset, model, method, norm, price, memoryBudget } = options
+  const calibrated = recipe === "calibrated"
+  if (calibrated && model !== "mf")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `model: expected mf with the calibrated recipe, got ${show(model)}; or use the paper recipe`,
+    )
+  if (calibrated && NETWORK_METHODS.has(method))
+    throw new DessError("INVALID_ARGUMENT", `method ${method}: expected with the paper recipe, got the calibrated one`)
+  if (calibrated && norm !== "running")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `norm: expected with the paper recipe, got ${show(norm)} with the calibrated one`,
+    )
+  for (const [name, value] of Object.entries({ price, "memory budget": memoryBudget })) {
+    if (value === undefined) continue
+    if (!calibrated || preset !== "calibrated" || !method.startsWith("dess"))
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `${name}: expected with a dess method and the calibrated recipe and preset, got ${show(method)}`,
+      )
+    if (!(value >= 0 && Number.isFinite(value)))
+      throw new DessError("INVALID_ARGUMENT", `${name}: expected a number from 0, got ${show(value)}`)
+  }
 }

@@ -2,6 +2,7 @@
 
 import { DessError, show } from "../errors.ts"
 import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
 import { type Choices, playAll, type Round, type SizePolicy } from "./policy.ts"
 
@@ -61,6 +62,20 @@ export class RandomGrow implements SizePolicy {
 
   decide(side: Side, choices: Choices): Uint8Array {
     return this.#draw(side, this.#deciding[side], choices.length)
+  }
+
+  save(state: State): void {
+    for (const side of ["user", "item"] as const) {
+      this.#deciding[side].save(state.at(`deciding.${side}`))
+      this.#playing[side].save(state.at(`playing.${side}`))
+    }
+  }
+
+  load(state: State): void {
+    for (const side of ["user", "item"] as const) {
+      this.#deciding[side].load(state.at(`deciding.${side}`))
+      this.#playing[side].load(state.at(`playing.${side}`))
+    }
   }
 
   #draw(side: Side, random: Random, length: number): Uint8Array {
