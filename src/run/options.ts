@@ -88,12 +88,17 @@ export function withDefaults(options: RunOptions): FullRunOptions {
   const model: HeadKind = recipe === "paper" ? "ncf" : RUN_DEFAULTS.model
   const full = { ...RUN_DEFAULTS, negatives: given.ranking === "bpr" ? 10 : 4, model, ...given, recipe }
   checkOptions(full)
-  if (given.probability !== undefined && full.method !== "random-grow")
+  if (given.probability !== undefined && !isDefault(given.probability) && full.method !== "random-grow")
     throw new DessError(
       "INVALID_ARGUMENT",
       `probability: expected with the method random-grow only, got it with ${show(full.method)}`,
     )
   return full
+}
+
+/** Options filled in before may be filled in again. */
+function isDefault({ user, item }: Record<Side, number>): boolean {
+  return user === RUN_DEFAULTS.probability.user && item === RUN_DEFAULTS.probability.item
 }
 
 /** The calibrated recipe has one head, and no mixtures or controllers: what asks for others asks for the paper's recipe. */
