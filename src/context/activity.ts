@@ -31,6 +31,11 @@ export class Activity {
     return id < this.#count[side].length ? (this.#decayed(side, id, time) * LN2) / HALF_LIFE : 0
   }
 
+  /** Time since an id was met last. */
+  idle(side: Side, id: number, time: number): number {
+    return id < this.#last[side].length ? time - this.#last[side][id] : Number.POSITIVE_INFINITY
+  }
+
   #decayed(side: Side, id: number, time: number): number {
     const count = this.#count[side][id]
     return count === 0 ? 0 : count * exp((-LN2 * (time - this.#last[side][id])) / HALF_LIFE)

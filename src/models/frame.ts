@@ -35,7 +35,7 @@ export function turnFrame(model: FactorModel, weigh: (item: number) => number): 
 }
 
 /** The largest size an item holds that some user holds too. */
-function widest(model: FactorModel): number {
+export function widest(model: FactorModel): number {
   const largest = (side: Side) => {
     const rows = model.tables[side].histogram()
     for (let step = rows.length - 1; step > 0; step--) if (rows[step] > 0) return model.sizes[step]

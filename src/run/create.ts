@@ -101,7 +101,7 @@ function createFactorPolicy(
     context: policy.context,
     dimension,
     sizes,
-    price: options.price ?? preset.rent,
+    price: options.price ?? (preset.rent * SPREAD[options.task]) / SPREAD.binary,
     discount,
     subgaussian: 0.5,
     prior: SPREAD[options.task],

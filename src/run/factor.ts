@@ -9,7 +9,7 @@ import { type Context, createContext } from "../context/context.ts"
 import { Indicators } from "../context/indicators.ts"
 import type { State } from "../kernels/state.ts"
 import type { FactorModel, RungLosses } from "../models/factor.ts"
-import { turnFrame } from "../models/frame.ts"
+import { turnFrame, widest } from "../models/frame.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Choices, Round, SizePolicy } from "../search/policy.ts"
 import type { Preset } from "../search/presets.ts"
@@ -42,10 +42,11 @@ const SIDES = ["user", "item"] as const
 
 /** Time is counted in so many events, whatever the length of a segment. */
 const SEGMENT = 500
-/** The frame is turned after so much time. */
+/** The frame is turned after so much time; a frame wider than 64 numbers, which costs more, less often. */
 const TURN = 20
-/** Ids per side and segment looked at for numbers to take back. */
-const SWEEP = 4096
+/** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
+const SWEEP = 2048
+const IDLE = 5
 
 /** Shares of a budget above and below which the price moves, and how far it may. */
 const FULL = 0.95
@@ -338,7 +339,7 @@ export class Factor implements Learner, LiveLearner {
     const ids: number[] = []
     let id = this.#cursor[side]
     for (let n = Math.min(SWEEP, table.reach); n > 0; n--) {
-      if (table.has(id) && table.step(id) > 0) ids.push(id)
+      if (table.has(id) && table.step(id) > 0 && this.#activity.idle(side, id, this.#time) >= IDLE) ids.push(id)
       id = id + 1 >= table.reach ? 0 : id + 1
     }
     this.#cursor[side] = id
@@ -363,7 +364,7 @@ export class Factor implements Learner, LiveLearner {
   }
 
   #turn(): void {
-    if (this.#time - this.#turned < TURN) return
+    if (this.#time - this.#turned < TURN * Math.max(1, widest(this.model) / 64)) return
     this.#turned = this.#time
     turnFrame(this.model, (item) => this.#activity.rate("item", item, this.#time))
     if (this.live) for (const side of SIDES) for (const id of this.model.tables[side].ids()) this.#changed[side].add(id)
