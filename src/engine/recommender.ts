@@ -7,25 +7,21 @@
  * So snapshot and replay give the state of a run that was never interrupted.
  */
 
-import { createHash } from "node:crypto"
-import { rmSync, statSync } from "node:fs"
-import { DessError, show } from "../errors.ts"
-import { State } from "../kernels/state.ts"
-import type { LearnerExplanation } from "../run/learner.ts"
+import { DessError } from "../errors.ts"
 import type { SegmentReport } from "../run/report.ts"
 import type { Segment, Side } from "../types.ts"
+import { Archive } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
 import { Catalogue } from "./catalogue.ts"
-import { checkCategories, checkCount, checkEvents, checkItems, checkName, toArray } from "./check.ts"
-import { chooseItems, chooseSimilar, expected, sigmoid, softmax } from "./choose.ts"
+import { checkEvents, checkItems, checkName, toArray } from "./check.ts"
 import { Journal } from "./journal.ts"
+import { Keys } from "./keys.ts"
 import { Learning } from "./learning.ts"
 import { type EngineOptions, fixedOptions } from "./options.ts"
-import { type EventsRecord, emptyEvents, GONE, type LogRecord, withoutUser } from "./records.ts"
-import { listSnapshots, readNewest, snapshotPath, syncFolder } from "./snapshots.ts"
-import { noWrites, type Store, type StoredItem } from "./store.ts"
+import { Reading } from "./reading.ts"
+import { type EventsRecord, GONE, joinEvents, type LogRecord } from "./records.ts"
+import type { Store, StoredItem } from "./store.ts"
 import type { Learned, Totals } from "./trainer.ts"
-import type { Question } from "./training-thread.ts"
 import type {
   Accepted,
   Event,
@@ -44,15 +40,8 @@ import type {
   Status,
 } from "./types.ts"
 
-const MOST_ITEMS = 1000
-const MOST_OFFSET = 10_000
 /** A timer takes no more. */
 const LONGEST_TIMER = 2_147_483_647
-
-/** A snapshot and the record it was taken before. */
-interface Taken extends SnapshotInfo {
-  position: number
-}
 
 export class LiveRecommender implements Recommender {
   readonly #options: EngineOptions
@@ -60,11 +49,12 @@ export class LiveRecommender implements Recommender {
   readonly #catalogue: Catalogue
   readonly #journal: Journal
   readonly #learning: Learning
+  readonly #reading: Reading
+  readonly #keys: Keys
+  /** Only with a directory. */
+  readonly #archive: Archive | undefined
   readonly #reports = new Broadcast<LiveReport>()
   readonly #opened = Date.now()
-  /** Hashes of keys that are on their way to the disk; without a store, of all. */
-  readonly #keys = new Map<string, number>()
-  #nextKey = 0
   /** Events in the open segment, and when its first was accepted. */
   #open = 0
   #openSince: number | undefined
@@ -75,10 +65,7 @@ export class LiveRecommender implements Recommender {
   #duplicates = 0
   #totals: Totals = { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } }
   #last: LiveReport | undefined
-  /** Newest first, at most two. */
-  #snapshots: Taken[] = []
-  /** Events learned in the newest snapshot, and in the one ordered last. */
-  #learnedAtSnapshot = 0
+  /** Events learned when a snapshot was ordered last. */
   #orderedAt = 0
   #snapshotFailure: string | undefined
   #lastAttempt = Date.now()
@@ -102,37 +89,39 @@ export class LiveRecommender implements Recommender {
       onLearned: (learned, events) => this.#onLearned(learned, events),
       onEnd: (error) => this.#fail(error),
     })
+    this.#reading = new Reading(this.#catalogue, this.#learning)
+    this.#keys = new Keys(options.keys, this.#journal, store)
+    const { directory, keepJournal } = options
+    if (store && directory !== undefined)
+      this.#archive = new Archive({
+        directory,
+        keepJournal,
+        store,
+        journal: this.#journal,
+        catalogue: this.#catalogue,
+        learning: this.#learning,
+      })
   }
 
   /** Takes up what the directory holds. */
   async start(): Promise<void> {
     await this.#learning.thread.ready()
-    const store = this.#store
-    if (!store || this.#options.directory === undefined) return this.#learning.begin()
+    const [store, archive] = [this.#store, this.#archive]
+    if (!store || !archive) return this.#learning.begin()
     if (!store.created) store.create(fixedOptions(this.#options))
-    this.#nextKey = store.nextKey
     for (const side of ["user", "item"] as const) {
       for (const { index, name } of store.names(side)) this.#catalogue.names[side].set(index, name)
       this.#catalogue.names[side].recycleAll()
     }
     for (const { index, item } of store.items()) this.#catalogue.put(index, item)
-    const newest = readNewest(listSnapshots(this.#options.directory))
-    if (newest) await this.#restore(newest.state, newest.file.path)
-    await this.#replay(store, this.#snapshots[0]?.position ?? 0)
-    if (store.forgetting !== null) await this.#exclusive(() => this.#finishForgetting(store.forgetting as number))
-  }
-
-  async #restore(state: State, path: string): Promise<void> {
-    const { segments, accepted, position, time } = state.get<Record<string, number>>("engine")
+    const { segments, accepted, position } = await archive.restore()
     this.#segments = segments
     this.#accepted = accepted
     this.#learned = accepted
-    this.#learnedAtSnapshot = accepted
     this.#orderedAt = accepted
-    this.#catalogue.load(state.at("catalogue"))
-    this.#snapshots = [{ segment: segments, position, time, bytes: statSync(path).size }]
-    const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
-    await this.#learning.ask({ kind: "load", state: { arrays, values: state.values } })
+    await this.#replay(store, position)
+    const { forgetting } = store
+    if (forgetting !== null) await this.#exclusive(() => archive.finishForgetting(forgetting, () => this.#counts()))
   }
 
   async #replay(store: Store, from: number): Promise<void> {
@@ -194,7 +183,7 @@ export class LiveRecommender implements Recommender {
       )
     let duplicates = 0
     for (const { user, item, rating, timestamp, key } of events) {
-      if (key !== undefined && !this.#admitKey(key)) {
+      if (key !== undefined && !this.#keys.admit(key)) {
         duplicates++
         continue
       }
@@ -210,26 +199,6 @@ export class LiveRecommender implements Recommender {
     if (this.#open > 0) this.#arm()
     await this.#journal.committed()
     return { accepted: events.length - duplicates, duplicates }
-  }
-
-  /** Remembers a key; false when it was known. */
-  #admitKey(key: string): boolean {
-    if (this.#options.keys === 0) return true
-    const hash = createHash("sha256").update(key).digest().subarray(0, 16)
-    const name = hash.toString("latin1")
-    if (this.#keys.has(name) || this.#store?.hasKey(hash)) return false
-    const order = this.#nextKey++
-    this.#keys.set(name, order)
-    if (this.#store) {
-      this.#journal.change("keys", { hash, order })
-      this.#journal.after(() => this.#keys.delete(name))
-    } else if (this.#keys.size > this.#options.keys) {
-      for (const oldest of this.#keys.keys()) {
-        this.#keys.delete(oldest)
-        break
-      }
-    }
-    return true
   }
 
   #index(side: Side, name: string): number {
@@ -320,7 +289,7 @@ export class LiveRecommender implements Recommender {
     this.#totals = learned.totals
     const { report, failed, shrunk, left } = learned
     const base = report ?? this.#last ?? EMPTY_REPORT
-    const snapshot = this.#snapshots[0]
+    const snapshot = this.#archive?.newest
     const { freshness } = this.#learning
     this.#last = {
       ...base,
@@ -329,7 +298,7 @@ export class LiveRecommender implements Recommender {
       events,
       queue: this.#queue(),
       freshness: freshness.at(-1) ?? null,
-      journalEvents: this.#store ? this.#accepted - this.#learnedAtSnapshot : null,
+      journalEvents: this.#store ? this.#accepted - (snapshot?.accepted ?? 0) : null,
       snapshotAge: snapshot ? Date.now() - snapshot.time : null,
       shrunk,
       left: { user: left.user.length, item: left.item.length },
@@ -380,99 +349,48 @@ export class LiveRecommender implements Recommender {
   // Reading
 
   async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
-    this.#checkOpen()
-    const { item: items, user: users } = this.#catalogue.names
-    const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
-    const offset = checkCount("offset", options.offset, { least: 0, most: MOST_OFFSET, otherwise: 0 })
-    const find = (ids: readonly Id[]) =>
-      toArray("items", ids)
-        .map((id) => items.find(checkName("item", id)))
-        .filter((index) => index !== undefined)
-    const list = chooseItems(this.#catalogue, this.#learning.reader, {
-      user: users.find(checkName("user", user)),
-      total: offset + count,
-      exclude: find(options.exclude ?? []),
-      only: options.only && find(options.only),
-      categories: options.categories && new Set(checkCategories(options.categories)),
-      seen: options.seen ?? false,
-    })
-    return offset === 0 ? list : list.slice(offset)
+    return this.#read().recommend(user, options)
   }
 
   async similar(item: Id, options: SimilarOptions = {}): Promise<Recommendation[]> {
-    this.#checkOpen()
-    const total = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
-    const categories = options.categories && new Set(checkCategories(options.categories))
-    return chooseSimilar(this.#catalogue, this.#learning.reader, { item: this.#find("item", item), total, categories })
+    return this.#read().similar(item, options)
   }
 
   predict(user: Id, item: Id): Promise<Prediction>
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
   async predict(first: Id | readonly { user: Id; item: Id }[], second?: Id): Promise<Prediction | Prediction[]> {
-    this.#checkOpen()
-    if (Array.isArray(first)) {
-      const pairs = toArray("pairs", first as readonly { user: Id; item: Id }[])
-      return pairs.map((pair) => this.#predict(checkName("user", pair?.user), checkName("item", pair?.item)))
-    }
-    return this.#predict(checkName("user", first), checkName("item", second))
-  }
-
-  #predict(user: string, item: string): Prediction {
-    const { reader } = this.#learning
-    const indices = { user: this.#catalogue.names.user.find(user), item: this.#catalogue.names.item.find(item) }
-    const known = {
-      user: indices.user !== undefined && reader.knows("user", indices.user),
-      item: indices.item !== undefined && reader.knows("item", indices.item),
-    }
-    const both = known.user && known.item
-    const logits = both ? reader.scoresOf(indices.user as number, [indices.item as number]) : undefined
-    const average = this.#catalogue.average()
-    if (reader.outputs === 1) return { user, item, score: logits ? sigmoid(logits[0]) : average.likes, known }
-    const probabilities = logits ? softmax(logits) : average.classes
-    return { user, item, score: expected(probabilities), probabilities, known }
+    const reading = this.#read()
+    if (typeof first === "object") return toArray("pairs", first).map((pair) => reading.predict(pair))
+    return reading.predict({ user: first, item: second as Id })
   }
 
   async explain(side: Side, id: Id): Promise<Explanation> {
-    this.#checkOpen()
-    const index = this.#find(side, id)
-    const known = await this.#learning.thread.ask<LearnerExplanation | undefined>({ kind: "explain", side, index })
-    const nothing = { size: 0, bytes: 0, history: [], indicators: { frequency: 0, diversity: null }, bounds: null }
-    const events = side === "user" ? this.#catalogue.history(index).length : this.#catalogue.events(index)
-    const explanation = { id: checkName(side, id), side, ...(known ?? nothing), events }
-    return side === "item" ? { ...explanation, entry: this.#catalogue.view(index) } : explanation
-  }
-
-  #find(side: Side, id: Id): number {
-    const index = this.#catalogue.names[side].find(checkName(side, id))
-    if (index !== undefined) return index
-    throw new DessError("NOT_FOUND", `${side}: expected one that has been met, got ${show(id)}`)
-  }
-
-  #checkOpen(): void {
-    if (this.#state === "closed") throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
+    return this.#read().explain(side, id)
   }
 
   item(item: Id): ItemView | undefined {
-    const index = this.#catalogue.names.item.find(checkName("item", item))
-    return index === undefined ? undefined : this.#catalogue.view(index)
+    return this.#read().item(item)
   }
 
   has(side: Side, id: Id): boolean {
-    return this.#catalogue.names[side].find(checkName(side, id)) !== undefined
+    return this.#read().has(side, id)
   }
 
   ids(side: Side, options: { offset?: number; count?: number } = {}): string[] {
-    const offset = checkCount("offset", options.offset, { least: 0, most: Number.MAX_SAFE_INTEGER, otherwise: 0 })
-    const count = checkCount("count", options.count, { least: 1, most: 100_000, otherwise: 100 })
-    return this.#catalogue.names[side].list(offset, count)
+    return this.#read().ids(side, options)
   }
 
   history(user: Id, options: { count?: number } = {}): string[] {
-    const count = checkCount("count", options.count, { least: 1, most: 100_000, otherwise: 100 })
-    const index = this.#catalogue.names.user.find(checkName("user", user))
-    if (index === undefined) return []
-    const items = this.#catalogue.history(index).slice(-count).reverse()
-    return Array.from(items, (item) => this.#catalogue.names.item.name(item) ?? "")
+    return this.#read().history(user, options)
+  }
+
+  items(): Iterable<ItemView & { features: readonly number[] | null }> {
+    return this.#read().items()
+  }
+
+  #read(): Reading {
+    if (this.#state !== "closed") return this.#reading
+    throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
   }
 
   async *events(): AsyncGenerator<{ user: string; item: string; rating?: number; timestamp: number }> {
@@ -501,10 +419,6 @@ export class LiveRecommender implements Recommender {
     }
   }
 
-  *items(): Generator<ItemView & { features: readonly number[] | null }> {
-    for (const [index, { features }] of this.#catalogue.entries) yield { ...this.#catalogue.view(index), features }
-  }
-
   reports(signal?: AbortSignal): AsyncIterableIterator<LiveReport> {
     return this.#reports.listen(signal)
   }
@@ -513,6 +427,7 @@ export class LiveRecommender implements Recommender {
     const { run, limits, directory } = this.#options
     const { user, item } = this.#catalogue.names
     const last = this.#last
+    const taken = this.#archive?.newest
     const sizes = last?.sizeHistogram ?? { user: {}, item: {} }
     const held = (side: Side) => Object.values(sizes[side]).reduce((sum, rows) => sum + rows, 0)
     const fresh = [...this.#learning.freshness].sort((a, b) => a - b)
@@ -543,9 +458,9 @@ export class LiveRecommender implements Recommender {
       freshness:
         fresh.length === 0 ? null : { p50: at(0.5), p99: at(0.99), last: this.#learning.freshness.at(-1) ?? 0 },
       journal: this.#store
-        ? { events: this.#accepted - this.#learnedAtSnapshot, bytes: this.#state === "closed" ? 0 : this.#store.bytes }
+        ? { events: this.#accepted - (taken?.accepted ?? 0), bytes: this.#state === "closed" ? 0 : this.#store.bytes }
         : null,
-      snapshot: this.#snapshots[0] ? infoOf(this.#snapshots[0]) : null,
+      snapshot: taken ? { segment: taken.segment, bytes: taken.bytes, time: taken.time } : null,
       ...(this.#snapshotFailure === undefined ? {} : { snapshotFailure: this.#snapshotFailure }),
       last: last ?? null,
     }
@@ -557,14 +472,6 @@ export class LiveRecommender implements Recommender {
     const run = this.#chain.then(action)
     this.#chain = run.catch(() => {})
     return run
-  }
-
-  /** Asks the thread something at this place of the journal: after all before it, before all after it. */
-  #askInOrder<T>(question: Question): Promise<T> {
-    return new Promise((resolve, reject) => {
-      this.#journal.after(() => this.#learning.ask<T>(question).then(resolve, reject))
-      this.#journal.committed().catch(reject)
-    })
   }
 
   async drain(): Promise<void> {
@@ -599,45 +506,24 @@ export class LiveRecommender implements Recommender {
   }
 
   async #takeSnapshot(): Promise<SnapshotInfo> {
-    const { directory } = this.#options
-    const store = this.#store
-    if (!store || directory === undefined)
+    if (!this.#archive)
       throw new DessError(
         "INVALID_ARGUMENT",
         "snapshot: expected a recommender with a directory, this one is in memory only",
       )
     this.#lastAttempt = Date.now()
-    this.#closeSegment()
-    // All of it as of this moment; the training state follows when the thread gets here.
-    const state = new State()
-    this.#catalogue.save(state.at("catalogue"))
-    const [segment, position, time, accepted] = [this.#segments, this.#journal.position, Date.now(), this.#accepted]
-    state.set("engine", { segments: segment, accepted, position, time })
-    const path = snapshotPath(directory, segment)
-    const message = { arrays: state.arrays, values: state.values }
-    const bytes = await this.#askInOrder<number>({ kind: "save", path, directory, state: message })
-    const taken = { segment, position, time, bytes }
-    this.#learnedAtSnapshot = accepted
-    this.#orderedAt = accepted
+    const counts = this.#counts()
+    const info = await this.#archive.take(counts)
+    this.#orderedAt = Math.max(this.#orderedAt, counts.accepted)
     this.#snapshotFailure = undefined
-    this.#snapshots = [taken, ...this.#snapshots.filter((other) => other.segment !== segment)].slice(0, 2)
-    this.#removeSnapshots(directory)
-    if (!this.#options.keepJournal) {
-      const oldest = this.#snapshots[this.#snapshots.length - 1].position
-      // With one snapshot only, what led to it is kept too: should it be damaged, everything can be learned again.
-      if (this.#snapshots.length > 1) await store.truncate(oldest)
-    }
-    if (this.#nextKey > this.#options.keys) await store.dropKeys(this.#nextKey - this.#options.keys)
-    return infoOf(taken)
+    await this.#keys.trim()
+    return info
   }
 
-  /** Removes the files of snapshots that are not kept; returns how many. */
-  #removeSnapshots(directory: string): number {
-    const kept = new Set(this.#snapshots.map(({ segment }) => segment))
-    const old = listSnapshots(directory).filter(({ segment }) => !kept.has(segment))
-    for (const { path } of old) rmSync(path, { force: true })
-    if (old.length > 0) syncFolder(directory)
-    return old.length
+  /** Closes the open segment; what a snapshot of this moment contains. */
+  #counts(): { segments: number; accepted: number } {
+    this.#closeSegment()
+    return { segments: this.#segments, accepted: this.#accepted }
   }
 
   async forget(user: Id): Promise<Receipt> {
@@ -663,48 +549,15 @@ export class LiveRecommender implements Recommender {
     this.#journal.change("names", { side: "user", index, name: null })
     this.#journal.append({ kind: "forget", user: index })
     this.#journal.mark(index)
-    await this.#askInOrder({ kind: "forget", side: "user", ids: [index] })
-    const { events, snapshots } = await this.#finishForgetting(index)
+    await this.#journal.inOrder(() => this.#learning.ask({ kind: "forget", side: "user", ids: [index] }))
+    if (this.#archive) {
+      const { events, snapshots } = await this.#archive.finishForgetting(index, () => this.#counts())
+      receipt.events = events + openRows
+      receipt.snapshots = snapshots
+    }
     this.#catalogue.names.user.recycle(index)
     await this.#learning.ask({ kind: "publish" })
-    if (this.#store) receipt.events = events + openRows
-    return { ...receipt, snapshots, time: Date.now() }
-  }
-
-  /** A snapshot without the user, then everything older goes, and what was deleted is cut out of the file. */
-  async #finishForgetting(index: number): Promise<{ events: number; snapshots: number }> {
-    const { directory } = this.#options
-    const store = this.#store
-    let [events, snapshots] = [0, 0]
-    if (store && directory !== undefined) {
-      events = await this.#eraseRows(store, index)
-      const before = listSnapshots(directory).length
-      await this.#takeSnapshot()
-      this.#snapshots = this.#snapshots.slice(0, 1)
-      this.#removeSnapshots(directory)
-      snapshots = before
-      await this.#journal.alone(async () => {
-        if (!this.#options.keepJournal) await store.truncate(this.#snapshots[0].position)
-        await store.compact()
-        await store.write({ ...noWrites(), forgetting: null })
-      })
-    }
-    return { events, snapshots }
-  }
-
-  /** Empties a user's rows in the journal, back to where the index stood for somebody else; returns how many there were. */
-  async #eraseRows(store: Store, index: number): Promise<number> {
-    await this.#journal.committed()
-    let found: { position: number; record: EventsRecord; rows: number }[] = []
-    for (const { position, record } of store.log(0)) {
-      if (record.kind === "left" && record.user.includes(index)) found = []
-      if (record.kind !== "events") continue
-      const without = withoutUser(record, index)
-      if (without) found.push({ position, ...without })
-    }
-    // Only where the journal is kept for good: otherwise these rows are dropped whole, and a replay may still need them.
-    if (this.#options.keepJournal) await store.write({ ...noWrites(), log: found })
-    return found.reduce((sum, { rows }) => sum + rows, 0)
+    return { ...receipt, time: Date.now() }
   }
 
   close(): Promise<void> {
@@ -727,7 +580,8 @@ export class LiveRecommender implements Recommender {
     try {
       if (this.#state === "learning") {
         await this.#drain()
-        if (this.#store && this.#journal.position !== (this.#snapshots[0]?.position ?? 0)) await this.#takeSnapshot()
+        if (this.#archive && this.#journal.position !== (this.#archive.newest?.position ?? 0))
+          await this.#takeSnapshot()
       }
     } finally {
       clearTimeout(this.#timer)
@@ -738,27 +592,6 @@ export class LiveRecommender implements Recommender {
       this.#reports.end()
     }
   }
-}
-
-function infoOf({ segment, bytes, time }: Taken): SnapshotInfo {
-  return { segment, bytes, time }
-}
-
-/** The rows of several records as one, forgotten ones left out. */
-function joinEvents(records: readonly { record: EventsRecord }[]): EventsRecord {
-  const keep = records.map(({ record }) => record)
-  const rows = keep.reduce((sum, record) => sum + record.user.filter((user) => user !== GONE).length, 0)
-  const joined = emptyEvents(rows)
-  let at = 0
-  for (const record of keep)
-    for (let r = 0; r < record.user.length; r++) {
-      if (record.user[r] === GONE) continue
-      joined.user[at] = record.user[r]
-      joined.item[at] = record.item[r]
-      joined.rating[at] = record.rating[r]
-      joined.timestamp[at++] = record.timestamp[r]
-    }
-  return joined
 }
 
 const EMPTY_REPORT: SegmentReport = {
