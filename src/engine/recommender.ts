@@ -9,19 +9,20 @@
 
 import { DessError } from "../errors.ts"
 import type { SegmentReport } from "../run/report.ts"
-import type { Segment, Side } from "../types.ts"
+import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
 import { Catalogue } from "./catalogue.ts"
 import { checkEvents, checkItems, checkName, toArray } from "./check.ts"
+import { Intake } from "./intake.ts"
 import { Journal } from "./journal.ts"
 import { Keys } from "./keys.ts"
 import { Learning } from "./learning.ts"
 import { type EngineOptions, fixedOptions } from "./options.ts"
 import { Reading } from "./reading.ts"
-import { type EventsRecord, GONE, joinEvents, type LogRecord } from "./records.ts"
-import type { Store, StoredItem } from "./store.ts"
-import type { Learned, Totals } from "./trainer.ts"
+import { type EventsRecord, GONE } from "./records.ts"
+import type { Store } from "./store.ts"
+import type { Learned, Standing } from "./trainer.ts"
 import type {
   Accepted,
   Event,
@@ -40,9 +41,6 @@ import type {
   Status,
 } from "./types.ts"
 
-/** A timer takes no more. */
-const LONGEST_TIMER = 2_147_483_647
-
 export class LiveRecommender implements Recommender {
   readonly #options: EngineOptions
   readonly #store: Store | undefined
@@ -51,26 +49,19 @@ export class LiveRecommender implements Recommender {
   readonly #learning: Learning
   readonly #reading: Reading
   readonly #keys: Keys
+  readonly #intake: Intake
   /** Only with a directory. */
   readonly #archive: Archive | undefined
   readonly #reports = new Broadcast<LiveReport>()
   readonly #opened = Date.now()
-  /** Events in the open segment, and when its first was accepted. */
-  #open = 0
-  #openSince: number | undefined
-  #timer: NodeJS.Timeout | undefined
-  #segments = 0
-  #accepted = 0
   #learned = 0
-  #duplicates = 0
-  #totals: Totals = { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } }
+  /** What the training thread held when it was asked or heard last. */
+  #standing: Standing | undefined
   #last: LiveReport | undefined
   /** Events learned when a snapshot was ordered last. */
   #orderedAt = 0
   #snapshotFailure: string | undefined
   #lastAttempt = Date.now()
-  /** Reports of ids that left, kept back while the journal is replayed. */
-  #replaying: Learned[] | undefined
   #state: "learning" | "failed" | "closed" = "learning"
   #reason: string | undefined
   #closing: Promise<void> | undefined
@@ -91,16 +82,11 @@ export class LiveRecommender implements Recommender {
     })
     this.#reading = new Reading(this.#catalogue, this.#learning)
     this.#keys = new Keys(options.keys, this.#journal, store)
+    const [catalogue, journal, learning, keys] = [this.#catalogue, this.#journal, this.#learning, this.#keys]
+    this.#intake = new Intake({ catalogue, journal, keys, learning, segment, delay: options.delay })
     const { directory, keepJournal } = options
     if (store && directory !== undefined)
-      this.#archive = new Archive({
-        directory,
-        keepJournal,
-        store,
-        journal: this.#journal,
-        catalogue: this.#catalogue,
-        learning: this.#learning,
-      })
+      this.#archive = new Archive({ directory, keepJournal, store, journal, catalogue, learning })
   }
 
   /** Takes up what the directory holds. */
@@ -114,61 +100,13 @@ export class LiveRecommender implements Recommender {
       this.#catalogue.names[side].recycleAll()
     }
     for (const { index, item } of store.items()) this.#catalogue.put(index, item)
-    const { segments, accepted, position } = await archive.restore()
-    this.#segments = segments
-    this.#accepted = accepted
-    this.#learned = accepted
-    this.#orderedAt = accepted
-    await this.#replay(store, position)
+    const from = await archive.restore()
+    this.#learned = from.accepted
+    this.#orderedAt = from.accepted
+    await this.#intake.replay(store, from)
     const { forgetting } = store
     if (forgetting !== null) await this.#exclusive(() => archive.finishForgetting(forgetting, () => this.#counts()))
-  }
-
-  async #replay(store: Store, from: number): Promise<void> {
-    this.#replaying = []
-    let next = from
-    let open: { position: number; record: EventsRecord }[] = []
-    for (const { position, record } of store.log(from)) {
-      if (position !== next)
-        throw new DessError(
-          "INVALID_DATA",
-          `journal: expected record ${next}, got ${position}: a snapshot or records are missing`,
-        )
-      next++
-      if (record.kind === "events") {
-        open.push({ position, record })
-        this.#take(record)
-      } else if (record.kind === "segment") {
-        this.#sendSegment(joinEvents(open), record.time, undefined)
-        open = []
-      } else this.#replayOther(record)
-    }
-    this.#journal.resume(open, next)
-    await this.#learning.begin()
-    const reports = this.#replaying
-    this.#replaying = undefined
-    for (const learned of reports) this.#releaseLeft(learned)
-    if (this.#open > 0) this.#arm()
-  }
-
-  #replayOther(record: Exclude<LogRecord, { kind: "events" | "segment" }>): void {
-    if (record.kind === "features") {
-      const { items, values } = record
-      this.#learning.order(() => this.#learning.thread.tell({ kind: "features", items, values }))
-    } else if (record.kind === "forget") {
-      this.#catalogue.drop("user", [record.user])
-      void this.#learning.ask({ kind: "forget", side: "user", ids: [record.user] }).catch(() => {})
-    } else for (const side of ["user", "item"] as const) this.#catalogue.drop(side, record[side])
-  }
-
-  /** Takes events of the open segment into the catalogue. */
-  #take(events: EventsRecord): void {
-    this.#catalogue.add(events, this.#segments + 1)
-    for (const user of events.user) {
-      if (user === GONE) continue
-      this.#accepted++
-      this.#open++
-    }
+    this.#standing = await this.#learning.ask<Standing>({ kind: "publish" })
   }
 
   // Writing
@@ -181,112 +119,27 @@ export class LiveRecommender implements Recommender {
         "BUSY",
         `queue: expected room for ${events.length} events, ${this.#queue()} are waiting; try again later`,
       )
-    let duplicates = 0
-    for (const { user, item, rating, timestamp, key } of events) {
-      if (key !== undefined && !this.#keys.admit(key)) {
-        duplicates++
-        continue
-      }
-      const row = { user: this.#index("user", user), item: this.#index("item", item), rating, timestamp }
-      this.#journal.event(row)
-      this.#catalogue.addOne(row, this.#segments + 1)
-      this.#openSince ??= performance.now()
-      this.#accepted++
-      this.#open++
-      if (this.#open >= this.#options.segment) this.#closeSegment()
-    }
-    this.#duplicates += duplicates
-    if (this.#open > 0) this.#arm()
+    const duplicates = this.#intake.observe(events)
     await this.#journal.committed()
     return { accepted: events.length - duplicates, duplicates }
-  }
-
-  #index(side: Side, name: string): number {
-    const names = this.#catalogue.names[side]
-    const known = names.find(name)
-    if (known !== undefined) return known
-    const index = names.add(name)
-    this.#journal.change("names", { side, index, name })
-    return index
   }
 
   async putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
     this.#check()
     const entries = checkItems(given, this.#options.features)
-    const items: number[] = []
-    const values: (readonly number[] | null)[] = []
-    for (const { item, features, categories, hidden } of entries) {
-      const index = this.#index("item", item)
-      const before = this.#catalogue.entry(index)
-      const entry: StoredItem = {
-        categories: categories ?? before.categories,
-        hidden: hidden ?? before.hidden,
-        features: features === undefined ? before.features : features,
-      }
-      this.#catalogue.put(index, entry)
-      this.#journal.change("items", { index, item: entry })
-      if (features === undefined) continue
-      items.push(index)
-      values.push(features)
-    }
-    if (items.length > 0) {
-      this.#journal.append({ kind: "features", items, values })
-      this.#journal.after(() =>
-        this.#learning.order(() => this.#learning.thread.tell({ kind: "features", items, values })),
-      )
-    }
+    this.#intake.putItems(entries)
     await this.#journal.committed()
     return entries.length
   }
 
   #queue(): number {
-    return this.#accepted - this.#learned
-  }
-
-  /** Has the open segment closed after the delay. */
-  #arm(): void {
-    this.#timer ??= setTimeout(
-      () => {
-        this.#timer = undefined
-        if (this.#state === "learning") this.#closeSegment()
-      },
-      Math.min(this.#options.delay, LONGEST_TIMER),
-    )
-  }
-
-  /** Journals the boundary; the segment is learned once that is on disk. */
-  #closeSegment(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    if (this.#open === 0) return
-    const rows = this.#journal.openRows()
-    const time = Date.now()
-    const accepted = this.#openSince
-    this.#openSince = undefined
-    this.#journal.append({ kind: "segment", time })
-    const segment = this.#number(rows, time)
-    this.#journal.after(() => this.#learning.learn(segment.number, segment.segment, accepted))
-  }
-
-  #sendSegment(rows: EventsRecord, time: number, accepted: number | undefined): void {
-    const { number, segment } = this.#number(rows, time)
-    this.#learning.learn(number, segment, accepted)
-  }
-
-  #number(rows: EventsRecord, time: number): { number: number; segment: Segment } {
-    this.#open = 0
-    const number = ++this.#segments
-    const length = rows.user.length
-    const rating = rows.rating.map((value) => (Number.isNaN(value) ? 5 : value))
-    const { user, item, timestamp } = rows
-    return { number, segment: { user, item, rating, timestamp, length, index: number - 1, trainLength: length, time } }
+    return this.#intake.accepted - this.#learned
   }
 
   // What comes back from training
 
   #onLearned(learned: Learned, events: number): void {
     this.#learned += events
-    this.#totals = learned.totals
     const { report, failed, shrunk, left } = learned
     const base = report ?? this.#last ?? EMPTY_REPORT
     const snapshot = this.#archive?.newest
@@ -298,14 +151,14 @@ export class LiveRecommender implements Recommender {
       events,
       queue: this.#queue(),
       freshness: freshness.at(-1) ?? null,
-      journalEvents: this.#store ? this.#accepted - (snapshot?.accepted ?? 0) : null,
+      journalEvents: this.#store ? this.#intake.accepted - (snapshot?.accepted ?? 0) : null,
       snapshotAge: snapshot ? Date.now() - snapshot.time : null,
       shrunk,
       left: { user: left.user.length, item: left.item.length },
     }
     if (failed !== undefined) this.#last.failed = failed
-    if (this.#replaying) this.#replaying.push(learned)
-    else this.#releaseLeft(learned)
+    this.#standing = learned.standing
+    this.#intake.release(learned)
     this.#reports.send(this.#last)
     if (!this.#snapshotIsDue()) return
     this.#exclusive(() => this.#takeSnapshot()).catch((error: Error) => {
@@ -313,30 +166,10 @@ export class LiveRecommender implements Recommender {
     })
   }
 
-  /** Gives up the names of ids that left and have not come back since. Items that were put keep theirs. */
-  #releaseLeft({ number, left }: Learned): void {
-    const gone: Record<Side, number[]> = { user: [], item: [] }
-    for (const side of ["user", "item"] as const) {
-      const names = this.#catalogue.names[side]
-      for (const id of left[side]) {
-        if (names.name(id) === undefined || this.#catalogue.lastSegment(side, id) > number) continue
-        if (side === "item" && this.#catalogue.entries.has(id)) continue
-        gone[side].push(id)
-        names.remove(id)
-        names.recycle(id)
-        this.#journal.change("names", { side, index: id, name: null })
-      }
-      this.#catalogue.drop(side, gone[side])
-    }
-    if (gone.user.length + gone.item.length > 0) {
-      this.#journal.append({ kind: "left", ...gone })
-      this.#journal.after(() => {})
-    }
-  }
-
   #fail(error: DessError): void {
     if (this.#state !== "learning" || this.#closing) return
     this.#state = "failed"
+    this.#intake.stop()
     this.#reason = error.message
   }
 
@@ -426,10 +259,8 @@ export class LiveRecommender implements Recommender {
   status(): Status {
     const { run, limits, directory } = this.#options
     const { user, item } = this.#catalogue.names
-    const last = this.#last
     const taken = this.#archive?.newest
-    const sizes = last?.sizeHistogram ?? { user: {}, item: {} }
-    const held = (side: Side) => Object.values(sizes[side]).reduce((sum, rows) => sum + rows, 0)
+    const { held, totals } = this.#standing ?? NOTHING
     const fresh = [...this.#learning.freshness].sort((a, b) => a - b)
     const at = (share: number) => fresh[Math.min(fresh.length - 1, Math.floor(share * fresh.length))]
     return {
@@ -440,29 +271,32 @@ export class LiveRecommender implements Recommender {
       directory: directory ?? null,
       opened: this.#opened,
       events: {
-        accepted: this.#accepted,
-        duplicates: this.#duplicates,
+        accepted: this.#intake.accepted,
+        duplicates: this.#intake.duplicates,
         learned: this.#learned,
         queue: this.#queue(),
       },
-      segments: this.#segments,
-      users: { known: user.size, held: held("user") },
-      items: { known: item.size, held: held("item"), hidden: this.#catalogue.hidden },
+      segments: this.#intake.segments,
+      users: { known: user.size, held: held.user.seen },
+      items: { known: item.size, held: held.item.seen, hidden: this.#catalogue.hidden },
       memory: {
         budget: limits.bytes ?? null,
-        heldBytes: last?.heldBytes ?? 0,
-        embeddingBytes: last?.embeddingBytes ?? 0,
-        sizes,
-        ...this.#totals,
+        heldBytes: held.heldBytes,
+        embeddingBytes: held.embeddingBytes,
+        sizes: { user: held.user.histogram, item: held.item.histogram },
+        ...totals,
       },
       freshness:
         fresh.length === 0 ? null : { p50: at(0.5), p99: at(0.99), last: this.#learning.freshness.at(-1) ?? 0 },
       journal: this.#store
-        ? { events: this.#accepted - (taken?.accepted ?? 0), bytes: this.#state === "closed" ? 0 : this.#store.bytes }
+        ? {
+            events: this.#intake.accepted - (taken?.accepted ?? 0),
+            bytes: this.#state === "closed" ? 0 : this.#store.bytes,
+          }
         : null,
       snapshot: taken ? { segment: taken.segment, bytes: taken.bytes, time: taken.time } : null,
       ...(this.#snapshotFailure === undefined ? {} : { snapshotFailure: this.#snapshotFailure }),
-      last: last ?? null,
+      last: this.#last ?? null,
     }
   }
 
@@ -480,7 +314,7 @@ export class LiveRecommender implements Recommender {
   }
 
   async #drain(): Promise<void> {
-    this.#closeSegment()
+    this.#intake.closeSegment()
     await this.#journal.committed()
     await this.#learning.ask({ kind: "publish" })
   }
@@ -492,7 +326,7 @@ export class LiveRecommender implements Recommender {
   }
 
   #snapshotIsDue(): boolean {
-    if (!this.#store || this.#replaying || this.#closing) return false
+    if (!this.#store || this.#intake.isReplaying || this.#closing) return false
     const events = this.#learned - this.#orderedAt
     const late = events > 0 && Date.now() - this.#lastAttempt >= this.#options.snapshotDelay
     if (events < this.#options.snapshotEvents && !late) return false
@@ -522,8 +356,8 @@ export class LiveRecommender implements Recommender {
 
   /** Closes the open segment; what a snapshot of this moment contains. */
   #counts(): { segments: number; accepted: number } {
-    this.#closeSegment()
-    return { segments: this.#segments, accepted: this.#accepted }
+    this.#intake.closeSegment()
+    return { segments: this.#intake.segments, accepted: this.#intake.accepted }
   }
 
   async forget(user: Id): Promise<Receipt> {
@@ -536,19 +370,9 @@ export class LiveRecommender implements Recommender {
     const index = this.#catalogue.names.user.find(name)
     const receipt = { user: name, found: index !== undefined, row: false, history: 0, events: 0, snapshots: 0 }
     if (index === undefined) return { ...receipt, time: Date.now() }
-    // From here on the name means somebody new.
-    this.#catalogue.names.user.remove(index)
     receipt.history = this.#catalogue.history(index).length
     receipt.row = this.#learning.reader.knows("user", index)
-    this.#catalogue.drop("user", [index])
-    this.#journal.removeOpen(index)
-    const open = this.#open
-    this.#open = this.#journal.openRows().user.length
-    const openRows = open - this.#open
-    this.#accepted -= openRows
-    this.#journal.change("names", { side: "user", index, name: null })
-    this.#journal.append({ kind: "forget", user: index })
-    this.#journal.mark(index)
+    const openRows = this.#intake.forget(index)
     await this.#journal.inOrder(() => this.#learning.ask({ kind: "forget", side: "user", ids: [index] }))
     if (this.#archive) {
       const { events, snapshots } = await this.#archive.finishForgetting(index, () => this.#counts())
@@ -556,7 +380,7 @@ export class LiveRecommender implements Recommender {
       receipt.snapshots = snapshots
     }
     this.#catalogue.names.user.recycle(index)
-    await this.#learning.ask({ kind: "publish" })
+    this.#standing = await this.#learning.ask<Standing>({ kind: "publish" })
     return { ...receipt, time: Date.now() }
   }
 
@@ -569,7 +393,7 @@ export class LiveRecommender implements Recommender {
   async abandon(): Promise<void> {
     this.#closing = Promise.resolve()
     this.#state = "closed"
-    clearTimeout(this.#timer)
+    this.#intake.stop()
     await this.#learning.close()
     await this.#store?.close()
     this.#reports.end()
@@ -584,7 +408,7 @@ export class LiveRecommender implements Recommender {
           await this.#takeSnapshot()
       }
     } finally {
-      clearTimeout(this.#timer)
+      this.#intake.stop()
       this.#state = "closed"
       await this.#journal.committed().catch(() => {})
       await this.#learning.close()
@@ -608,4 +432,14 @@ const EMPTY_REPORT: SegmentReport = {
   played: null,
   decided: null,
   milliseconds: { policy: 0, growth: 0, train: 0, inference: 0 },
+}
+
+const NOTHING: Standing = {
+  held: {
+    user: { seen: 0, numbers: 0, histogram: {} },
+    item: { seen: 0, numbers: 0, histogram: {} },
+    embeddingBytes: 0,
+    heldBytes: 0,
+  },
+  totals: { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } },
 }
