@@ -4,7 +4,7 @@ import { DessError, show } from "../errors.ts"
 import type { LearnerExplanation } from "../run/learner.ts"
 import type { Side } from "../types.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { checkCategories, checkCount, checkName, toArray } from "./check.ts"
+import { checkCategories, checkCount, checkName, checkSide, toArray } from "./check.ts"
 import { chooseItems, chooseSimilar, expected, sigmoid, softmax } from "./choose.ts"
 import type { Learning } from "./learning.ts"
 import type {
@@ -82,7 +82,7 @@ export class Reading {
   }
 
   #find(side: Side, id: Id): number {
-    const index = this.#catalogue.names[side].find(checkName(side, id))
+    const index = this.#catalogue.names[checkSide(side)].find(checkName(side, id))
     if (index !== undefined) return index
     throw new DessError("NOT_FOUND", `${side}: expected one that has been met, got ${show(id)}`)
   }
@@ -93,13 +93,13 @@ export class Reading {
   }
 
   has(side: Side, id: Id): boolean {
-    return this.#catalogue.names[side].find(checkName(side, id)) !== undefined
+    return this.#catalogue.names[checkSide(side)].find(checkName(side, id)) !== undefined
   }
 
   ids(side: Side, options: { offset?: number; count?: number }): string[] {
     const offset = checkCount("offset", options.offset, { least: 0, most: Number.MAX_SAFE_INTEGER, otherwise: 0 })
     const count = checkCount("count", options.count, { least: 1, most: MOST_LISTED, otherwise: 100 })
-    return this.#catalogue.names[side].list(offset, count)
+    return this.#catalogue.names[checkSide(side)].list(offset, count)
   }
 
   history(user: Id, options: { count?: number }): string[] {
