@@ -76,7 +76,7 @@ function pull(model: Model, input: EmbeddingInput, p: { column: readonly number[
   const k = model.kernels
   const { width } = input
   const mark = k.mark()
-  const placed = input.place(findDistinct(p.column, input.table))
+  const placed = input.place(findDistinct(p.column, input.table), true)
   const vectors = input.forward(placed, true)
   const dVectors = k.allocate(placed.count * width)
   k.floats.fill(0, dVectors, dVectors + placed.count * width)

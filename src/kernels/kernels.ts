@@ -228,6 +228,8 @@ export interface Adam {
   gradient: Address
   first: Address
   second: Address
+  /** From one row's numbers, and moments, to the next one's; `columns` if left out. Gradients are dense. */
+  stride?: number
   corrections: Address
   rows: number
   columns: number
@@ -262,6 +264,16 @@ export interface MixBackward {
   count: number
   rows: number
   columns: number
+}
+
+/** Copies rows; from one to the next it is `columns` on either side, or what is said. */
+export interface CopyRows {
+  out: Address
+  input: Address
+  rows: number
+  columns: number
+  outStride?: number
+  inputStride?: number
 }
 
 export interface Fill {
@@ -306,5 +318,6 @@ export interface Kernels {
   mix(operation: Mix): void
   mixBackward(operation: MixBackward): void
   adam(operation: Adam): void
+  copyRows(operation: CopyRows): void
   fill(operation: Fill): void
 }

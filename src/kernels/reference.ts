@@ -4,6 +4,7 @@ import type {
   Adam,
   Address,
   ColumnSums,
+  CopyRows,
   Fill,
   Floats,
   HiddenInfer,
@@ -386,15 +387,27 @@ export class ReferenceKernels implements Kernels {
 
   adam(p: Adam): void {
     const f = this.floats
+    const { columns, stride = columns } = p
     for (let r = 0; r < p.rows; r++) {
-      for (let o = r * p.columns; o < (r + 1) * p.columns; o++) {
-        const g = f[p.gradient + o] + p.l2 * f[p.value + o]
-        f[p.first + o] = p.beta1 * f[p.first + o] + (1 - p.beta1) * g
-        f[p.second + o] = p.beta2 * f[p.second + o] + (1 - p.beta2) * g * g
-        const m = f[p.first + o] * f[p.corrections + 2 * r]
-        const v = f[p.second + o] * f[p.corrections + 2 * r + 1]
-        f[p.value + o] -= (p.rate * m) / (Math.sqrt(v) + p.epsilon)
+      for (let c = 0; c < columns; c++) {
+        const value = p.value + r * stride + c
+        const first = p.first + r * stride + c
+        const second = p.second + r * stride + c
+        const g = f[p.gradient + r * columns + c] + p.l2 * f[value]
+        f[first] = p.beta1 * f[first] + (1 - p.beta1) * g
+        f[second] = p.beta2 * f[second] + (1 - p.beta2) * g * g
+        const m = f[first] * f[p.corrections + 2 * r]
+        const v = f[second] * f[p.corrections + 2 * r + 1]
+        f[value] -= (p.rate * m) / (Math.sqrt(v) + p.epsilon)
       }
+    }
+  }
+
+  copyRows(p: CopyRows): void {
+    const { columns, outStride = columns, inputStride = columns } = p
+    for (let r = 0; r < p.rows; r++) {
+      const from = p.input + r * inputStride
+      this.floats.copyWithin(p.out + r * outStride, from, from + columns)
     }
   }
 

@@ -8,6 +8,7 @@ import type {
   Adam,
   Address,
   ColumnSums,
+  CopyRows,
   Fill,
   HiddenInfer,
   HiddenInferGradient,
@@ -99,7 +100,7 @@ export class WasmKernels implements Kernels {
     const address = this.#top
     const top = address + Math.ceil(count / 16) * 16
     const needed = top * 4 + SLACK
-    const held = this.#memory.buffer.byteLength
+    const held = this.floats.byteLength
     if (needed > held) {
       const pages = Math.ceil((needed - held) / PAGE)
       // Half as much again, so that growing is rare; exactly what is needed where that is too much.
@@ -321,8 +322,15 @@ export class WasmKernels implements Kernels {
   adam(p: Adam): void {
     const tape = this.#begin(layout.ADAM, p.rows * (10 + p.columns * 0.8))
     tape.putAddresses(p.value, p.gradient, p.first, p.second, p.corrections)
-    tape.put(p.rows, p.columns)
+    tape.put(p.rows, p.columns, p.stride ?? p.columns)
     tape.putFloats(p.rate, p.beta1, 1 - p.beta1, p.beta2, 1 - p.beta2, p.epsilon, p.l2)
+    tape.end()
+  }
+
+  copyRows(p: CopyRows): void {
+    const tape = this.#begin(layout.COPY_ROWS, p.rows * (5 + p.columns * 0.15))
+    tape.putAddresses(p.out, p.input)
+    tape.put(p.rows, p.columns, p.outStride ?? p.columns, p.inputStride ?? p.columns)
     tape.end()
   }
 

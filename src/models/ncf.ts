@@ -6,7 +6,7 @@
  * splits into a user half and an item half, each computed once per distinct id.
  */
 
-import { type Address, type Kernels, NONE, type Pairs } from "../kernels/kernels.ts"
+import { type Address, type Kernels, NONE, type Norm, type Pairs } from "../kernels/kernels.ts"
 import { type NormParameter, type Parameter, type Parameters, sliceNorm } from "../kernels/parameters.ts"
 import type { Side } from "../types.ts"
 import type { HalfGradient, Head, HeadBatch } from "./head.ts"
@@ -25,6 +25,8 @@ export class NcfHead implements Head {
   readonly outputBias: Parameter
   readonly #kernels: Kernels
   readonly #width: number
+  /** Known once the parameters have their places. */
+  #sideNorms: Record<Side, Norm> | undefined
 
   constructor(kernels: Kernels, parameters: Parameters, options: { width: number; hidden: number; outputs: number }) {
     const { width, hidden, outputs } = options
@@ -46,8 +48,10 @@ export class NcfHead implements Head {
     this.outputBias = parameters.declare("head.output.bias", { rows: 1, columns: outputs }, { uniform: hidden })
   }
 
-  #sideNorm(side: Side) {
-    return sliceNorm(this.inputNorm, side === "user" ? 0 : this.#width)
+  /** The part of the first norm one side goes through. */
+  #sideNorm(side: Side): Norm {
+    this.#sideNorms ??= { user: sliceNorm(this.inputNorm, 0), item: sliceNorm(this.inputNorm, this.#width) }
+    return this.#sideNorms[side]
   }
 
   #weight(side: Side): Parameter {

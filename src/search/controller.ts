@@ -102,7 +102,7 @@ export class Controller {
     const rows = capped.length
     const seconds = input.second.length / second
     const distinct = findDistinct(capped, this.#frequencies.table)
-    const placed = this.#frequencies.place(distinct)
+    const placed = this.#frequencies.place(distinct, training)
     const normalised = k.allocate(placed.count * FREQUENCY_WIDTH)
     const frequencyHalf = k.allocate(placed.count * HIDDEN)
     const secondMatrix = k.allocate(input.second.length)

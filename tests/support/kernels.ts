@@ -230,6 +230,8 @@ function pairScoreGradient(metric: "dot" | "distance", side: "user" | "item"): B
   }
 }
 
+const ADAM = { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, l2: 1e-3 }
+
 function adam(board: Board, rows: number, columns: number): void {
   const value = board.inOut("value", rows * columns)
   const second = board.inOut("second", rows * columns)
@@ -240,7 +242,22 @@ function adam(board: Board, rows: number, columns: number): void {
     first: board.inOut("first", rows * columns),
     gradient: board.normals(rows * columns),
     corrections: board.values(Array.from({ length: 2 * rows }, (_, i) => 1 + i / 8)),
-    ...{ rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, l2: 1e-3 },
+    ...ADAM,
+  })
+}
+
+/** Adam on rows that stand whole, as in the table: numbers, first moments, second moments. */
+function adamWhole(board: Board, rows: number, columns: number): void {
+  const value = board.inOut("whole", 3 * rows * columns)
+  const [first, second, stride] = [value + columns, value + 2 * columns, 3 * columns]
+  const f = board.kernels.floats
+  for (let r = 0; r < rows; r++)
+    for (let c = 0; c < columns; c++) f[second + r * stride + c] = Math.abs(f[second + r * stride + c])
+  board.kernels.adam({
+    ...{ value, first, second, stride, rows, columns },
+    gradient: board.normals(rows * columns),
+    corrections: board.values(Array.from({ length: 2 * rows }, (_, i) => 1 + i / 8)),
+    ...ADAM,
   })
 }
 
@@ -339,6 +356,19 @@ export const OPERATIONS: Record<string, Build> = {
     }),
   "adam row by row": (board, { rows, columns }) => adam(board, rows, columns),
   "adam on one block": (board, { rows, columns }) => adam(board, 1, rows * columns),
+  "adam on whole rows": (board, { rows, columns }) => adamWhole(board, rows, columns),
+  "copyRows to rows further apart": (board, { rows, columns }) =>
+    board.kernels.copyRows({
+      out: board.inOut("out", rows * (columns + 2)),
+      input: board.normals(rows * columns),
+      ...{ rows, columns, outStride: columns + 2 },
+    }),
+  "copyRows from rows further apart": (board, { rows, columns }) =>
+    board.kernels.copyRows({
+      out: board.output("out", rows * columns),
+      input: board.normals(rows * (columns + 3)),
+      ...{ rows, columns, inputStride: columns + 3 },
+    }),
   fill: (board, { rows, columns }) =>
     board.kernels.fill({ out: board.output("out", rows * columns), value: 1.5, count: rows * columns }),
 }

@@ -19,12 +19,9 @@ export interface RowState {
 
 export function readRow(table: EmbeddingTable, id: number): RowState {
   const size = table.size(id)
-  const [value, first, second] = [0, 0, 0].map(() => new Float64Array(size))
-  const moments = new Float64Array(2 * size)
-  table.read(id, value, 0)
-  table.readMoments(id, moments, { first: 0, second: size })
-  first.set(moments.subarray(0, size))
-  second.set(moments.subarray(size))
+  const all = new Float64Array(3 * size)
+  table.readAll(id, all, 0)
+  const [value, first, second] = [0, 1, 2].map((part) => all.slice(part * size, (part + 1) * size))
   return { step: table.step(id), steps: table.steps(id), value, first, second }
 }
 

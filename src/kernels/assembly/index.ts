@@ -1,7 +1,7 @@
 /** The tape: operations one after the other, each done in parts by whoever is awake. */
 
 import {
-  ADAM, COLUMN_SUMS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_TRAIN, HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
+  ADAM, COLUMN_SUMS, COPY_ROWS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_TRAIN, HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
   MOVE_ROWS, MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
   PAIR_SCORE_GRADIENT, PROJECT, SCRATCH, SCRATCH_BYTES,
 } from "../layout";
@@ -11,7 +11,7 @@ import { hiddenTrain } from "./hidden-train";
 import { mix, mixBackward } from "./mix";
 import { multiply } from "./multiply";
 import { normalize, normalizeBackward, normalizeGradient } from "./norm";
-import { adam, columnSums, fill, moveRows } from "./rows";
+import { adam, columnSums, copyRows, fill, moveRows } from "./rows";
 import { loss, pairScore, pairScoreBackward, pairScoreGradient, project } from "./score";
 import { dismiss, finish, join, offer, offered, report, takeHigh, takeLow } from "./threads";
 
@@ -33,6 +33,7 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case COLUMN_SUMS: return columnSums(p, part, parts);
     case MOVE_ROWS: return moveRows(p, part, parts);
     case ADAM: return adam(p, part, parts);
+    case COPY_ROWS: return copyRows(p, part, parts);
     case FILL: return fill(p, part, parts);
     case MIX: return mix(p, part, parts);
     case MIX_BACKWARD: return mixBackward(p, part, parts);
