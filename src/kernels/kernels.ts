@@ -144,6 +144,33 @@ export interface HiddenInferGradient {
   outputs: number
 }
 
+/**
+ * One side's share of tanh(norm(user + item + bias)) with running statistics, made ready for multiplying: out = e^{2y}
+ * with y = (half + bias − mean)·γ·scale + β, or y = half·γ·scale where `bias` is NONE (one side of a pair has it), cut
+ * off at ±limit ≤ 44. Then tanh(y_u + y_i) = 1 − 2/(out_u·out_i + 1). largest[c] is the largest |y| of column c, uncut.
+ */
+export interface HiddenPowers {
+  out: Address
+  largest: Address
+  half: Address
+  bias: Address
+  norm: Norm
+  limit: number
+  rows: number
+  columns: number
+}
+
+/** scores[r] = outputBias + Σ_c weight[c]·(1 − 2/(user[c]·items[r, c] + 1)): one user and many items, from their `HiddenPowers`. */
+export interface HiddenScores {
+  scores: Address
+  user: Address
+  items: Address
+  weight: Address
+  outputBias: Address
+  rows: number
+  columns: number
+}
+
 /** out[rows×outputs] = input·weightᵀ + bias, for few outputs. */
 export interface Project {
   out: Address
@@ -308,6 +335,8 @@ export interface Kernels {
   hiddenTrainBackward(operation: HiddenTrainBackward): void
   hiddenInfer(operation: HiddenInfer): void
   hiddenInferGradient(operation: HiddenInferGradient): void
+  hiddenPowers(operation: HiddenPowers): void
+  hiddenScores(operation: HiddenScores): void
   project(operation: Project): void
   loss(operation: Loss): void
   pairScore(operation: PairScore): void

@@ -9,6 +9,8 @@ import type {
   Floats,
   HiddenInfer,
   HiddenInferGradient,
+  HiddenPowers,
+  HiddenScores,
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
@@ -246,6 +248,32 @@ export class ReferenceKernels implements Kernels {
         const t = f[p.activation + pair * p.columns + c]
         f[p.out + r * p.columns + c] = d * (1 - t * t) * f[p.norm.gamma + c] * f[p.norm.scale + c]
       }
+    }
+  }
+
+  hiddenPowers(p: HiddenPowers): void {
+    const f = this.floats
+    const { norm } = p
+    for (let c = 0; c < p.columns; c++) {
+      const factor = f[norm.gamma + c] / Math.sqrt(f[norm.variance + c] + norm.epsilon)
+      const offset = p.bias === NONE ? 0 : (f[p.bias + c] - f[norm.mean + c]) * factor + f[norm.beta + c]
+      let largest = 0
+      for (let r = 0; r < p.rows; r++) {
+        const y = f[p.half + r * p.columns + c] * factor + offset
+        largest = Math.max(largest, Math.abs(y))
+        f[p.out + r * p.columns + c] = exp(2 * Math.max(-p.limit, Math.min(p.limit, y)))
+      }
+      f[p.largest + c] = largest
+    }
+  }
+
+  hiddenScores(p: HiddenScores): void {
+    const f = this.floats
+    for (let r = 0; r < p.rows; r++) {
+      let sum = f[p.outputBias]
+      for (let c = 0; c < p.columns; c++)
+        sum += f[p.weight + c] * (1 - 2 / (f[p.user + c] * f[p.items + r * p.columns + c] + 1))
+      f[p.scores + r] = sum
     }
   }
 

@@ -12,6 +12,8 @@ import type {
   Fill,
   HiddenInfer,
   HiddenInferGradient,
+  HiddenPowers,
+  HiddenScores,
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
@@ -243,6 +245,22 @@ export class WasmKernels implements Kernels {
     tape.putAddresses(p.out, p.dLogits, p.activation, p.rowIndex, p.weight)
     tape.put(p.rows, p.columns, p.outputs)
     tape.putNorm(p.norm)
+    tape.end()
+  }
+
+  hiddenPowers(p: HiddenPowers): void {
+    const tape = this.#begin(layout.HIDDEN_POWERS, p.rows * p.columns * 2)
+    tape.putAddresses(p.out, p.largest, p.half, p.bias)
+    tape.put(p.rows, p.columns)
+    tape.putFloats(p.limit)
+    tape.putNorm(p.norm)
+    tape.end()
+  }
+
+  hiddenScores(p: HiddenScores): void {
+    const tape = this.#begin(layout.HIDDEN_SCORES, p.rows * p.columns * 0.4)
+    tape.putAddresses(p.scores, p.user, p.items, p.weight, p.outputBias)
+    tape.put(p.rows, p.columns)
     tape.end()
   }
 

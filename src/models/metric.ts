@@ -8,7 +8,7 @@
 import type { Address, Kernels, Metric, Pairs } from "../kernels/kernels.ts"
 import type { Parameter, Parameters } from "../kernels/parameters.ts"
 import type { Side } from "../types.ts"
-import type { HalfGradient, Head, HeadBatch } from "./head.ts"
+import { type Candidates, type HalfGradient, type Head, type HeadBatch, keepHalves, pairsOf } from "./head.ts"
 
 export class MetricHead implements Head {
   readonly kind: "mf" | "distance"
@@ -105,6 +105,15 @@ export class MetricHead implements Head {
 
   half(_side: Side, vectors: Address): Address {
     return vectors
+  }
+
+  candidates({ half, rows, out }: { half: Address; rows: number; out: Address }): Candidates {
+    return keepHalves(this.#kernels, { half, rows, out, count: rows * this.halfWidth })
+  }
+
+  scores(user: Address, candidates: Candidates): { scores: Address; stride: number } {
+    const { logits } = this.logits(pairsOf(this.#kernels, { user, candidates, columns: this.halfWidth }))
+    return { scores: logits, stride: this.outputs }
   }
 
   gradient(request: HalfGradient): Address {

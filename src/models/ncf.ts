@@ -9,7 +9,14 @@
 import { type Address, type Kernels, NONE, type Norm, type Pairs } from "../kernels/kernels.ts"
 import { type NormParameter, type Parameter, type Parameters, sliceNorm } from "../kernels/parameters.ts"
 import type { Side } from "../types.ts"
-import type { HalfGradient, Head, HeadBatch } from "./head.ts"
+import { type Candidates, type HalfGradient, type Head, type HeadBatch, keepHalves, pairsOf } from "./head.ts"
+
+/**
+ * Ranking multiplies e^{2y} of a user and an item. An item's |y| must stay below this, which normalised sums do by far,
+ * or the candidates are ranked pair by pair; a user's is cut off where tanh is ±1 with every such item (to 4·10⁻⁹).
+ */
+const ITEM_LIMIT = 20
+const USER_LIMIT = 30
 
 export class NcfHead implements Head {
   readonly kind = "ncf"
@@ -231,6 +238,40 @@ export class NcfHead implements Head {
       outputs: this.outputs,
     })
     return { logits, kept }
+  }
+
+  /** Queues e^{2y} of one side's halves, at `out`; returns where the largest |y| of every column will stand. */
+  #powers(side: Side, p: { half: Address; rows: number; out: Address; limit: number }): Address {
+    const k = this.#kernels
+    const largest = k.allocate(this.halfWidth)
+    const bias = side === "item" ? this.hiddenBias.value : NONE
+    k.hiddenPowers({ ...p, largest, bias, norm: this.hiddenNorm, columns: this.halfWidth })
+    return largest
+  }
+
+  candidates({ half, rows, out }: { half: Address; rows: number; out: Address }): Candidates {
+    const k = this.#kernels
+    const count = rows * this.halfWidth
+    const largest = this.#powers("item", { half, rows, out, limit: ITEM_LIMIT })
+    k.run()
+    const safe = k.floats.subarray(largest, largest + this.halfWidth).every((y) => y <= ITEM_LIMIT)
+    return safe ? { items: out, rows, powers: true } : keepHalves(k, { half, rows, out, count })
+  }
+
+  scores(user: Address, candidates: Candidates): { scores: Address; stride: number } {
+    const k = this.#kernels
+    const { items, rows, powers } = candidates
+    if (!powers) {
+      const { logits } = this.logits(pairsOf(k, { user, candidates, columns: this.halfWidth }))
+      return { scores: logits, stride: this.outputs }
+    }
+    const own = k.allocate(this.halfWidth)
+    const scores = k.allocate(rows)
+    this.#powers("user", { half: user, rows: 1, out: own, limit: USER_LIMIT })
+    const { value: weight } = this.outputWeight
+    const output = { weight, outputBias: this.outputBias.value }
+    k.hiddenScores({ scores, user: own, items, ...output, rows, columns: this.halfWidth })
+    return { scores, stride: 1 }
   }
 
   gradient(request: HalfGradient): Address {

@@ -5,6 +5,7 @@
 
 import type { Address, Kernels, Norm } from "../../src/kernels/kernels.ts"
 import { NONE } from "../../src/kernels/kernels.ts"
+import { exp } from "../../src/kernels/math.ts"
 import { Random } from "../../src/kernels/random.ts"
 
 const UNTOUCHED = 12345.5
@@ -182,6 +183,30 @@ function hiddenInfer(keepActivation: boolean): Build {
   }
 }
 
+function hiddenPowers(withBias: boolean, limit: number): Build {
+  return (board, { rows, columns }) =>
+    board.kernels.hiddenPowers({
+      out: board.output("out", rows * columns),
+      largest: board.output("largest", columns),
+      half: board.normals(rows * columns),
+      bias: withBias ? board.normals(columns) : NONE,
+      norm: board.norm(columns),
+      ...{ limit, rows, columns },
+    })
+}
+
+function hiddenScores(board: Board, { rows, columns }: Shape): void {
+  const powers = (count: number) => board.values(Array.from({ length: count }, () => exp(3 * board.random.normal())))
+  board.kernels.hiddenScores({
+    scores: board.output("scores", rows),
+    user: powers(columns),
+    items: powers(rows * columns),
+    weight: board.normals(columns, 0.3),
+    outputBias: board.normals(1),
+    ...{ rows, columns },
+  })
+}
+
 function loss(kind: "squared" | "logistic" | "softmax", gradient: boolean): Build {
   return (board, { rows, outputs: several }) => {
     const outputs = kind === "softmax" ? several : 1
@@ -332,6 +357,9 @@ export const OPERATIONS: Record<string, Build> = {
   "loss logistic": loss("logistic", true),
   "loss softmax": loss("softmax", true),
   "loss softmax, no gradient": loss("softmax", false),
+  "hiddenPowers, with bias": hiddenPowers(true, 20),
+  "hiddenPowers, without bias, cut off": hiddenPowers(false, 0.5),
+  hiddenScores,
   "pairScore dot": pairScore("dot"),
   "pairScore distance": pairScore("distance"),
   "pairScoreBackward dot": pairScoreBackward("dot"),

@@ -77,6 +77,20 @@ export function expectSameBits(got: ArrayLike<number>, want: ArrayLike<number>, 
     if (!Object.is(got[i], want[i])) expect.fail(`${label}[${i}]: expected exactly ${want[i]}, got ${got[i]}`)
 }
 
+/** Scores of a ranking beside the logits of predict: to rounding with the NCF head, whose rankings are summed in another form. */
+export function expectSameScores(
+  got: ArrayLike<number>,
+  want: ArrayLike<number>,
+  p: { model: Model; label: string },
+): void {
+  expect(got.length, `${p.label}: length`).toBe(want.length)
+  const rounding = p.model.inputs.user.table.precision === "double" ? 1e-13 : 2e-6
+  const tolerance = p.model.head.kind === "ncf" ? rounding : 0
+  for (let i = 0; i < got.length; i++)
+    if (!(Math.abs(got[i] - want[i]) <= tolerance * Math.max(1, Math.abs(want[i]))))
+      expect.fail(`${p.label}[${i}]: expected ${want[i]} to ${tolerance}, got ${got[i]}`)
+}
+
 export function expectSameRow(got: RowState | undefined, want: RowState | undefined, label: string): void {
   if (!got || !want) expect.fail(`${label}: expected a row before and after`)
   expect([got.step, got.steps], `${label}: step of size and optimizer steps`).toEqual([want.step, want.steps])
