@@ -106,11 +106,13 @@ export interface HiddenTrain extends Pairs {
   norm: Norm
 }
 
-/** Backward of `HiddenTrain` followed by a linear layer `weight` [outputs×columns]. dUser and dItem are overwritten with sums per row. */
+/**
+ * Backward of `HiddenTrain` followed by a linear layer `weight` [outputs×columns]. dUser and dItem are overwritten with
+ * sums per row. The gradient of the bias is zero, since the norm takes a constant out again, and is not computed.
+ */
 export interface HiddenTrainBackward extends HiddenTrain {
   dUser: Address
   dItem: Address
-  dBias: Address
   dGamma: Address
   dBeta: Address
   dLogits: Address

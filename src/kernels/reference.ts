@@ -210,15 +210,12 @@ export class ReferenceKernels implements Kernels {
       }
       f[p.dBeta + c] = dBeta
       f[p.dGamma + c] = dGamma
-      let dBias = 0
       for (let r = 0; r < p.pairs; r++) {
         const hat = (this.#hiddenSum(p, r, c) - center) * scale
         const dh = f[p.norm.gamma + c] * scale * (dy[r] - (dBeta + hat * dGamma) / p.pairs)
         f[p.dUser + this.ints[p.userIndex + r] * p.columns + c] += dh
         f[p.dItem + this.ints[p.itemIndex + r] * p.columns + c] += dh
-        dBias += dh
       }
-      f[p.dBias + c] = dBias
     }
   }
 

@@ -223,7 +223,7 @@ export class WasmKernels implements Kernels {
 
   hiddenTrainBackward(p: HiddenTrainBackward): void {
     const tape = this.#begin(layout.HIDDEN_TRAIN_BACKWARD, p.pairs * p.columns * (1.5 + 0.3 * p.outputs))
-    tape.putAddresses(p.out, p.bias, p.dUser, p.dItem, p.dBias, p.dGamma, p.dBeta, p.dLogits, p.weight)
+    tape.putAddresses(p.out, p.bias, p.dUser, p.dItem, p.dGamma, p.dBeta, p.dLogits, p.weight)
     tape.put(p.outputs, p.users, p.items)
     tape.putFloats(p.pairs)
     tape.putPairs(p)

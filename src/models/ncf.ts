@@ -147,7 +147,6 @@ export class NcfHead implements Head {
       out: hidden,
       dUser: dUserHalf,
       dItem: dItemHalf,
-      dBias: this.hiddenBias.gradient,
       dGamma: this.hiddenNorm.gammaParameter.gradient,
       dBeta: this.hiddenNorm.betaParameter.gradient,
       dLogits,

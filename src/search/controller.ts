@@ -230,7 +230,6 @@ export class Controller {
       out: a.hidden,
       dUser: dFrequencyHalf,
       dItem: dSecondHalf,
-      dBias: this.#bias.gradient,
       dGamma: this.#hiddenNorm.gammaParameter.gradient,
       dBeta: this.#hiddenNorm.betaParameter.gradient,
       dLogits,

@@ -320,7 +320,6 @@ export const OPERATIONS: Record<string, Build> = {
       norm: board.norm(columns),
       dUser: board.output("dUser", users * columns),
       dItem: board.output("dItem", items * columns),
-      dBias: board.output("dBias", columns),
       dGamma: board.output("dGamma", columns),
       dBeta: board.output("dBeta", columns),
       dLogits: board.normals(rows * outputs),
