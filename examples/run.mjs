@@ -1,18 +1,14 @@
 import { runStream, streamFromInteractions } from "dess"
 
-// Your events, in any order: ids are strings or numbers, ratings 0.5 to 5, timestamps in seconds.
+// Your events: ids are strings or numbers, ratings 0.5 to 5, timestamps in seconds. Here everybody likes odd items.
 const interactions = Array.from({ length: 3000 }, (_, i) => {
-  const [user, item] = [`user ${i % 40}`, `item ${(7 * i + (i % 13)) % 90}`]
-  return { user, item, rating: (i % 40) % 2 === ((7 * i + (i % 13)) % 90) % 2 ? 5 : 2, timestamp: i }
+  const item = (i * i) % 91
+  return { user: `user ${i % 40}`, item, rating: item % 2 === 1 ? 5 : 2, timestamp: 1_700_000_000 + i }
 })
 
-const run = runStream(streamFromInteractions({ interactions }), { method: "dess-fre" })
+const run = runStream(streamFromInteractions({ interactions }), { method: "dess-fre", segment: 100 })
 for (;;) {
   const { value, done } = await run.next()
-  if (!done)
-    console.log(`segment ${value.segment}: accuracy ${value.accuracy}, numbers per user ${value.meanSize.user}`)
-  else {
-    console.log(`whole stream: accuracy ${value.accuracy}, ${value.embeddingBytes} bytes of embeddings`)
-    break
-  }
+  console.log(done ? "whole stream" : `segment ${value.segment}`, value.accuracy, value.meanSize.user)
+  if (done) break
 }

@@ -7,6 +7,9 @@ export type ErrorCode =
   | "UNSUPPORTED" // this machine or build cannot do it
   | "NUMERIC" // a loss or parameter stopped being finite
   | "INTERRUPTED" // the user asked to stop
+  | "BUSY" // too much is waiting; the same request may succeed later
+  | "LOCKED" // another process or recommender has the directory open
+  | "CLOSED" // the recommender was closed, or its training stopped
 
 export class DessError extends Error {
   readonly code: ErrorCode

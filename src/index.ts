@@ -1,8 +1,38 @@
-/** The public names of `dess`. */
+/** The public names of `dess`. Importing them loads no optional package; DuckDB and Plot are loaded where they are used. */
 
 export { type DataStream, type OpenOptions, openData } from "./datasets/open.ts"
+export { type PrepareOptions, type PrepareProgress, prepareData } from "./datasets/prepare.ts"
 export { EmbeddingTable, type TableOptions } from "./embedding/table.ts"
+export { Recommender } from "./engine/open.ts"
+export type {
+  Accepted,
+  Bytes,
+  Duration,
+  Event,
+  Explanation,
+  Id,
+  ItemEntry,
+  ItemView,
+  LiveReport,
+  Prediction,
+  Receipt,
+  Recommendation,
+  RecommenderOptions,
+  RecommendOptions,
+  SimilarOptions,
+  SnapshotInfo,
+  Source,
+  Status,
+} from "./engine/types.ts"
 export { DessError, type ErrorCode } from "./errors.ts"
+export { type CompareOptions, type Comparison, compare } from "./experiments/compare.ts"
+export type { DataEntry, Grid } from "./experiments/grid.ts"
+export { buildReport, drawFigures, type Report } from "./experiments/report.ts"
+export { type CellRecord, type DoneRecord, isDone, readResults } from "./experiments/results.ts"
+export { GRID_SCHEMA } from "./experiments/schema.ts"
+export { type PairedTest, pairedTest } from "./experiments/statistics.ts"
+export type { Table } from "./experiments/tables.ts"
+export { writeReport } from "./experiments/write-report.ts"
 export type { Kernels } from "./kernels/kernels.ts"
 export { type KernelOptions, openKernels } from "./kernels/open.ts"
 export { DEFAULT_SIZES, Model, type ModelBatch, type ModelOptions, type PassResult } from "./models/model.ts"
@@ -11,8 +41,16 @@ export { matchProbability } from "./run/match.ts"
 export { RUN_DEFAULTS, type RunOptions } from "./run/options.ts"
 export type { Measures, Milliseconds, RunResult, SegmentReport } from "./run/report.ts"
 export { LinUcb, type LinUcbOptions } from "./search/lin-ucb.ts"
+export {
+  discountFor,
+  type RegretBound,
+  type RegretBoundOptions,
+  regretBound,
+  regretRate,
+} from "./search/regret-bound.ts"
 export type { NamedStream } from "./stream/columns.ts"
 export { streamFromInteractions } from "./stream/memory.ts"
+export { shuffleStream } from "./stream/shuffled.ts"
 export type { Stream } from "./stream/stream.ts"
 export { type SyntheticOptions, type SyntheticStream, synthetic } from "./stream/synthetic.ts"
 export type { HeadKind, Interaction, ItemFeatures, Side, Task } from "./types.ts"

@@ -31,6 +31,8 @@ export interface InteractionBatch {
 export interface Segment extends InteractionBatch {
   index: number
   trainLength: number
+  /** When it was closed, in milliseconds since 1970; live only. */
+  time?: number
 }
 
 /** Item features: row `i` of `values` belongs to item index `i`; `present[i]` is 0 for an item without an entry. */

@@ -1,5 +1,6 @@
 /** `dess` as a person meets it: what it prints, where, and with which exit code. */
 
+import { spawnSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -248,6 +249,22 @@ describe("Ctrl-C", () => {
   })
 })
 
+describe("Ctrl-C of the demo", () => {
+  test("ends with a table of what was measured so far and exit code 130", async () => {
+    const out = join(FOLDER, "interrupted demo")
+    let outcome: Outcome | undefined
+    for (let wait = 1500; wait < 20_000 && (outcome === undefined || outcome.signal === "SIGINT"); wait *= 2)
+      outcome = await dess(["demo", "--interactions", "5000000", "--out", out], {
+        started: (child) => setTimeout(() => child.kill("SIGINT"), wait),
+      })
+    expect(outcome).toMatchObject({ code: 130, signal: null, stderr: "" })
+    expect(outcome?.stdout).toMatch(/\ndess-cv \(calibrated\), first \d[\d,]* /)
+    expect(outcome?.stdout).toContain("stopped before the end")
+    const results = JSON.parse(readFileSync(join(out, "demo.json"), "utf8")) as { whole: boolean }[]
+    expect(results.map(({ whole }) => whole)).toEqual([false])
+  })
+})
+
 describe("files that are not as they should be are read all the same", () => {
   const figures = async (path: string, ...more: string[]) => untimed(JSON.parse(await printed(onFile(path, ...more))))
   const rows = (change: (row: (typeof ROWS)[number], r: number) => readonly unknown[]) => csv(ROWS.map(change))
@@ -283,6 +300,13 @@ describe("files that are not as they should be are read all the same", () => {
     const lower = await figures(doubled, "--rating-scale", "0-10", "--like-threshold", "5")
     expect(lower).toBe(await figures(plain, "--like-threshold", "2.5"))
     expect(lower).not.toBe(want)
+    const told = async (...more: string[]) =>
+      (await printed(["run", "--data", doubled, "--method", "plain-bias", "--rating-scale", "0-10", ...more])).match(
+        /liked +(.*)/,
+      )?.[1]
+    expect(await told()).toBe("a rating above 7 (scale 0-10)")
+    expect(await told("--like-threshold", "5.5")).toBe("a rating above 5.5 (scale 0-10)")
+    expect(await told("--task", "multiclass")).toBeUndefined()
   })
 
   test("a MovieLens folder brings its genres, so that dess-cv runs", async () => {
@@ -300,6 +324,21 @@ describe.concurrent("bad input is refused with exit code 2", () => {
     mkdirSync(folder)
     const expected = /data folder: expected ratings\.dat, ratings\.csv, u\.data.*, got none/
     expectRefused(await dess(onFile(folder)), expected, /empty folder/)
+  })
+
+  test("a zip or Parquet file that is none", async () => {
+    for (const name of ["films.zip", "films.parquet"]) {
+      writeFileSync(join(FOLDER, name), "<html>404</html>")
+      const expected = /data file: expected (zip|parquet) as its name says, got other bytes; .*films\./
+      expectRefused(await dess(onFile(join(FOLDER, name))), expected)
+    }
+  })
+
+  test.runIf(process.platform === "linux")("a standard output that is full", async () => {
+    const args = ["-c", 'exec "$0" "$@" > /dev/full', process.execPath, join("dist", "cli", "main.js"), ...SMALL]
+    const { status, stderr } = spawnSync("sh", args, { cwd: join(import.meta.dirname, ".."), encoding: "utf8" })
+    expect(stderr).toMatch(/^dess: standard output: expected to write to it, got ENOSPC[^\n]+\n$/)
+    expect(status).toBe(2)
   })
 
   const line = (row: string) => csv(ROWS).split("\n").with(200, row).join("\n")
@@ -358,18 +397,31 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --preset best", /preset: expected paper or calibrated, got "best"/],
     ["run --recipe best", /recipe: expected paper or calibrated, got "best"/],
     ["run --protocol best", /protocol: expected split or prequential, got "best"/],
+    ["run --norm layer", /norm: expected running or batch, got "layer"/],
     ["run --order up", /order: expected "time" or "shuffled", got "up"/],
     ["run --threads 0", /threads: expected a whole number from 1/],
     ["run --method random-grow --probability 1,2", /probability of the items: expected a number from 0 to 1, got 2/],
     ["run --probability 1,1,1", /--probability: expected one or two numbers, got "1,1,1"/],
+    [
+      "run --method fixed-8 --probability 0.5",
+      /probability: expected with the method random-grow only, got .*"fixed-8"/,
+    ],
+    ["run --data nowhere.csv --method dance", /method: expected one of dess-cv, .*, got "dance"/],
+    ["run --data nowhere.csv --method plain-knn", /plain-knn: expected with the top-k task only, got binary/],
+    ["run --segment 1", /segment: expected at least 2 with the split protocol, .*, got 1/],
+    ["run --segment 100000000000", /segment: expected at most 10000000, got 100000000000/],
+    ["run --interactions 1e15", /interactions: expected a number from 1 to 1000000000, got 1000000000000000/],
+    ["run --method fixed-99999", /sizes: expected strictly increasing whole numbers up to 65536 .*, got \[99999\]/],
     ["run --method uniform-3", /expected uniform-<s> with s one of the sizes/],
     ["run --method plain-knn", /plain-knn: expected with the top-k task only, got binary/],
     ["run --interactions 0", /interactions: expected a whole number/],
+    ["run --columns user=1", /--columns: expected with --data only/],
+    ["run --variation 5", /variation: expected with discount auto only/],
     ["run --rating-scale 0-10", /--rating-scale: expected with --data only/],
     ["run --data ratings.csv --rating-scale 10", /rating scale: expected two numbers like 0-10, .*, got "10"/],
     ["run --data ratings.csv --items 5", /--items: expected with the embedded stream only/],
     ["run --data nowhere.csv", /data: expected a file or folder, got nothing at nowhere.csv/],
-    ["demo --interactions x", /interactions: expected a whole number/],
+    ["demo --interactions x", /--interactions: expected a number, got "x"/],
     ["demo --sizes 2", /--sizes/],
   ])("dess %s", async (args, message) => {
     const error: unknown = await printed(args.split(" ")).catch((caught: unknown) => caught)

@@ -67,6 +67,29 @@ describe("a comparison in processes", () => {
     }
   })
 
+  test.each([
+    ["--task", "topk", "--ranking", "bpr", "--discount", "auto", "--variation", "2", "--order", "shuffled"],
+    ["--task", "binary", "--norm", "batch", "--discount", "0.9", "--protocol", "prequential"],
+  ])("gives the figures of dess run with the same flags: %s %s, …", async (...flags) => {
+    const file = join(FOLDER, "odd.csv")
+    const rows = Array.from({ length: 600 }, (_, i) => `u${i % 7},i${(i * i) % 31},${(i % 10) / 2 + 0.5},${i}`)
+    writeFileSync(file, ["who,what,how,when", ...rows].join("\n"))
+    const columns = "user=who,item=what,rating=how,timestamp=when"
+    const common = ["--data", file, "--columns", columns, "--sizes", "2,4", "--segment", "100", ...flags]
+    const out = mkdtempSync(join(FOLDER, "same-"))
+    const one = ["compare", ...common, "--methods", "dess-fre", "--no-controls", "--seeds", "1", "--out", out]
+    const [compared, ran] = await Promise.all([
+      dess(one),
+      dess(["run", ...common, "--method", "dess-fre", "--threads", "1", "--json"]),
+    ])
+    expect([compared.code, ran.stderr, ran.code]).toEqual([0, "", 0])
+    const [record] = readResults(out) as DoneRecord[]
+    const figures = ({ recall, ndcg, accuracy, loss, regret, embeddingBytes }: DoneRecord["result"]) => ({
+      ...{ recall, ndcg, accuracy, loss, regret, embeddingBytes },
+    })
+    expect(figures(record.result)).toEqual(figures(JSON.parse(ran.stdout) as DoneRecord["result"]))
+  })
+
   test("stops cleanly at Ctrl-C with exit code 130 and says how to go on", async () => {
     const out = join(FOLDER, "interrupted")
     const args = ["compare", "--interactions", "900000", "--methods", "dess-fre", "--seeds", "1", "--out", out]

@@ -110,6 +110,19 @@ describe("a MovieLens folder", () => {
     expect(stream.itemTitle?.(0)).toBe("Kolya (1996)")
   })
 
+  it("has the genres of MovieLens 100k by their places where u.genre is missing", async () => {
+    const flags = (...set: number[]) => Array.from({ length: 19 }, (_, g) => (set.includes(g) ? 1 : 0)).join("|")
+    const path = folder({
+      "u.data": "196\t242\t3\t881250949\n186\t302\t3\t891717742\n",
+      "u.item": `242|Kolya|24-Jan-1997||http://x|${flags(1, 18)}\n302|L.A.|01-Jan-1997||http://y|${flags(0)}\n`,
+    })
+    const { features } = await openData(path)
+    expect(features?.columns).toEqual(["Action", "Western"])
+    expect([...(features?.present ?? [])]).toEqual([1, 0])
+    const short = folder({ "u.data": "1\t2\t3\t881250949\n", "u.item": "2|Kolya|24-Jan-1997||http://x|0|1\n" })
+    await expect(openData(short)).rejects.toThrow(/item line: expected id\|title\|…\|19 flags, .*u\.item, line 1/)
+  })
+
   it("is the same stream whether the folder or its ratings file is named", async () => {
     const path = folder({ "ratings.dat": "7::2::5::978300760\n", "movies.dat": Buffer.from(MOVIES, "latin1") })
     const [whole, single] = [await openData(path), await openData(join(path, "ratings.dat"))]

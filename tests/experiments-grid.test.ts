@@ -72,6 +72,15 @@ describe("the cells of a grid", () => {
   })
 })
 
+test("options that are the default leave a cell's key as it is, others are part of it", () => {
+  const one = { methods: ["dess-fre"], tasks: ["topk"], seeds: 1, controls: false } as const
+  const keyOf = (more: Grid) => cellsOf({ ...one, ...more }).map(cellKey)
+  expect(keyOf({ ranking: "bce", norm: "running", negatives: 4 })).toEqual(keyOf({}))
+  const others = [{ ranking: "bpr", negatives: 4 }, { discount: 0.9 }, { discount: "auto", variation: 2 }] as const
+  expect(new Set([{}, ...others].flatMap(keyOf)).size).toBe(4)
+  expect(cellsOf({ ...one, ranking: "bpr" })[0].setting).toMatchObject({ ranking: "bpr", negatives: 10 })
+})
+
 describe("a grid is refused", () => {
   const refused: [unknown, RegExp][] = [
     [[], /^grid: expected an object, got \[\]/],
@@ -79,8 +88,10 @@ describe("a grid is refused", () => {
     [{ tasks: ["rating"] }, /^grid tasks\[0\]: expected one of binary, multiclass, topk, got "rating"/],
     [{ tasks: "binary" }, /^grid tasks: expected a list of at least 1, got "binary"/],
     [{ methods: [] }, /^grid methods: expected a list of at least 1, got \[\]/],
-    [{ seeds: 0 }, /^grid seeds: expected a whole number from 1, got 0/],
-    [{ seeds: "5" }, /^grid seeds: expected a whole number from 1 or a list of at least 1, got "5"/],
+    [{ seeds: 0 }, /^grid seeds: expected a whole number from 1 to 1000, got 0/],
+    [{ seeds: 1e9 }, /^grid seeds: expected a whole number from 1 to 1000, got 1000000000/],
+    [{ sizes: [4, 2] }, /^sizes: expected strictly increasing whole numbers/],
+    [{ seeds: "5" }, /^grid seeds: expected a whole number from 1 to 1000 or a list of at least 1, got "5"/],
     [{ seeds: [1.5] }, /^grid seeds\[0\]: expected a whole number from 0, got 1.5/],
     [{ controls: "yes" }, /^grid controls: expected true or false, got "yes"/],
     [{ paper: "table5" }, /^grid paper: expected one of table1, .*, got "table5"/],
@@ -90,7 +101,15 @@ describe("a grid is refused", () => {
     [{ data: ["synthetic", "synthetic"] }, /^grid data: expected different names, got "synthetic" twice/],
     [{ data: [{ path: ".", interactions: 5 }] }, /^grid data interactions: expected with the synthetic stream only/],
     [{ data: [{ path: "synthetic", ratingScale: "ten" }] }, /^rating scale: expected two numbers/],
-    [{ orders: ["shuffled"] }, /^grid orders: expected time for the synthetic stream/],
+    [{ data: [{ path: "synthetic", ratingScale: "0-10" }] }, /^grid data ratingScale: expected with a file or folder/],
+    [{ data: [{ path: ".", columns: "who" }] }, /^columns: expected user=<name>,.*, got "who"/],
+    [{ ranking: "hinge" }, /^grid ranking: expected one of bce, bpr, got "hinge"/],
+    [{ discount: "some" }, /^grid discount: expected one of auto, got "some"/],
+    [{ discount: 1.5 }, /^discount: expected a number above 0 and up to 1, or auto, got 1.5/],
+    [{ discount: "auto" }, /^discount auto: expected with a variation/],
+    [{ variation: 2 }, /^variation: expected with discount auto only/],
+    [{ norm: "batch", tasks: ["binary", "topk"] }, /^norm batch: expected with a rating task/],
+    [{ segment: 1 }, /^segment: expected at least 2 with the split protocol/],
     [{ methods: ["dess-magic"] }, /^method: expected one of .*, got "dess-magic"/],
     [{ methods: ["uniform-5"] }, /^method: expected uniform-<s> .*, got "uniform-5"/],
   ]

@@ -111,7 +111,7 @@ describe("the order of work", () => {
 
   test("always-grow acts from the first segment, all other policies from the second", () => {
     for (const method of ["always-grow", "never-grow", "random-grow", "dess-fre", "dess-cv", "esapn"]) {
-      const run = open({ method, probability: { user: 1, item: 1 } })
+      const run = open({ method, ...(method === "random-grow" ? { probability: { user: 1, item: 1 } } : {}) })
       const [first, second] = SEGMENTS.slice(0, 2).map((segment) => run.step(segment))
       const ids = (segment: Segment, side: Side) => distinct(segment[side], segment.trainLength).size
       for (const side of SIDES) {

@@ -271,6 +271,19 @@ describe("inference", () => {
     model.predict({ user: [], item: [], label: [] })
     expectSameState(readState(model), before)
   })
+
+  for (const twin of TWINS)
+    test(`with the statistics of its batch is what training predicts, and leaves the model as it was (${twin.name})`, () => {
+      const { model, batch } = openMixed(twin, { norm: "batch" })
+      const running = openMixed(twin, {}).model.predict(batch).logits
+      const before = readState(model)
+      const { logits, losses } = model.predict(batch)
+      expectSameState(readState(model), before)
+      expect([...logits]).not.toEqual([...running])
+      const trained = model.train(batch)
+      expectSameBits(logits, trained.logits, "logits")
+      expectSameBits(losses, trained.losses, "losses")
+    })
 })
 
 test("the same seed gives the same bits and another seed others, on every twin", () => {

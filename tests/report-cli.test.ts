@@ -1,6 +1,6 @@
 /** `dess report`, and how `dess compare` looks on a terminal. */
 
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest"
@@ -48,6 +48,16 @@ describe("dess report", () => {
       ["figures", "report.html", "report.md", "runs.csv", "summary.csv"].sort(),
     )
     expect(readdirSync(join(directory, "report", "figures")).length).toBe(7)
+  })
+
+  test("refuses a folder in which nothing has ended, and leaves no half-written file where it cannot write", async () => {
+    const empty = mkdtempSync(join(FOLDER, "empty-"))
+    new ResultsFolder(empty).close()
+    await expect(reportCommand([empty])).rejects.toThrow(/expected at least one finished cell, got none yet/)
+    const directory = filled()
+    mkdirSync(join(directory, "report", "report.md"), { recursive: true })
+    await expect(reportCommand([directory, "--no-figures"])).rejects.toThrow(/report folder: expected one that can be/)
+    expect(readdirSync(join(directory, "report")).filter((name) => name.endsWith(".part"))).toEqual([])
   })
 
   test("gives its tables as JSON, to another folder, without figures", async () => {

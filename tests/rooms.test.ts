@@ -12,6 +12,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["stream", "context", "embedding"],
   ["models", "search", "datasets"],
   ["run"],
+  ["figures"],
   ["experiments", "engine"],
   ["server", "cluster"],
   ["cli"],

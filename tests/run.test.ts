@@ -261,7 +261,19 @@ describe("measures", () => {
   test("an empty stream measures nothing", async () => {
     const { reports, result } = await runAll({ name: "empty", batches: () => [] }, { method: "fixed-4" })
     expect(reports).toEqual([])
-    expect(result).toMatchObject({ interactions: 0, segments: 0, accuracy: 0, regret: null, interactionsPerSecond: 0 })
+    expect(result).toMatchObject({ interactions: 0, segments: 0, regret: null, interactionsPerSecond: 0 })
+    expect(result).toMatchObject({ accuracy: null, loss: null, lastQuarter: { accuracy: null, loss: null } })
+  })
+
+  test.each(["binary", "topk"] as const)("%s: what was not tested is null, not 0", async (task) => {
+    // Segments of 8 and 1: the last quarter is one training row.
+    const { reports, result } = await runAll(STREAM, { method: "fixed-4", task, segment: 8, limit: 9 })
+    const names = task === "topk" ? (["recall", "ndcg"] as const) : (["accuracy", "loss"] as const)
+    for (const name of names) {
+      expect([reports[1][name], result.lastQuarter[name]]).toEqual([null, null])
+      expect(result[name]).toBe(reports[0][name])
+      expect(result[name]).toBeTypeOf("number")
+    }
   })
 
   /** A learner that gives fixed logits; its loss of row r is r. */
@@ -391,8 +403,23 @@ describe("methods and tasks", () => {
     [{ method: "plain-knn" }, /plain-knn: expected with the top-k task only, got binary/],
     [{ method: "never-grow", sizes: [4, 2] }, /sizes: expected strictly increasing/],
     [{ method: "random-grow", probability: { user: 2, item: 0 } }, /probability of the users: expected/],
+    [
+      { method: "random-grow", probability: 0.5 as unknown as { user: number; item: number } },
+      /probability: expected \{ user, item \}, numbers from 0 to 1, got 0\.5/,
+    ],
+    [
+      { method: "random-grow", probability: { user: 0.5 } as { user: number; item: number } },
+      /probability: expected \{ user, item \}, numbers from 0 to 1, got \{"user":0\.5\}/,
+    ],
+    [
+      { method: "always-grow", probability: { user: 0.5, item: 0.5 } },
+      /probability: expected with the method random-grow only, got it with "always-grow"/,
+    ],
     [{ task: "ranking" as "topk" }, /task: expected binary or multiclass or topk, got "ranking"/],
     [{ segment: 0 }, /segment: expected a whole number from 1, got 0/],
+    [{ norm: "batch", task: "topk" }, /norm batch: expected with a rating task; .*, got topk/],
+    [{ norm: "layer" as "batch" }, /norm: expected running or batch, got "layer"/],
+    [{ segment: 1 }, /segment: expected at least 2 with the split protocol, .*, got 1/],
     [{ seed: 1.5 }, /seed: expected a whole number, got 1.5/],
     [{ likeThreshold: Number.NaN }, /like threshold: expected a number, got NaN/],
     [{ method: "fixed-4", threads: 0 }, /threads: expected a whole number from 1 to 64, got 0/],

@@ -386,7 +386,11 @@ describe("along a stream", () => {
 
   test.each(METHODS)("%s takes segments of one row, one size alone and the size 0", async (method) => {
     for (const task of TASKS)
-      for (const options of [{ segment: 1, limit: 8 }, { sizes: [4] }, { sizes: [0, 4] }])
+      for (const options of [
+        { segment: 1, limit: 8, protocol: "prequential" as const },
+        { sizes: [4] },
+        { sizes: [0, 4] },
+      ])
         expect(finite(await runAll(STREAM, { method, task, limit: 301, segment: LENGTH, ...options }))).toBe(true)
   })
 

@@ -155,6 +155,8 @@ function live(seed: number, steps: number): void {
     seed: `life ${seed}`,
     deviation: pick([1, 0.1]),
     precision: pick(["single", "double"]),
+    moments: true,
+    chunkBytes: 49_152,
   }
   const table = new EmbeddingTable(options)
   const plain = new PlainTable(options)

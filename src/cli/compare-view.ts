@@ -2,7 +2,7 @@
 
 import type { Cell } from "../experiments/cells.ts"
 import type { CellRecord } from "../experiments/results.ts"
-import { formatBar, formatSeconds, plain } from "./terminal.ts"
+import { formatBar, formatMeasure, formatPercent, formatSeconds, plain } from "./terminal.ts"
 
 /** Where it is shown: stderr. */
 export interface Screen {
@@ -136,8 +136,8 @@ export function describeCell({ method, task, model, data, seed }: Cell): string 
 function outcomeOf({ result, status, message }: CellRecord): string {
   if (status === "failed") return `failed (${plain(message ?? "")})`
   if (result === undefined) return `not possible (${plain(message ?? "")})`
-  if (result.recall !== undefined) return `recall ${result.recall.toFixed(4)}, ndcg ${(result.ndcg ?? 0).toFixed(4)}`
-  return `accuracy ${(100 * (result.accuracy ?? 0)).toFixed(2)} %, loss ${(result.loss ?? 0).toFixed(4)}`
+  if (result.recall !== undefined) return `recall ${formatMeasure(result.recall)}, ndcg ${formatMeasure(result.ndcg)}`
+  return `accuracy ${formatPercent(result.accuracy)}, loss ${formatMeasure(result.loss)}`
 }
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)

@@ -12,7 +12,8 @@ import { buildReport } from "../experiments/report.ts"
 import { isDone } from "../experiments/results.ts"
 import { GRID_SCHEMA, PAPER_NAMES } from "../experiments/schema.ts"
 import { CompareView, describeCell } from "./compare-view.ts"
-import { readList, readNumber, readWhole } from "./flags.ts"
+import { readDiscount, readList, readNumber, readWhole } from "./flags.ts"
+import { untilStopped } from "./interrupt.ts"
 import { formatTables } from "./report-text.ts"
 import { formatSeconds, plain } from "./terminal.ts"
 
@@ -35,8 +36,9 @@ Grid (lists with commas; every grid also holds the controls of its tasks)
   --schema                         print the JSON Schema of that file
 
 Every run
-  --limit <n>  --segment <n>  --sizes 2,4,8  --k <n>  --negatives <n>
-  --rating-scale <lo-hi>  --like-threshold <x>      for all data of --data
+  --limit <n>  --segment <n>  --sizes 2,4,8  --k <n>  --negatives <n>  --ranking bce|bpr
+  --discount <x>|auto  --variation <B>  --norm running|batch          as dess run takes them
+  --columns user=…,item=…  --rating-scale <lo-hi>  --like-threshold <x>      for all data of --data
   --interactions, --users, --items <n>              of the synthetic stream
 
 Work
@@ -74,6 +76,11 @@ const OPTIONS = {
   sizes: TEXT,
   k: TEXT,
   negatives: TEXT,
+  ranking: TEXT,
+  norm: TEXT,
+  discount: TEXT,
+  variation: TEXT,
+  columns: TEXT,
   "rating-scale": TEXT,
   "like-threshold": TEXT,
   interactions: TEXT,
@@ -120,21 +127,6 @@ export async function compareCommand(args: string[]): Promise<void> {
 /** `--preset paper`, as dess run has it, means `--presets paper`. */
 function pluralOf(argument: string): string {
   return argument.replace(/^--(method|task|model|seed|preset|recipe|protocol|order)(?==|$)/, "--$1s")
-}
-
-/** Runs with a signal that Ctrl-C or a polite kill gives; the second Ctrl-C does not wait. */
-async function untilStopped(work: (signal: AbortSignal) => Promise<Comparison>): Promise<Comparison> {
-  const controller = new AbortController()
-  const stop = () => {
-    if (controller.signal.aborted) process.exit(130)
-    controller.abort()
-  }
-  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, stop)
-  try {
-    return await work(controller.signal)
-  } finally {
-    for (const name of ["SIGINT", "SIGTERM"] as const) process.removeListener(name, stop)
-  }
 }
 
 function tell(comparison: Comparison, p: { out: string; seconds: number; json: boolean }): void {
@@ -194,6 +186,9 @@ function gridOf(values: Values, data: Grid["data"]): Grid {
   for (const name of lists) grid[name] = text(name) === undefined ? undefined : readList(name, text(name) ?? "")
   for (const name of ["limit", "segment", "k", "negatives"] as const)
     grid[name] = text(name) === undefined ? undefined : readWhole(name, text(name) ?? "", 1)
+  for (const name of ["ranking", "norm"] as const) grid[name] = text(name)
+  grid.discount = text("discount") && readDiscount(text("discount") ?? "")
+  grid.variation = text("variation") && readNumber("variation", text("variation") ?? "")
   const sizes = text("sizes")
   grid.sizes = sizes && readList("sizes", sizes).map((size) => readWhole("sizes", size, 1))
   grid.controls = values["no-controls"] ? false : undefined
@@ -210,6 +205,7 @@ function seedsOf(text: string | undefined): number | number[] | undefined {
 /** The data of --data, or else of the config file, each with the flags that speak of data. */
 function dataOf(values: Values, data: Grid["data"]): DataEntry[] | undefined {
   const about: Partial<DataEntry> = {}
+  if (values.columns !== undefined) about.columns = String(values.columns)
   if (values["rating-scale"] !== undefined) about.ratingScale = String(values["rating-scale"])
   if (values["like-threshold"] !== undefined)
     about.likeThreshold = readNumber("like-threshold", String(values["like-threshold"]))

@@ -1,17 +1,26 @@
 /** `dess demo` (npm start): DESS against the controls and fixed sizes on the embedded stream, one table at the end. */
 
-import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { DEFAULT_SIZES } from "../models/model.ts"
-import { runStream } from "../run/loop.ts"
 import { matchProbability } from "../run/match.ts"
 import type { RunOptions } from "../run/options.ts"
 import type { RunResult } from "../run/report.ts"
-import type { Stream } from "../stream/stream.ts"
-import { synthetic } from "../stream/synthetic.ts"
-import { makeFolder } from "./run.ts"
-import { formatBytes, formatMarkdown, formatSeconds, formatTable, Progress, type TableColumn } from "./terminal.ts"
+import { type SyntheticStream, synthetic } from "../stream/synthetic.ts"
+import type { Side } from "../types.ts"
+import { readWhole } from "./flags.ts"
+import { untilStopped } from "./interrupt.ts"
+import { makeFolder, writeFiles } from "./output.ts"
+import { drive } from "./run.ts"
+import {
+  formatBytes,
+  formatMarkdown,
+  formatMeasure,
+  formatPercent,
+  formatSeconds,
+  formatTable,
+  type TableColumn,
+} from "./terminal.ts"
 
 const HELP = `dess demo – compare DESS with its controls on the embedded stream
 
@@ -68,51 +77,57 @@ export async function demoCommand(args: string[]): Promise<void> {
     return
   }
   const started = performance.now()
-  const stream = synthetic({ interactions: Number(values.interactions), seed: Number(values.seed) })
+  const seed = readWhole("seed", values.seed)
+  const stream = synthetic({ interactions: readWhole("interactions", values.interactions, 1), seed })
   makeFolder(values.out)
-  const results: { name: string; result: RunResult }[] = []
-  let target: Record<"user" | "item", number> | undefined
-  for (const entry of ENTRIES) {
-    const options = { ...entry.options, seed: Number(values.seed) }
+  const results = await untilStopped((signal) => runEntries(stream, seed, signal))
+  const rows = results.map(({ name, result }) => cells(name, result))
+  const [{ result: first }] = results
+  rows.push(["majority class", formatPercent(first.majorityAccuracy), ...Array(COLUMNS.length - 2).fill("–")])
+  const took = formatSeconds((performance.now() - started) / 1000)
+  const stopped = results.length < ENTRIES.length || results.some(({ whole }) => !whole)
+  const title = `The embedded stream: ${first.interactions.toLocaleString("en")} interactions, binary task, NCF head, seed ${seed}, ${took}${stopped ? "; stopped before the end" : ""}.`
+  console.log(`\n${formatTable(COLUMNS, rows)}\n\n${title}`)
+  writeFiles(values.out, {
+    "demo.md": `# DESS and its controls\n\n${title}\n\n${formatMarkdown(COLUMNS, rows)}\n`,
+    "demo.json": `${JSON.stringify(results, null, 2)}\n`,
+  })
+  console.log(`Report: ${join(values.out, "demo.md")}`)
+  if (stopped) process.exitCode = 130
+}
+
+interface Outcome {
+  name: string
+  /** Whether it saw the whole stream. */
+  whole: boolean
+  result: RunResult
+}
+
+/** One after the other until the signal; the method it stopped says how far it came. */
+async function runEntries(stream: SyntheticStream, seed: number, signal: AbortSignal): Promise<Outcome[]> {
+  const outcomes: Outcome[] = []
+  let target: Record<Side, number> | undefined
+  for (const { name, options: own } of ENTRIES) {
+    if (signal.aborted) break
+    const options = { ...own, seed }
     const matched =
-      entry.options.method === "random-grow" && target
+      own.method === "random-grow" && target
         ? { probability: (await matchProbability(stream, options, target)).probability }
         : {}
-    const result = await runToEnd(entry.name, stream, { ...options, ...matched })
-    results.push({ name: entry.name, result })
+    const { result } = await drive(stream, { ...options, ...matched }, { label: name.padEnd(26), signal })
+    const whole = result.interactions === stream.interactions
+    const far = whole ? "" : `, first ${result.interactions.toLocaleString("en")}`
+    outcomes.push({ name: `${name}${far}`, whole, result })
     target ??= result.embeddingBytesOverTime
   }
-  const rows = results.map(({ name, result }) => cells(name, result))
-  rows.push(["majority class", percent(results[0].result.majorityAccuracy), ...Array(COLUMNS.length - 2).fill("–")])
-  const took = formatSeconds((performance.now() - started) / 1000)
-  const title = `The embedded stream: ${results[0].result.interactions.toLocaleString("en")} interactions, binary task, NCF head, seed ${values.seed}, ${took}.`
-  console.log(`\n${formatTable(COLUMNS, rows)}\n\n${title}`)
-  const markdown = join(values.out, "demo.md")
-  writeFileSync(markdown, `# DESS and its controls\n\n${title}\n\n${formatMarkdown(COLUMNS, rows)}\n`)
-  writeFileSync(join(values.out, "demo.json"), `${JSON.stringify(results, null, 2)}\n`)
-  console.log(`Report: ${markdown}`)
+  return outcomes
 }
-
-async function runToEnd(name: string, stream: Stream, options: RunOptions): Promise<RunResult> {
-  const progress = new Progress(name.padEnd(26), stream.interactions)
-  const run = runStream(stream, options)
-  for (;;) {
-    const { value, done } = await run.next()
-    if (done) {
-      progress.done()
-      return value
-    }
-    progress.update(value.interactions)
-  }
-}
-
-const percent = (share = 0) => `${(100 * share).toFixed(2)} %`
 
 function cells(name: string, r: RunResult): string[] {
   return [
     name,
-    percent(r.accuracy),
-    (r.loss ?? 0).toFixed(4),
+    formatPercent(r.accuracy),
+    formatMeasure(r.loss),
     r.meanSize.user.toFixed(1),
     r.meanSize.item.toFixed(1),
     formatBytes(r.embeddingBytes),

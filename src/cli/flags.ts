@@ -16,6 +16,11 @@ export function readWhole(flag: string, text: string, least = 0): number {
   return value
 }
 
+/** The bandit's γ, or "auto". */
+export function readDiscount(text: string): number | "auto" {
+  return text === "auto" ? text : readNumber("discount", text)
+}
+
 /** "a,b,c" as a list; a comma at the end makes a list of one. */
 export function readList(flag: string, text: string): string[] {
   const parts = text.replace(/,$/, "").split(",")

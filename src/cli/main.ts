@@ -57,9 +57,11 @@ async function main(args: string[]): Promise<void> {
   await command(rest)
 }
 
-/** Writing to a closed pipe (`dess … | head`) is not an error. */
+/** Writing to a closed pipe (`dess … | head`) is not an error; to a full disk it is. */
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(0)
+  process.stderr.write(`dess: standard output: expected to write to it, got ${error.message}\n`)
+  process.exit(2)
 })
 
 main(process.argv.slice(2)).catch((error: unknown) => {

@@ -7,6 +7,7 @@ import { type PrepareOptions, type PrepareProgress, prepareData } from "../datas
 import { downloadsFolder, PUBLISHED } from "../datasets/publishers.ts"
 import { DessError, show } from "../errors.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
+import { untilStopped } from "./interrupt.ts"
 import { formatBytes, formatSeconds, Progress } from "./terminal.ts"
 
 const HELP = `dess prepare – bring a data set into the form that dess run reads in constant memory
@@ -92,7 +93,7 @@ export async function prepareCommand(args: string[]): Promise<void> {
   }
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
   const started = performance.now()
-  const manifest = await prepare(source, given as unknown as PrepareOptions)
+  const manifest = await untilStopped((signal) => prepare(source, { ...(given as unknown as PrepareOptions), signal }))
   if (manifest === undefined) return
   const seconds = (performance.now() - started) / 1000
   console.log(
@@ -102,13 +103,10 @@ export async function prepareCommand(args: string[]): Promise<void> {
 
 /** Runs to the end with a progress bar; Ctrl-C leaves nothing behind. */
 async function prepare(source: string, options: PrepareOptions): Promise<Manifest | undefined> {
-  const controller = new AbortController()
-  const stop = () => controller.abort()
-  process.once("SIGINT", stop)
   let bar = new Progress("")
   let phase: PrepareProgress["phase"] | undefined
   try {
-    const steps = prepareData(source, { ...options, signal: controller.signal })
+    const steps = prepareData(source, options)
     for (;;) {
       const { value, done } = await steps.next()
       if (done) return value
@@ -126,7 +124,6 @@ async function prepare(source: string, options: PrepareOptions): Promise<Manifes
     return undefined
   } finally {
     bar.done()
-    process.off("SIGINT", stop)
   }
 }
 

@@ -3,7 +3,7 @@
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { DessError, show } from "../errors.ts"
-import { addFigures, buildReport, type Report } from "../experiments/report.ts"
+import { buildReport, drawFigures, type Report } from "../experiments/report.ts"
 import { readResults } from "../experiments/results.ts"
 import { writeReport } from "../experiments/write-report.ts"
 import { formatTables } from "./report-text.ts"
@@ -44,21 +44,23 @@ export async function reportCommand(args: string[]): Promise<void> {
   if (directory === undefined || more.length > 0)
     throw new DessError("INVALID_ARGUMENT", `dess report: expected one results folder, got ${show(positionals)}`)
   const records = readResults(directory)
-  const tables = buildReport(records)
-  const report = values["no-figures"] ? tables : await drawOrTell(tables)
-  const files = writeReport(values.out ?? join(directory, "report"), report, records)
-  if (values.json) console.log(JSON.stringify(asJson(tables)))
-  else console.log(`${formatTables(tables, { costs: true })}\n\n${files.slice(0, 4).join("\n")}`)
+  if (records.length === 0)
+    throw new DessError("NOT_FOUND", `results folder ${directory}: expected at least one finished cell, got none yet`)
+  const report = buildReport(records, { figures: !values["no-figures"] })
+  const pictures = await drawOrTell(report)
+  const files = writeReport(values.out ?? join(directory, "report"), { report, records, pictures })
+  if (values.json) console.log(JSON.stringify(asJson(report)))
+  else console.log(`${formatTables(report, { costs: true })}\n\n${files.slice(0, 4).join("\n")}`)
 }
 
-/** The packages that draw are optional: without them the report has tables only. */
-async function drawOrTell(report: Report): Promise<Report> {
+/** The packages that draw to files are optional: without them only the page, which draws its own, has figures. */
+async function drawOrTell(report: Report): Promise<Record<string, string>> {
   try {
-    return await addFigures(report)
+    return await drawFigures(report)
   } catch (error) {
     if (!(error instanceof DessError) || error.code !== "UNSUPPORTED") throw error
     process.stderr.write(`dess: ${error.message}\n`)
-    return report
+    return {}
   }
 }
 

@@ -1,21 +1,21 @@
 /** `dess run`: one method along one stream. */
 
-import { accessSync, constants, mkdirSync, renameSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { parseColumnChoice } from "../datasets/header.ts"
-import { openData } from "../datasets/open.ts"
+import { type DataStream, openData } from "../datasets/open.ts"
 import { DessError, show } from "../errors.ts"
 import { runStream } from "../run/loop.ts"
-import { dropUndefined, RUN_DEFAULTS, type RunOptions } from "../run/options.ts"
+import { dropUndefined, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
-import { parseRatingScale } from "../stream/interaction.ts"
+import { DEFAULT_SCALE, parseRatingScale } from "../stream/interaction.ts"
 import { checkOrder, type Order } from "../stream/order.ts"
 import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
 import { synthetic } from "../stream/synthetic.ts"
-import { readNumber, readWhole } from "./flags.ts"
-import { formatBytes, formatTable, Progress } from "./terminal.ts"
+import { readDiscount, readNumber, readWhole } from "./flags.ts"
+import { untilStopped } from "./interrupt.ts"
+import { makeFolder, writeFiles } from "./output.ts"
+import { formatBytes, formatMeasure, formatPercent, formatTable, Progress } from "./terminal.ts"
 
 const HELP = `dess run – run one method along a stream and print what it measured
 
@@ -49,6 +49,8 @@ Method
 Run
   --segment <n>                    interactions per segment (${RUN_DEFAULTS.segment})
   --protocol split|prequential     (${RUN_DEFAULTS.protocol})
+  --norm running|batch             statistics a test normalises with; batch: of the rows tested, as public code does
+                                   (${RUN_DEFAULTS.norm})
   --seed <n>  --threads <n>        (1, all cores)
   --json                           one JSON object on stdout
   --out <dir>                      also write result.json and segments.jsonl there
@@ -83,6 +85,7 @@ const OPTIONS = {
   probability: { type: "string" },
   segment: { type: "string" },
   protocol: { type: "string" },
+  norm: { type: "string" },
   seed: { type: "string" },
   threads: { type: "string" },
   json: { type: "boolean" },
@@ -99,10 +102,48 @@ export async function runCommand(args: string[]): Promise<void> {
   const seed = whole("seed", values.seed) ?? RUN_DEFAULTS.seed
   const order: Order = values.order === undefined ? "time" : checkOrder(values.order)
   const limit = whole("limit", values.limit, 1)
+  const given = { ...readOptions(values), seed, ...dropUndefined({ limit }) }
+  // Refused before the data are read, whose length is not known yet.
+  withDefaults({ horizon: 1, ...given })
   const stream = await openStream({ ...values, seed, order, limit })
   if (values.out !== undefined) makeFolder(values.out)
-  const options = dropUndefined({
-    method: values.method ?? (stream.features === undefined ? "dess-fre" : RUN_DEFAULTS.method),
+  const horizon = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
+  const method = given.method ?? (stream.features === undefined ? "dess-fre" : RUN_DEFAULTS.method)
+  const { likeThreshold } = stream
+  const options: RunOptions = { ...given, method, horizon, ...dropUndefined({ likeThreshold }) }
+  const { result, segments, interrupted } = await untilStopped(async (signal) => ({
+    ...(await drive(stream, options, { label: method, signal })),
+    interrupted: signal.aborted,
+  }))
+  const named = {
+    method,
+    preset: options.preset ?? RUN_DEFAULTS.preset,
+    recipe: options.recipe ?? RUN_DEFAULTS.recipe,
+    task: options.task ?? RUN_DEFAULTS.task,
+    model: options.model ?? RUN_DEFAULTS.model,
+    protocol: options.protocol ?? RUN_DEFAULTS.protocol,
+    ...(options.norm === "batch" ? { norm: "batch" } : {}),
+    order,
+    seed,
+    data: stream.name,
+  }
+  const summary = { ...named, ...result, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
+  console.log(values.json ? JSON.stringify(summary) : describe(summary, describeLabel(stream, options)))
+  if (interrupted) process.exitCode = 130
+  if (values.out !== undefined)
+    writeFiles(values.out, {
+      "segments.jsonl": segments.map((segment) => `${JSON.stringify(segment)}\n`).join(""),
+      "result.json": `${JSON.stringify(summary, null, 2)}\n`,
+    })
+}
+
+type Values = { [Name in Exclude<keyof typeof OPTIONS, "json" | "help">]?: string | undefined }
+
+/** The flags that speak of the run, not of its data. */
+function readOptions(values: Values): RunOptions {
+  const { discount, variation, probability } = values
+  return dropUndefined({
+    method: values.method,
     preset: values.preset,
     recipe: values.recipe,
     task: values.task,
@@ -111,62 +152,29 @@ export async function runCommand(args: string[]): Promise<void> {
     k: whole("k", values.k, 1),
     negatives: whole("negatives", values.negatives, 1),
     ranking: values.ranking,
-    discount:
-      values.discount === undefined || values.discount === "auto"
-        ? values.discount
-        : readNumber("discount", values.discount),
-    variation: values.variation === undefined ? undefined : readNumber("variation", values.variation),
-    horizon: Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY),
+    norm: values.norm,
+    discount: discount === undefined ? undefined : readDiscount(discount),
+    variation: variation === undefined ? undefined : readNumber("variation", variation),
     sizes: values.sizes?.split(",").map((text) => readNumber("sizes", text)),
     segment: whole("segment", values.segment, 1),
     threads: whole("threads", values.threads),
-    probability: values.probability === undefined ? undefined : parseProbability(values.probability),
-    likeThreshold: stream.likeThreshold,
-    seed,
-    limit,
+    probability: probability === undefined ? undefined : parseProbability(probability),
   }) as RunOptions
-  const { result, segments, interrupted } = await drive(stream, options)
-  const named = {
-    method: options.method ?? RUN_DEFAULTS.method,
-    preset: options.preset ?? RUN_DEFAULTS.preset,
-    recipe: options.recipe ?? RUN_DEFAULTS.recipe,
-    task: options.task ?? RUN_DEFAULTS.task,
-    model: options.model ?? RUN_DEFAULTS.model,
-    protocol: options.protocol ?? RUN_DEFAULTS.protocol,
-    order,
-    seed,
-    data: stream.name,
-  }
-  const summary = { ...named, ...result, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
-  if (values.out !== undefined) writeResult(values.out, summary, segments)
-  console.log(values.json ? JSON.stringify(summary) : describe(summary))
-  if (interrupted) process.exitCode = 130
 }
 
 type Summary = RunResult & { method: string; data: string; peakRssBytes: number }
 
 /** Opens what --data names. */
-async function openStream(values: {
-  data?: string | undefined
-  interactions?: string | undefined
-  users?: string | undefined
-  items?: string | undefined
-  columns?: string | undefined
-  "rating-scale"?: string | undefined
-  "like-threshold"?: string | undefined
-  seed: number
-  order: Order
-  limit: number | undefined
-}): Promise<Stream & { likeThreshold?: number }> {
+async function openStream(
+  values: Omit<Values, "seed" | "order" | "limit"> & { seed: number; order: Order; limit: number | undefined },
+): Promise<Stream & { likeThreshold?: number }> {
   const { data = "synthetic", seed, order, limit } = values
   const likeThreshold =
     values["like-threshold"] === undefined ? undefined : readNumber("like-threshold", values["like-threshold"])
   if (data === "synthetic") {
-    if (values["rating-scale"] !== undefined)
-      throw new DessError(
-        "INVALID_ARGUMENT",
-        "--rating-scale: expected with --data only; the embedded stream has 0.5-5",
-      )
+    for (const name of ["rating-scale", "columns"] as const)
+      if (values[name] !== undefined)
+        throw new DessError("INVALID_ARGUMENT", `--${name}: expected with --data only; the embedded stream has its own`)
     const size = {
       interactions: whole("interactions", values.interactions, 1) ?? 100_000,
       users: whole("users", values.users, 1),
@@ -195,28 +203,25 @@ async function openStream(values: {
   )
 }
 
-/** Runs to the end, or to Ctrl-C, with a progress bar. */
-async function drive(
+/** Runs to the end, or until the signal, with a progress bar. */
+export async function drive(
   stream: Stream,
   options: RunOptions,
-): Promise<{ result: RunResult; segments: SegmentReport[]; interrupted: boolean }> {
-  let interrupted = false
-  const stop = () => {
-    interrupted = true
-  }
-  process.once("SIGINT", stop)
+  p: { label: string; signal: AbortSignal },
+): Promise<{ result: RunResult; segments: SegmentReport[] }> {
   const total =
     options.limit === undefined ? stream.interactions : Math.min(options.limit, stream.interactions ?? options.limit)
-  const progress = new Progress(options.method ?? RUN_DEFAULTS.method, total)
+  const progress = new Progress(p.label, total)
   const run = runStream(stream, options)
   const segments: SegmentReport[] = []
   let turned = performance.now()
   try {
     for (;;) {
-      const { value, done } = await run.next(interrupted)
-      if (done) return { result: value, segments, interrupted }
+      const { value, done } = await run.next(p.signal.aborted)
+      if (done) return { result: value, segments }
       segments.push(value)
       progress.update(value.interactions)
+      // The loop is all computing: let Ctrl-C in.
       if (performance.now() - turned > 50) {
         await new Promise((resolve) => setImmediate(resolve))
         turned = performance.now()
@@ -224,59 +229,37 @@ async function drive(
     }
   } finally {
     progress.done()
-    process.removeListener("SIGINT", stop)
   }
 }
 
-/** Makes the folder of --out, or refuses it before a run is spent on it. */
-export function makeFolder(directory: string): void {
-  try {
-    mkdirSync(directory, { recursive: true })
-    accessSync(directory, constants.W_OK)
-  } catch (error) {
-    refuseFolder(directory, error)
-  }
-}
-
-/** Writes beside and renames, so that a half-written file is never taken for a whole one. */
-function writeResult(directory: string, summary: Summary, segments: readonly SegmentReport[]): void {
-  const write = (name: string, text: string) => {
-    writeFileSync(join(directory, `${name}.part`), text)
-    renameSync(join(directory, `${name}.part`), join(directory, name))
-  }
-  try {
-    write("segments.jsonl", segments.map((segment) => `${JSON.stringify(segment)}\n`).join(""))
-    write("result.json", `${JSON.stringify(summary, null, 2)}\n`)
-  } catch (error) {
-    refuseFolder(directory, error)
-  }
-}
-
-function refuseFolder(directory: string, error: unknown): never {
-  throw new DessError(
-    "INVALID_ARGUMENT",
-    `--out: expected a folder that can be written, got ${show(directory)} (${(error as Error).message})`,
-  )
-}
-
-/** The task's figures; the last quarter of the stream in brackets. */
+/** The task's figures; the last quarter of the stream in brackets; dashes where no row was tested. */
 function measureRows(s: Summary): string[][] {
-  const percent = (share = 0) => `${(100 * share).toFixed(2)} %`
+  const { lastQuarter } = s
+  const both = (name: "recall" | "ndcg" | "loss") =>
+    `${formatMeasure(s[name])} (last quarter ${formatMeasure(lastQuarter[name])})`
   if (s.k !== undefined)
     return [
-      [`recall@${s.k}`, `${(s.recall ?? 0).toFixed(4)} (last quarter ${(s.lastQuarter.recall ?? 0).toFixed(4)})`],
-      [`ndcg@${s.k}`, `${(s.ndcg ?? 0).toFixed(4)} (last quarter ${(s.lastQuarter.ndcg ?? 0).toFixed(4)})`],
+      [`recall@${s.k}`, both("recall")],
+      [`ndcg@${s.k}`, both("ndcg")],
     ]
+  const rest = `last quarter ${formatPercent(lastQuarter.accuracy)}, majority class ${formatPercent(s.majorityAccuracy)}`
   return [
-    [
-      "accuracy",
-      `${percent(s.accuracy)} (last quarter ${percent(s.lastQuarter.accuracy)}, majority class ${percent(s.majorityAccuracy)})`,
-    ],
-    ["loss", `${(s.loss ?? 0).toFixed(4)} (last quarter ${(s.lastQuarter.loss ?? 0).toFixed(4)})`],
+    ["accuracy", `${formatPercent(s.accuracy)} (${rest})`],
+    ["loss", both("loss")],
   ]
 }
 
-function describe(s: Summary): string {
+/** The label a binary task predicts, on the scale the ratings were declared on. */
+function describeLabel(
+  stream: Stream & Partial<Pick<DataStream, "ratingScale" | "likeThreshold">>,
+  options: RunOptions,
+) {
+  if ((options.task ?? RUN_DEFAULTS.task) !== "binary") return []
+  const { likeThreshold = RUN_DEFAULTS.likeThreshold, ratingScale: { min, max } = DEFAULT_SCALE } = stream
+  return [["liked", `a rating above ${Number(((likeThreshold * max) / 5).toPrecision(6))} (scale ${min}-${max})`]]
+}
+
+function describe(s: Summary, label: string[][]): string {
   const both = (pair: Record<"user" | "item", number> | null, digits: number) =>
     pair === null ? "–" : `${pair.user.toFixed(digits)} users, ${pair.item.toFixed(digits)} items`
   const rows = [
@@ -284,6 +267,7 @@ function describe(s: Summary): string {
       "interactions",
       `${s.interactions.toLocaleString("en")} in ${s.segments.toLocaleString("en")} segments (${s.data})`,
     ],
+    ...label,
     ...measureRows(s),
     ["mean size", both(s.meanSize, 1)],
     ["embedding bytes", `${formatBytes(s.embeddingBytes)} (held ${formatBytes(s.heldBytes)})`],

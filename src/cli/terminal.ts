@@ -62,6 +62,16 @@ export function formatBytes(bytes: number): string {
   return `${value.toFixed(step === 0 || value >= 100 ? 0 : 1)} ${units[step]}`
 }
 
+/** A measure with four digits, a dash where nothing was tested. */
+export function formatMeasure(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : value.toFixed(4)
+}
+
+/** A measure in percent, a dash where nothing was tested. */
+export function formatPercent(share: number | null | undefined): string {
+  return share === null || share === undefined ? "–" : `${(100 * share).toFixed(2)} %`
+}
+
 /** A bar and its percentage. */
 export function formatBar(share: number, width = 24): string {
   const full = Math.round(Math.min(1, Math.max(0, share)) * width)

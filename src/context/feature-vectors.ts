@@ -5,6 +5,7 @@
  */
 
 import { DessError, show } from "../errors.ts"
+import type { State } from "../kernels/state.ts"
 import type { ItemFeatures } from "../types.ts"
 import { grown, nextCapacity } from "./growth.ts"
 
@@ -72,6 +73,47 @@ export class FeatureVectors {
     const vector = this.#find(item)
     this.#byItem[item] = vector + 1
     return vector
+  }
+
+  /** Drops what is known of an item, whose number may stand for another from now on, or whose features changed. */
+  forget(item: number): void {
+    if (item < this.#byItem.length) this.#byItem[item] = 0
+  }
+
+  /** The table of inner products and the hash are made anew by `load`. */
+  save(state: State): void {
+    const { count } = this
+    state.put("start", this.start.slice(0, count + 1))
+    state.put("column", this.column.slice(0, this.start[count]))
+    state.put("value", this.value.slice(0, this.start[count]))
+    state.put("hashes", this.#hashes.slice(0, count))
+    state.put("byItem", this.#byItem)
+  }
+
+  load(state: State): void {
+    const start = state.take("start", Int32Array)
+    const count = start.length - 1
+    const capacity = nextCapacity(64, count)
+    const entries = nextCapacity(256, start[count] + this.columns + 3)
+    this.start = new Int32Array(capacity + 1)
+    this.start.set(start)
+    this.column = new Int32Array(entries)
+    this.column.set(state.take("column", Int32Array))
+    this.value = new Float64Array(entries)
+    this.value.set(state.take("value", Float64Array))
+    this.#hashes = new Int32Array(capacity)
+    this.#hashes.set(state.take("hashes", Int32Array))
+    this.#byItem = state.take("byItem", Int32Array).slice()
+    this.norm = new Float64Array(capacity)
+    this.gram = new Float64Array(64 * 64)
+    this.stride = 64
+    for (let v = 0; v < count; v++) {
+      for (let t = start[v]; t < start[v + 1]; t++) this.norm[v] += this.value[t] * this.value[t]
+      this.#multiply(v)
+    }
+    this.count = count
+    this.#slots = new Int32Array(Math.max(64, nextCapacity(64, count)))
+    this.#rehash()
   }
 
   get bytes(): number {

@@ -18,6 +18,7 @@
  */
 
 import { DessError, show } from "../errors.ts"
+import type { State } from "../kernels/state.ts"
 import type { InteractionBatch, Side } from "../types.ts"
 import { type FeatureMatrix, FeatureVectors } from "./feature-vectors.ts"
 import { grown, nextCapacity } from "./growth.ts"
@@ -110,6 +111,41 @@ export class Indicators {
   diversity(side: Side, id: number): number {
     if (this.frequency(side, id) === 0) return 0
     return side === "user" ? this.#individual(id) : this.#popular(id)
+  }
+
+  /** Drops everything kept of ids that leave; they start anew when they come back. */
+  forget(side: Side, ids: ReadonlySet<number>): void {
+    const column = side === "user" ? this.#userFrequency : this.#itemFrequency
+    for (const id of ids) {
+      if (id < column.length) column[id] = 0
+      if (side === "user") this.#histories?.forget(id)
+      else {
+        this.#raters?.forgetItem(id)
+        this.#vectors?.forget(id)
+      }
+    }
+    if (side === "user") this.#raters?.forgetUsers(ids)
+  }
+
+  /** Says that an item's features changed: later events count with the new ones. */
+  changeFeatures(item: number): void {
+    this.#vectors?.forget(item)
+  }
+
+  save(state: State): void {
+    state.put("userFrequency", this.#userFrequency)
+    state.put("itemFrequency", this.#itemFrequency)
+    this.#vectors?.save(state.at("vectors"))
+    this.#histories?.save(state.at("histories"))
+    this.#raters?.save(state.at("raters"))
+  }
+
+  load(state: State): void {
+    this.#userFrequency = state.take("userFrequency", Uint32Array).slice()
+    this.#itemFrequency = state.take("itemFrequency", Uint32Array).slice()
+    this.#vectors?.load(state.at("vectors"))
+    this.#histories?.load(state.at("histories"))
+    this.#raters?.load(state.at("raters"))
   }
 
   /** What the indicators hold, the caller's features not counted. */

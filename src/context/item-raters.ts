@@ -6,11 +6,14 @@
  * grown by a quarter since the last time: at most 32 rows, or about five, per event however long the stream.
  */
 
+import type { State } from "../kernels/state.ts"
 import { grown, nextCapacity } from "./growth.ts"
 import { Lists } from "./lists.ts"
 import type { UserHistories } from "./user-histories.ts"
 
 const ALWAYS = 32
+/** In the place of a rater that was forgotten: the sample keeps its length. */
+const GONE = -1
 
 export interface ItemRatersOptions {
   columns: number
@@ -76,6 +79,33 @@ export class ItemRaters {
     if (slot < this.#reservoir) this.#raters.cells[this.#raters.start[item] + slot] = user
   }
 
+  /** Drops an item's raters. */
+  forgetItem(item: number): void {
+    if (item >= this.#pod.length) return
+    this.#raters.clear(item)
+    this.#pod[item] = 0
+    this.#frequency[item] = 0
+  }
+
+  /** Takes users out of every item's raters. */
+  forgetUsers(users: ReadonlySet<number>): void {
+    const { cells, start, lengths } = this.#raters
+    for (let item = 0; item < lengths.length; item++)
+      for (let k = start[item]; k < start[item] + lengths[item]; k++) if (users.has(cells[k])) cells[k] = GONE
+  }
+
+  save(state: State): void {
+    state.put("pod", this.#pod)
+    state.put("frequency", this.#frequency)
+    this.#raters.save(state.at("raters"))
+  }
+
+  load(state: State): void {
+    this.#pod = state.take("pod", Float64Array).slice()
+    this.#frequency = state.take("frequency", Uint32Array).slice()
+    this.#raters.load(state.at("raters"))
+  }
+
   /** POD of the item, which has been met `frequency` times. */
   diversity(item: number, frequency: number): number {
     const before = this.#frequency[item]
@@ -104,7 +134,7 @@ export class ItemRaters {
     center.fill(0)
     for (let k = begin; k < end; k++) {
       const user = cells[k]
-      const n = featured[user]
+      const n = user === GONE ? 0 : featured[user]
       if (n === 0) continue
       const share = 1 / n
       const from = user * columns

@@ -4,6 +4,7 @@
  * Loops read `cells` from `start[id]` for `lengths[id]` cells; both arrays may be exchanged by the next `append`.
  */
 
+import type { State } from "../kernels/state.ts"
 import { grown, nextCapacity } from "./growth.ts"
 
 /** log2 of the smallest chunk: four cells. */
@@ -39,6 +40,35 @@ export class Lists {
     const start = this.start[id]
     this.cells.copyWithin(start + position, start + position + 1, start + this.lengths[id])
     this.lengths[id] -= 1
+  }
+
+  /** Empties the id's list and leaves its chunk for reuse. */
+  clear(id: number): void {
+    const order = id < this.start.length ? this.#order[id] : 0
+    if (order === 0) return
+    this.cells[this.start[id]] = this.#free[order]
+    this.#free[order] = this.start[id]
+    this.#order[id] = 0
+    this.lengths[id] = 0
+    this.start[id] = 0
+  }
+
+  save(state: State): void {
+    state.set("used", this.#used)
+    state.put("cells", this.cells)
+    state.put("start", this.start)
+    state.put("lengths", this.lengths)
+    state.put("order", this.#order)
+    state.put("free", this.#free)
+  }
+
+  load(state: State): void {
+    this.#used = state.get<number>("used")
+    this.cells = state.take("cells", Int32Array).slice()
+    this.start = state.take("start", Int32Array).slice()
+    this.lengths = state.take("lengths", Int32Array).slice()
+    this.#order = state.take("order", Uint8Array).slice()
+    this.#free = state.take("free", Int32Array).slice()
   }
 
   get bytes(): number {

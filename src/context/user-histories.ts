@@ -8,6 +8,7 @@
  * After events without that question, or with too many vectors for the table, they are taken anew from S.
  */
 
+import type { State } from "../kernels/state.ts"
 import type { FeatureVectors } from "./feature-vectors.ts"
 import { grown, nextCapacity } from "./growth.ts"
 import { Lists } from "./lists.ts"
@@ -40,6 +41,30 @@ export class UserHistories {
 
   get bytes(): number {
     return this.sums.byteLength + this.featured.byteLength + this.#entries.bytes + this.#pending.byteLength
+  }
+
+  /** Drops what a user has met. */
+  forget(user: number): void {
+    if (user >= this.featured.length) return
+    this.#entries.clear(user)
+    this.featured[user] = 0
+    this.#pending[user] = FRESH
+    this.sums.fill(0, user * this.#vectors.columns, (user + 1) * this.#vectors.columns)
+  }
+
+  save(state: State): void {
+    state.put("sums", this.sums)
+    state.put("featured", this.featured)
+    state.put("pending", this.#pending)
+    this.#entries.save(state.at("entries"))
+  }
+
+  load(state: State): void {
+    this.sums = state.take("sums", Float64Array).slice()
+    this.featured = state.take("featured", Uint32Array).slice()
+    this.#pending = state.take("pending", Int32Array).slice()
+    this.#entries.load(state.at("entries"))
+    this.#products = new Float64Array(this.#entries.cells.buffer)
   }
 
   /** Makes room for a user. */

@@ -26,14 +26,21 @@ const MAGIC: readonly [Packing, readonly number[]][] = [
   ["parquet", [0x50, 0x41, 0x52, 0x31]],
 ]
 
-/** How a file is packed, told from its first bytes and not from its name. */
+/** How a file is packed, told from its first bytes; its name alone is not believed. */
 export async function detectPacking(path: string): Promise<Packing> {
   try {
     const file = await open(path)
     try {
       const head = new Uint8Array(4)
       await file.read(head, 0, 4, 0)
-      return MAGIC.find(([, magic]) => magic.every((byte, i) => head[i] === byte))?.[0] ?? "none"
+      const packing = MAGIC.find(([, magic]) => magic.every((byte, i) => head[i] === byte))?.[0] ?? "none"
+      const said = /\.(zip|parquet)$/i.exec(path)?.[1]
+      if (packing === "none" && said !== undefined)
+        throw new DessError(
+          "INVALID_DATA",
+          `data file: expected ${said.toLowerCase()} as its name says, got other bytes; is the download complete? (${path})`,
+        )
+      return packing
     } finally {
       await file.close()
     }

@@ -19,6 +19,10 @@ export type Movies = ReadonlyMap<string, Movie>
 /** Words for "nobody entered one": such an item has no entry, which is not the same as an entry of zeros. */
 const NO_GENRES = new Set(["", "(no genres listed)", "unknown", "N/A", "\\N"])
 
+/** The flags of MovieLens 100k's `u.item`, as its `u.genre` names them. */
+const GENRES_100K =
+  "unknown|Action|Adventure|Animation|Children's|Comedy|Crime|Documentary|Drama|Fantasy|Film-Noir|Horror|Musical|Mystery|Romance|Sci-Fi|Thriller|War|Western"
+
 /** Reads the item file that stands beside a ratings file, whichever of the known ones is there. */
 export async function readMovies(ratings: string): Promise<Movies | undefined> {
   const items = ratings.replace(/\.inter$/, ".item")
@@ -28,7 +32,7 @@ export async function readMovies(ratings: string): Promise<Movies | undefined> {
   const has = (file: string) => existsSync(join(folder, file))
   if (has("movies.csv")) return readMoviesCsv(join(folder, "movies.csv"))
   if (has("movies.dat")) return readMoviesDat(join(folder, "movies.dat"))
-  if (has("u.item") && has("u.genre")) return readMovies100k(join(folder, "u.item"), join(folder, "u.genre"))
+  if (has("u.item")) return readMovies100k(join(folder, "u.item"), has("u.genre") ? join(folder, "u.genre") : undefined)
   return undefined
 }
 
@@ -80,11 +84,11 @@ async function readMoviesCsv(path: string): Promise<Movies> {
   return movies
 }
 
-/** `u.item` (id|title|…|flags) with the names of its flags in `u.genre` (name|place). */
-async function readMovies100k(itemPath: string, genrePath: string): Promise<Movies> {
+/** `u.item` (id|title|…|flags) with the names of its flags in `u.genre` (name|place), the usual ones without it. */
+async function readMovies100k(itemPath: string, genrePath: string | undefined): Promise<Movies> {
   const format = { delimiter: "|", quoted: false }
-  const genres: string[] = []
-  for await (const { texts, where } of readRows(genrePath, format)) {
+  const genres: string[] = genrePath === undefined ? GENRES_100K.split("|") : []
+  for await (const { texts, where } of genrePath === undefined ? [] : readRows(genrePath, format)) {
     if (texts.length !== 2 || !/^\d+$/.test(texts[1])) refuse("genre|place", texts.join("|"), where)
     genres[Number(texts[1])] = texts[0]
   }

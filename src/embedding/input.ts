@@ -84,6 +84,8 @@ export function placeRows(kernels: Kernels, choice: RowChoice & { value: Address
     for (let d = from; d < to; d++) table.read(ids[d], kernels.floats, value + (d - from) * columns)
     return group
   }
+  if (!table.moments)
+    throw new DessError("INVALID_ARGUMENT", "rows placed for training: expected a table with moments, got one without")
   const stride = 3 * columns
   const whole = kernels.allocate((to - from) * stride)
   const steps = new Uint32Array(to - from)

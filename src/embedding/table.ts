@@ -11,6 +11,7 @@
 import { DessError, show } from "../errors.ts"
 import type { Floats } from "../kernels/kernels.ts"
 import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
 
 export interface TableOptions {
   /** Strictly increasing; 0 is a size. */
@@ -22,12 +23,16 @@ export interface TableOptions {
   /** Standard deviation of a new row's numbers. */
   deviation?: number
   precision?: "single" | "double"
+  /** Without, rows have no moments. Default true. */
+  moments?: boolean
+  /** Bytes a slab grows by; smaller chunks hold fewer free rows. */
+  chunkBytes?: number
 }
 
 const CHUNK_BYTES = 49_152
 const ABSENT = 255
 
-/** Where a row's numbers and moments are: `chunk[at]`, `chunk[at + size]`, `chunk[at + 2·size]`. */
+/** Where a row's numbers and moments are: `numbers[at]`, `numbers[at + size]`, `numbers[at + 2·size]`. */
 interface Chunk {
   numbers: Floats
   steps: Uint32Array
@@ -54,21 +59,25 @@ function copy(target: Floats, at: number, source: Floats, from: number, count: n
 class Slab {
   readonly size: number
   readonly #precision: "single" | "double"
+  /** Numbers from one row to the next. */
+  readonly stride: number
   readonly shift: number
   readonly mask: number
   readonly chunks: Chunk[] = []
   live = 0
 
-  constructor(size: number, precision: "single" | "double") {
+  constructor(size: number, precision: "single" | "double", p: { moments: boolean; chunkBytes: number }) {
+    const { moments, chunkBytes } = p
     this.size = size
+    this.stride = moments ? 3 * size : size
     this.#precision = precision
-    this.shift = Math.max(4, 31 - Math.clz32(CHUNK_BYTES / (12 * size + 8)))
+    this.shift = Math.max(4, 31 - Math.clz32(chunkBytes / ((moments ? 12 : 4) * size + 8)))
     this.mask = (1 << this.shift) - 1
   }
 
   get chunkBytes(): number {
     const numberBytes = this.#precision === "double" ? 8 : 4
-    return (1 << this.shift) * (3 * this.size * numberBytes + 8)
+    return (1 << this.shift) * (this.stride * numberBytes + 8)
   }
 
   /** A cleared row for `owner`; returns its slot. */
@@ -76,7 +85,7 @@ class Slab {
     const slot = this.live
     if (slot >> this.shift === this.chunks.length) {
       const rows = 1 << this.shift
-      const length = 3 * this.size * rows
+      const length = this.stride * rows
       this.chunks.push({
         numbers: this.#precision === "double" ? new Float64Array(length) : new Float32Array(length),
         steps: new Uint32Array(rows),
@@ -86,10 +95,15 @@ class Slab {
     this.live++
     const chunk = this.chunks[slot >> this.shift]
     const row = slot & this.mask
-    chunk.numbers.fill(0, row * 3 * this.size, (row + 1) * 3 * this.size)
+    chunk.numbers.fill(0, row * this.stride, (row + 1) * this.stride)
     chunk.steps[row] = 0
     chunk.owners[row] = owner
     return slot
+  }
+
+  clear(): void {
+    this.chunks.length = 0
+    this.live = 0
   }
 
   /** Frees a slot; returns the id whose row moved into it, or −1. */
@@ -100,7 +114,7 @@ class Slab {
     if (slot !== last) {
       const from = this.chunks[last >> this.shift]
       const to = this.chunks[slot >> this.shift]
-      const stride = 3 * this.size
+      const { stride } = this
       const source = (last & this.mask) * stride
       const target = (slot & this.mask) * stride
       for (let i = 0; i < stride; i++) to.numbers[target + i] = from.numbers[source + i]
@@ -117,6 +131,8 @@ export class EmbeddingTable {
   readonly sizes: readonly number[]
   readonly start: number
   readonly precision: "single" | "double"
+  /** Whether rows have moments, and so can be stepped. */
+  readonly moments: boolean
   readonly #seed: string | number
   readonly #deviation: number
   readonly #slabs: Slab[]
@@ -125,7 +141,15 @@ export class EmbeddingTable {
   #count = 0
 
   constructor(options: TableOptions) {
-    const { sizes, start = 0, seed = 0, deviation = 1, precision = "single" } = options
+    const {
+      sizes,
+      start = 0,
+      seed = 0,
+      deviation = 1,
+      precision = "single",
+      moments = true,
+      chunkBytes = CHUNK_BYTES,
+    } = options
     checkSizes(sizes)
     if (!Number.isInteger(start) || start < 0 || start >= sizes.length)
       throw new DessError(
@@ -135,9 +159,10 @@ export class EmbeddingTable {
     this.sizes = [...sizes]
     this.start = start
     this.precision = precision
+    this.moments = moments
     this.#seed = seed
     this.#deviation = deviation
-    this.#slabs = sizes.map((size) => new Slab(size, precision))
+    this.#slabs = sizes.map((size) => new Slab(size, precision, { moments, chunkBytes }))
   }
 
   /** How many ids have a row. */
@@ -199,22 +224,28 @@ export class EmbeddingTable {
   }
 
   #draw(id: number): void {
+    if (this.#deviation === 0) return
     const random = new Random(this.#seed, "row", id, this.#class[id])
     const slab = this.#slabs[this.#class[id]]
     const { numbers } = slab.chunks[this.#slot[id] >> slab.shift]
-    const at = (this.#slot[id] & slab.mask) * 3 * slab.size
+    const at = (this.#slot[id] & slab.mask) * slab.stride
     for (let i = 0; i < slab.size; i++) numbers[at + i] = this.#deviation * random.normal()
   }
 
   #reserve(id: number): void {
     if (id < this.#class.length) return
-    const capacity = Math.max(id + 1, Math.ceil(this.#class.length * 1.25), 64)
+    const capacity = this.#roomFor(id)
     const classes = new Uint8Array(capacity).fill(ABSENT)
     classes.set(this.#class)
     this.#class = classes
     const slots = new Int32Array(capacity)
     slots.set(this.#slot)
     this.#slot = slots
+  }
+
+  /** Ids the maps have room for once `id` is among them. */
+  #roomFor(id: number): number {
+    return Math.max(id + 1, Math.ceil(this.#class.length * 1.25), 64)
   }
 
   #place(id: number, step: number): void {
@@ -254,7 +285,7 @@ export class EmbeddingTable {
     this.#place(id, step)
     const slab = this.#slabs[step]
     const { numbers } = slab.chunks[this.#slot[id] >> slab.shift]
-    const target = (this.#slot[id] & slab.mask) * 3 * slab.size
+    const target = (this.#slot[id] & slab.mask) * slab.stride
     for (let i = 0; i < slab.size; i++) numbers[target + i] = source[at + i]
   }
 
@@ -280,15 +311,15 @@ export class EmbeddingTable {
   read(id: number, target: Floats, at: number): void {
     const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
-    copy(target, at, slab.chunks[slot >> slab.shift].numbers, (slot & slab.mask) * 3 * slab.size, slab.size)
+    copy(target, at, slab.chunks[slot >> slab.shift].numbers, (slot & slab.mask) * slab.stride, slab.size)
   }
 
-  /** Copies a row's numbers, first moments and second moments out, one after the other; returns the steps it has taken. */
+  /** Copies a row's numbers and, where it has moments, first and second moments out, one after the other; returns the steps it has taken. */
   readAll(id: number, target: Floats, at: number): number {
     const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
     const { numbers, steps } = slab.chunks[slot >> slab.shift]
-    copy(target, at, numbers, (slot & slab.mask) * 3 * slab.size, 3 * slab.size)
+    copy(target, at, numbers, (slot & slab.mask) * slab.stride, slab.stride)
     return steps[slot & slab.mask]
   }
 
@@ -297,7 +328,7 @@ export class EmbeddingTable {
     const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
     const { numbers, steps } = slab.chunks[slot >> slab.shift]
-    copy(numbers, (slot & slab.mask) * 3 * slab.size, source, at, 3 * slab.size)
+    copy(numbers, (slot & slab.mask) * slab.stride, source, at, slab.stride)
     steps[slot & slab.mask]++
   }
 
@@ -305,6 +336,98 @@ export class EmbeddingTable {
   steps(id: number): number {
     const slab = this.#slabs[this.step(id)]
     return slab.chunks[this.#slot[id] >> slab.shift].steps[this.#slot[id] & slab.mask]
+  }
+
+  /** The array an id's numbers stand in, until rows are added, moved or freed … */
+  numbersOf(id: number): Floats {
+    return this.#slabs[this.#class[id]].chunks[this.#slot[id] >> this.#slabs[this.#class[id]].shift].numbers
+  }
+
+  /** … and from where. */
+  placeOf(id: number): number {
+    const slab = this.#slabs[this.#class[id]]
+    return (this.#slot[id] & slab.mask) * slab.stride
+  }
+
+  /** Bytes of an id's row with its moments, count and owner. */
+  rowBytes(id: number): number {
+    const slab = this.#slabs[this.step(id)]
+    return slab.chunkBytes >> slab.shift
+  }
+
+  /** Bytes a table like this one with only `rows[s]` rows of step s and ids up to `id` would hold. */
+  bytesFor(rows: ArrayLike<number>, id: number): number {
+    let bytes = 5 * Math.max(id + 1, 64)
+    this.#slabs.forEach((slab, s) => {
+      bytes += ((rows[s] + slab.mask) >> slab.shift) * slab.chunkBytes
+    })
+    return bytes
+  }
+
+  /** How many more bytes would be held with `added[s]` more rows of step s, and room for ids up to `id`. */
+  bytesToAdd(added: ArrayLike<number>, id: number): number {
+    let bytes = 0
+    this.#slabs.forEach((slab, s) => {
+      const chunks = (slab.live + added[s] + slab.mask) >> slab.shift
+      bytes += Math.max(0, chunks - slab.chunks.length) * slab.chunkBytes
+    })
+    return bytes + (id < this.#class.length ? 0 : 5 * (this.#roomFor(id) - this.#class.length))
+  }
+
+  /** Rows in slot order, size by size. */
+  save(state: State): void {
+    state.set("room", this.#class.length)
+    for (const slab of this.#slabs) {
+      const at = state.at(String(slab.size))
+      const { live, stride, shift } = slab
+      const numbers = this.precision === "double" ? new Float64Array(live * stride) : new Float32Array(live * stride)
+      const steps = new Uint32Array(live)
+      const owners = new Int32Array(live)
+      slab.chunks.forEach((chunk, c) => {
+        const from = c << shift
+        const rows = Math.min(live - from, 1 << shift)
+        numbers.set(chunk.numbers.subarray(0, rows * stride), from * stride)
+        steps.set(chunk.steps.subarray(0, rows), from)
+        owners.set(chunk.owners.subarray(0, rows), from)
+      })
+      at.put("numbers", numbers)
+      at.put("steps", steps)
+      at.put("owners", owners)
+    }
+  }
+
+  /** Takes up rows of a table of the same sizes; what was here before is dropped. */
+  load(state: State): void {
+    const room = state.get<number>("room")
+    this.#class = new Uint8Array(room).fill(ABSENT)
+    this.#slot = new Int32Array(room)
+    this.#count = 0
+    this.#slabs.forEach((slab, step) => {
+      slab.clear()
+      const at = state.at(String(slab.size))
+      const kind = this.precision === "double" ? Float64Array : Float32Array
+      const numbers = at.take<Floats>("numbers", kind)
+      const steps = at.take("steps", Uint32Array)
+      const owners = at.take("owners", Int32Array)
+      if (numbers.length !== owners.length * slab.stride || steps.length !== owners.length)
+        throw new DessError("INVALID_DATA", `rows of size ${slab.size}: expected columns of one length, got others`)
+      for (let r = 0; r < owners.length; r++) {
+        const id = owners[r]
+        if (!(id >= 0 && id < room) || this.#class[id] !== ABSENT)
+          throw new DessError("INVALID_DATA", `rows of size ${slab.size}: expected ids below ${room} once, got ${id}`)
+        this.#place(id, step)
+        const chunk = slab.chunks[r >> slab.shift]
+        const to = (r & slab.mask) * slab.stride
+        copy(chunk.numbers, to, numbers, r * slab.stride, slab.stride)
+        chunk.steps[r & slab.mask] = steps[r]
+      }
+      this.#count += owners.length
+    })
+  }
+
+  /** No id from here on has a row. */
+  get reach(): number {
+    return this.#class.length
   }
 
   /** Every id with a row, in index order. */
@@ -322,6 +445,6 @@ export function checkSizes(sizes: readonly number[]): void {
   if (!fine || sizes[sizes.length - 1] === 0)
     throw new DessError(
       "INVALID_ARGUMENT",
-      `sizes: expected strictly increasing whole numbers such as 2,4,8,16,64,128, got ${show(sizes)}`,
+      `sizes: expected strictly increasing whole numbers up to 65536 such as 2,4,8,16,64,128, got ${show(sizes)}`,
     )
 }

@@ -1,5 +1,6 @@
 /** One cell, run in this process. */
 
+import { parseColumnChoice } from "../datasets/header.ts"
 import { openData } from "../datasets/open.ts"
 import { runStream } from "../run/loop.ts"
 import { matchProbability } from "../run/match.ts"
@@ -7,6 +8,7 @@ import type { RunOptions } from "../run/options.ts"
 import type { RunResult } from "../run/report.ts"
 import { parseMethod } from "../search/methods.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
+import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
 import { synthetic } from "../stream/synthetic.ts"
 import type { Side } from "../types.ts"
@@ -68,6 +70,7 @@ export async function runCell(
       status: "unsupported",
       message: `${method} needs item features and ${cell.data.name} has none; use dess-fre`,
     }
+  const total = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
   const base: RunOptions = {
     ...options,
     method,
@@ -75,11 +78,11 @@ export async function runCell(
     model,
     seed,
     threads,
+    ...(Number.isFinite(total) ? { horizon: total } : {}),
     ...(limit === null ? {} : { limit }),
     ...(stream.likeThreshold === undefined ? {} : { likeThreshold: stream.likeThreshold }),
   }
   const matched = reference && (await matchProbability(stream, base, reference.bytes))
-  const total = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
   const recorder = new SeriesRecorder()
   const run = runStream(stream, matched ? { ...base, probability: matched.probability } : base)
   let turned = performance.now()
@@ -112,18 +115,20 @@ function needsFeatures(cell: Cell): boolean {
 }
 
 async function openStream(cell: Cell): Promise<Stream & { likeThreshold?: number }> {
-  const { path, interactions, users, items, ratingScale, likeThreshold } = cell.data
+  const { path, interactions, users, items, columns, ratingScale, likeThreshold } = cell.data
   const { seed } = cell
   const { limit, order } = cell.setting
   const threshold = likeThreshold === undefined ? {} : { likeThreshold }
   if (path === "synthetic") {
     const sizes = Object.entries({ interactions, users, items }).filter(([, count]) => count !== undefined)
-    return Object.assign(synthetic({ ...Object.fromEntries(sizes), seed }), threshold)
+    const embedded = synthetic({ ...Object.fromEntries(sizes), seed })
+    return Object.assign(order === "shuffled" ? shuffleStream(embedded, seed) : embedded, threshold)
   }
   return openData(path, {
     order,
     seed,
     ...(limit === null ? {} : { limit }),
+    ...(columns === undefined ? {} : { columns: parseColumnChoice(columns) }),
     ...(ratingScale === undefined ? {} : { ratingScale: parseRatingScale(ratingScale) }),
     ...threshold,
   })

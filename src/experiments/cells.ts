@@ -1,6 +1,6 @@
 /** From a grid to its cells: one run each, with a key that says which run it is. */
 
-import type { RunOptions } from "../run/options.ts"
+import { dropUndefined, type RunOptions } from "../run/options.ts"
 import { parseMethod } from "../search/methods.ts"
 import type { Order } from "../stream/order.ts"
 import type { HeadKind, Task } from "../types.ts"
@@ -18,6 +18,11 @@ export interface Setting {
   k: number
   negatives: number
   limit: number | null
+  /** Held only where they are not the default, so that results without them keep their keys. */
+  ranking?: "bpr"
+  norm?: "batch"
+  discount?: number | "auto"
+  variation?: number
 }
 
 export interface Cell {
@@ -66,12 +71,16 @@ export function expandGrid(grid: FullGrid): Cell[] {
 }
 
 function settings(grid: FullGrid): Setting[] {
-  const { segment, sizes, k, negatives, limit = null } = grid
+  const { segment, sizes, k, negatives, limit = null, ranking, norm, discount, variation } = grid
+  const rest = {
+    ...{ segment, sizes, k, negatives, limit },
+    ...(ranking === "bpr" ? { ranking } : {}),
+    ...(norm === "batch" ? { norm } : {}),
+    ...dropUndefined({ discount, variation }),
+  }
   return grid.presets.flatMap((preset) =>
     grid.recipes.flatMap((recipe) =>
-      grid.protocols.flatMap((protocol) =>
-        grid.orders.map((order) => ({ preset, recipe, protocol, order, segment, sizes, k, negatives, limit })),
-      ),
+      grid.protocols.flatMap((protocol) => grid.orders.map((order) => ({ preset, recipe, protocol, order, ...rest }))),
     ),
   )
 }

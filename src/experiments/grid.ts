@@ -3,8 +3,9 @@
 import { existsSync, readdirSync, statSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
 import { nameOf } from "../datasets/formats.ts"
+import { parseColumnChoice } from "../datasets/header.ts"
 import { DessError, show } from "../errors.ts"
-import { RUN_DEFAULTS, type RunOptions } from "../run/options.ts"
+import { dropUndefined, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
 import { parseMethod } from "../search/methods.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import type { Order } from "../stream/order.ts"
@@ -17,6 +18,8 @@ export interface DataEntry {
   /** "synthetic", or a file or folder. */
   path: string
   name?: string
+  /** As `--columns` takes it. */
+  columns?: string
   ratingScale?: string
   likeThreshold?: number
   /** Of the synthetic stream. */
@@ -42,6 +45,10 @@ export interface Grid {
   limit?: number
   k?: number
   negatives?: number
+  ranking?: NonNullable<RunOptions["ranking"]>
+  norm?: NonNullable<RunOptions["norm"]>
+  discount?: NonNullable<RunOptions["discount"]>
+  variation?: number
   controls?: boolean
 }
 
@@ -52,8 +59,11 @@ export interface GridData extends DataEntry {
   bytes: number
 }
 
-export type FullGrid = Required<Omit<Grid, "paper" | "limit" | "data" | "seeds">> &
-  Pick<Grid, "limit"> & { data: readonly GridData[]; seeds: readonly number[] }
+/** Keys without a default of their own. */
+type Open = "limit" | "ranking" | "norm" | "discount" | "variation"
+
+export type FullGrid = Required<Omit<Grid, "paper" | "data" | "seeds" | Open>> &
+  Pick<Grid, Open> & { data: readonly GridData[]; seeds: readonly number[] }
 
 const DEFAULTS = {
   methods: ["dess-cv", "dess-fre"],
@@ -68,7 +78,6 @@ const DEFAULTS = {
   sizes: RUN_DEFAULTS.sizes,
   segment: RUN_DEFAULTS.segment,
   k: RUN_DEFAULTS.k,
-  negatives: 4,
   controls: true,
 } as const satisfies Grid
 
@@ -76,7 +85,12 @@ const DEFAULTS = {
 export function completeGrid(grid: Grid, base = "."): FullGrid {
   checkSchema(grid, GRID_SCHEMA, "grid")
   const { $schema: _, paper, ...own } = grid as Grid & { $schema?: string }
-  const merged = { ...DEFAULTS, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
+  const negatives = own.ranking === "bpr" ? 10 : 4
+  const merged = { ...DEFAULTS, negatives, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
+  const { sizes, segment, ranking, norm, discount, variation } = merged
+  for (const protocol of merged.protocols)
+    for (const task of merged.tasks)
+      withDefaults(dropUndefined({ protocol, task, sizes, segment, ranking, norm, discount, variation, horizon: 1 }))
   for (const method of merged.methods) parseMethod(method, merged.sizes)
   const data = merged.data.map((entry) => findData(typeof entry === "string" ? { path: entry } : entry, base))
   const double = data.find(({ name }, i) => data.findIndex((other) => other.name === name) < i)
@@ -85,8 +99,6 @@ export function completeGrid(grid: Grid, base = "."): FullGrid {
       "INVALID_ARGUMENT",
       `grid data: expected different names, got ${show(double.name)} twice; give one of them a name of its own`,
     )
-  if (merged.orders.includes("shuffled") && data.some(({ path }) => path === "synthetic"))
-    throw new DessError("INVALID_ARGUMENT", 'grid orders: expected time for the synthetic stream, got "shuffled"')
   const { seeds } = merged
   return {
     ...merged,
@@ -100,7 +112,14 @@ const distinct = <T>(values: readonly T[]): T[] => [...new Set(values)]
 
 function findData(entry: DataEntry, base: string): GridData {
   if (entry.ratingScale !== undefined) parseRatingScale(entry.ratingScale)
+  if (entry.columns !== undefined) parseColumnChoice(entry.columns)
   if (entry.path === "synthetic") {
+    for (const key of ["columns", "ratingScale"] as const)
+      if (entry[key] !== undefined)
+        throw new DessError(
+          "INVALID_ARGUMENT",
+          `grid data ${key}: expected with a file or folder, got it with "synthetic"`,
+        )
     const { interactions = 100_000 } = entry
     const name = entry.name ?? (interactions === 100_000 ? "synthetic" : `synthetic-${interactions}`)
     return { ...entry, interactions, name, bytes: 0 }

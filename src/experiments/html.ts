@@ -1,58 +1,69 @@
-/** A report as one page that asks for nothing: no script, no font, no address. */
+/**
+ * A report as one page that asks for nothing: no font, no address. Its tables are plain HTML; the script it carries, the
+ * same components as the dashboard's (web/), makes them sortable and draws the figures from their data.
+ */
 
-import type { Figure } from "./drawing.ts"
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { DessError } from "../errors.ts"
+import type { Fact } from "./configuration.ts"
 import { escapeHtml } from "./html-text.ts"
 import type { Report, ReportPart } from "./report.ts"
 import type { Column, Table } from "./tables.ts"
 
-const STYLE = `
-:root { color-scheme: light; --ink: #222; --quiet: #666; --line: #ddd; --shade: #f6f6f3 }
-body { margin: 0 auto; max-width: 76rem; padding: 2rem 1.5rem 6rem; font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: #fff }
-h1 { font-size: 1.7rem; margin: 0 0 .5rem }
-h2 { font-size: 1.15rem; margin: 3rem 0 .5rem; padding-top: .7rem; border-top: 2px solid var(--ink) }
-h3 { font-size: 1.05rem; margin: 2.2rem 0 .5rem }
-nav ul, ul.facts { margin: .5rem 0; padding-left: 1.2rem; color: var(--quiet) }
-a { color: #0060a0 }
-.scroll { overflow-x: auto }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; white-space: nowrap }
-th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line) }
-th { font-weight: 600; vertical-align: bottom }
-th.group { text-align: center; border-left: 1px solid var(--line) }
-thead tr:last-child th { border-bottom: 1.5px solid var(--ink) }
-.text { text-align: left }
-.paper { color: var(--quiet); font-style: italic }
-tr.dess { background: #eef5fb }
-tr.first-control td { border-top: 1.5px solid var(--ink) }
-ul.notes { font-size: 13px; color: #444; max-width: 62rem; padding-left: 1.2rem }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); gap: 1.5rem 2rem }
-figure { margin: 0 }
-figcaption { font-size: 13px; color: var(--quiet) }
-figcaption b { display: block; font-size: 14px; color: var(--ink) }
-figure svg { max-width: 100%; height: auto }
-@media print { body { max-width: none } figure, table { break-inside: avoid } }
-`
+/** What `npm run build` made of web/report. */
+function readAsset(name: string): string {
+  const path = join(import.meta.dirname, "../../dist/web", name)
+  try {
+    return readFileSync(path, "utf8")
+  } catch {
+    throw new DessError("NOT_FOUND", `report page: expected ${name} in dist/web, got none; run npm run build`)
+  }
+}
 
-export function renderHtml(report: Report): string {
+/** `files`: names and texts that can be downloaded from the page. */
+export function renderHtml(report: Report, files: Readonly<Record<string, string>> = {}): string {
   const title = escapeHtml(report.title)
+  const script = readAsset("report.js")
+  const hash = createHash("sha256").update(script).digest("base64")
+  const policy = `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'`
+  const figures = report.parts.flatMap(({ blocks }) => blocks.flatMap((block) => block.figures))
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
 <title>${title}</title>
-<style>${STYLE}</style>
+<style>${readAsset("report.css")}</style>
 </head>
 <body>
-<h1>${title}</h1>
+<header class="page"><h1>${title}</h1></header>
+<main>
 <ul class="facts">
 ${report.facts.map((fact) => `<li>${escapeHtml(fact)}</li>`).join("\n")}
 </ul>
+<p class="downloads">Raw figures: ${Object.entries(files).map(renderDownload).join(" ")}</p>
 ${renderContents(report)}
+<noscript><p>Without scripts the tables stand as they are and the figures are in report.md and figures/.</p></noscript>
 ${report.parts.map(renderPart).join("\n")}
+</main>
+<script type="application/json" id="figures">${escapeJson(JSON.stringify(figures))}</script>
+<script>${script}</script>
 </body>
 </html>
 `
+}
+
+/** JSON that no HTML parser sees an end of. */
+function escapeJson(text: string): string {
+  return text.replaceAll("<", "\\u003c").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029")
+}
+
+function renderDownload([name, text]: [string, string]): string {
+  const data = Buffer.from(text).toString("base64")
+  return `<a class="button" download="${escapeHtml(name)}" href="data:text/csv;base64,${data}">${escapeHtml(name)}</a>`
 }
 
 function renderContents(report: Report): string {
@@ -66,16 +77,17 @@ function renderPart(part: ReportPart): string {
     ({ id, title, costs, figures }) => `<section id="${escapeHtml(id)}">
 <h3>${escapeHtml(title)}</h3>
 <div class="figures">
-${figures.map(renderFigure).join("\n")}
+${figures.map(({ id }) => `<figure id="${escapeHtml(id)}"></figure>`).join("\n")}
 </div>
 ${renderTable(costs)}
 </section>`,
   )
-  return `<h2>${escapeHtml(part.title)}</h2>\n${tables.join("\n")}\n${blocks.join("\n")}`
+  return `<h2>${escapeHtml(part.title)}</h2>\n${renderFacts(part.configuration)}\n${tables.join("\n")}\n${blocks.join("\n")}`
 }
 
-function renderFigure({ id, title, caption, svg }: Figure): string {
-  return `<figure id="${escapeHtml(id)}"><figcaption><b>${escapeHtml(title)}</b>${escapeHtml(caption)}</figcaption>${svg}</figure>`
+function renderFacts(facts: readonly Fact[]): string {
+  const pairs = facts.map(({ name, value }) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`)
+  return `<details><summary>Configuration</summary><dl>${pairs.join("")}</dl></details>`
 }
 
 function renderTable(table: Table): string {

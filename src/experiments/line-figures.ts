@@ -1,11 +1,12 @@
 /** Figures along the stream: regret with the paper's rate and bound, quality, and mean size. */
 
+import type { Figure, Line, LinesPanel } from "../figures/figure.ts"
+import { smooth } from "../figures/points.ts"
 import { PRESETS } from "../search/presets.ts"
 import { regretBound, regretRate } from "../search/regret-bound.ts"
 import type { Side } from "../types.ts"
-import { colourOf, RULE_COLOUR } from "./colours.ts"
+import { colourOf } from "./colours.ts"
 import { MAJORITY } from "./controls.ts"
-import { type Drawing, drawLines, type Figure, joinPanels, type Line } from "./drawing.ts"
 import type { Series } from "./series.ts"
 import { type Block, bestBaseline, bestOf, type Entry, MEASURES } from "./summary.ts"
 
@@ -23,14 +24,8 @@ export function averageSeries(entry: Entry, column: ColumnName): { x: number; y:
   }).filter(({ y }) => Number.isFinite(y))
 }
 
-/** A running mean over a twentieth of the stream: one segment's test is a hundred rows. */
-export function smooth(points: readonly { x: number; y: number }[]): { x: number; y: number }[] {
-  const reach = Math.max(1, Math.round(points.length / 40))
-  return points.map(({ x }, i) => {
-    const near = points.slice(Math.max(0, i - reach), i + reach + 1)
-    return { x, y: near.reduce((sum, { y }) => sum + y, 0) / near.length }
-  })
-}
+/** Users and items side by side. */
+const HALF = { width: 460, height: 280 }
 
 const lineOf = (entry: Entry, points: Line["points"]): Line => ({
   label: entry.label,
@@ -40,12 +35,12 @@ const lineOf = (entry: Entry, points: Line["points"]): Line => ({
 })
 
 /** Regret of everybody who decides, with the rate of Corollary 1 (scaled) and, on logarithmic axes, the bound of Theorem 1. */
-export function regretFigures(drawing: Drawing, block: Block, id: string): Figure[] {
+export function regretFigures(block: Block, id: string): Figure[] {
   const deciding = block.entries.filter(
     ({ runs, label }) => label !== MAJORITY && runs[0].series.userRegret !== undefined,
   )
   if (deciding.length === 0) return []
-  const chart = (side: Side, logarithmic: boolean) => {
+  const chart = (side: Side, logarithmic: boolean): LinesPanel => {
     const own = deciding.map((entry) => lineOf(entry, averageSeries(entry, `${side}Regret`)))
     const theory = theoryLines(block, own, logarithmic)
     const lines = [...own, ...theory].map((line) => ({
@@ -53,7 +48,7 @@ export function regretFigures(drawing: Drawing, block: Block, id: string): Figur
       points: logarithmic ? line.points.filter(({ x, y }) => x > 0 && y > 0) : line.points,
     }))
     const title = side === "user" ? "Users" : "Items"
-    return drawLines(drawing, { lines, x: "interactions", y: "regret so far", title, logarithmic })
+    return { kind: "lines", lines, x: "interactions", y: "regret so far", title, logarithmic, ...HALF }
   }
   const sides = ["user", "item"] as const
   return [
@@ -61,13 +56,13 @@ export function regretFigures(drawing: Drawing, block: Block, id: string): Figur
       id: `${id}-regret`,
       title: "Does regret grow more slowly than the stream?",
       caption: `Cumulative regret on the probe's rewards, mean over seeds. Long dashes: Corollary 1's rate L^{4/5}, scaled to end where the first DESS curve ends.`,
-      svg: joinPanels(sides.map((side) => chart(side, false))),
+      panels: sides.map((side) => chart(side, false)),
     },
     {
       id: `${id}-bound`,
       title: "How far below Theorem 1's bound does regret stay?",
       caption: `The same on logarithmic axes, which have no place for a regret of 0. Long dashes: Theorem 1 as printed for k = c = 1 and the variation B for which the discount used is Corollary 1's choice; see docs/paper-notes.md for what of the proof holds.`,
-      svg: joinPanels(sides.map((side) => chart(side, true))),
+      panels: sides.map((side) => chart(side, true)),
     },
   ]
 }
@@ -86,7 +81,7 @@ function theoryLines(block: Block, own: readonly Line[], bound: boolean): Line[]
   const variation = Math.sqrt(dimension) * last.x * (1 - preset.discount) ** 2.5
   const rate = (x: number) => regretRate(variation, dimension, x)
   const scaled = xs.map((x) => ({ x, y: (last.y * rate(x)) / rate(last.x) }))
-  const dashed = { colour: RULE_COLOUR, dash: LONG_DASH }
+  const dashed = { colour: "rule" as const, dash: LONG_DASH }
   if (!bound) return [{ ...dashed, label: "rate L^4/5", points: scaled }]
   const { discount, subgaussian } = preset
   const fixed = { dimension, discount, subgaussian, variation, largestReward: 1, smallestReward: 1 }
@@ -95,7 +90,7 @@ function theoryLines(block: Block, own: readonly Line[], bound: boolean): Line[]
 }
 
 /** Accuracy, or recall, along the timeline: DESS, the best baseline, and the controls that matter. */
-export function qualityFigure(drawing: Drawing, block: Block, id: string): Figure {
+export function qualityFigure(block: Block, id: string): Figure {
   const [measure] = MEASURES[block.task]
   const factor = measure === "accuracy" ? 100 : 1
   const lines = selectEntries(block).map((entry) => {
@@ -111,7 +106,7 @@ export function qualityFigure(drawing: Drawing, block: Block, id: string): Figur
     title: "Who predicts best along the timeline?",
     caption:
       "Running mean over a twentieth of the stream, mean over seeds: DESS, the best baseline, and the best and the matched controls.",
-    svg: joinPanels([drawLines(drawing, { lines, x: "interactions", y, width: 640, height: 320 })]),
+    panels: [{ kind: "lines", lines, x: "interactions", y, width: 640, height: 320 }],
   }
 }
 
@@ -135,22 +130,23 @@ function selectEntries(block: Block): Entry[] {
 }
 
 /** Mean size along the timeline of everybody whose sizes move. */
-export function sizeFigure(drawing: Drawing, block: Block, id: string): Figure[] {
+export function sizeFigure(block: Block, id: string): Figure[] {
   const moves = (sizes: readonly number[]) => sizes.some((size) => Math.abs(size - sizes[0]) > 1e-6)
   const moving = block.entries.filter(({ label, runs }) => {
     return label !== MAJORITY && runs.some(({ series }) => moves(series.userSize) || moves(series.itemSize))
   })
   if (moving.length === 0) return []
-  const panels = (["user", "item"] as const).map((side) => {
+  const panels = (["user", "item"] as const).map((side): LinesPanel => {
     const lines = moving.map((entry) => lineOf(entry, averageSeries(entry, `${side}Size`)))
-    return drawLines(drawing, { lines, x: "interactions", y: "mean size", title: side === "user" ? "Users" : "Items" })
+    const title = side === "user" ? "Users" : "Items"
+    return { kind: "lines", lines, x: "interactions", y: "mean size", title, ...HALF }
   })
   return [
     {
       id: `${id}-sizes`,
       title: "How large do embeddings become?",
       caption: "Numbers per id seen so far, mean over seeds.",
-      svg: joinPanels(panels),
+      panels,
     },
   ]
 }

@@ -1,16 +1,17 @@
-/** A report as Markdown. Figures are files beside it. */
+/** A report as Markdown. Figures that were drawn are files beside it. */
 
 import type { Report } from "./report.ts"
 import type { Column, Table } from "./tables.ts"
 
-export function renderMarkdown(report: Report): string {
+export function renderMarkdown(report: Report, pictures: Readonly<Record<string, string>> = {}): string {
   const lines = [`# ${escapeMarkdown(report.title)}`, "", ...report.facts.map((fact) => `- ${escapeMarkdown(fact)}`)]
   for (const part of report.parts) {
     lines.push("", `## ${escapeMarkdown(part.title)}`)
+    lines.push("", ...part.configuration.map(({ name, value }) => `- ${escapeMarkdown(`${name}: ${value}`)}`))
     for (const table of part.tables) lines.push("", ...renderTable(table, "###"))
     for (const block of part.blocks) {
       lines.push("", `### ${escapeMarkdown(block.title)}`, "", ...renderTable(block.costs, "####"))
-      for (const figure of block.figures)
+      for (const figure of block.figures.filter(({ id }) => Object.hasOwn(pictures, id)))
         lines.push(
           "",
           `**${escapeMarkdown(figure.title)}**`,

@@ -1,8 +1,10 @@
 /** From records to a report: tables per setting, and per block what it costs and how it looks. */
 
+import type { Figure } from "../figures/figure.ts"
+import { configurationOf, type Fact } from "./configuration.ts"
 import { costTable } from "./cost-table.ts"
-import { type Figure, openDrawing } from "./drawing.ts"
-import { drawFigures } from "./figures.ts"
+import { drawFigure, openDrawing } from "./drawing.ts"
+import { planFigures } from "./figures.ts"
 import { paperTables } from "./paper-tables.ts"
 import { type CellRecord, isDone } from "./results.ts"
 import { type Block, describeBlock, describeSetting, gatherBlocks, settingKey } from "./summary.ts"
@@ -19,6 +21,7 @@ export interface BlockReport {
 /** Everything run in one setting. */
 export interface ReportPart {
   title: string
+  configuration: readonly Fact[]
   tables: readonly Table[]
   blocks: readonly BlockReport[]
 }
@@ -30,8 +33,8 @@ export interface Report {
   parts: readonly ReportPart[]
 }
 
-/** The report without its figures. */
-export function buildReport(records: readonly CellRecord[]): Report {
+/** The report; `figures: false` is tables only. */
+export function buildReport(records: readonly CellRecord[], options: { figures?: boolean } = {}): Report {
   const groups = new Map<string, Block[]>()
   for (const block of gatherBlocks(records)) {
     const key = settingKey(block.setting)
@@ -43,25 +46,27 @@ export function buildReport(records: readonly CellRecord[]): Report {
     const tables = paperTables(blocks).map((table) => ({ ...table, id: `part${p + 1}-${table.id}` }))
     return {
       title: describeSetting(blocks[0].setting),
+      configuration: configurationOf(blocks),
       tables,
       blocks: full.map((block, b) => ({
         id: ids[b],
         title: describeBlock(block),
         block,
         costs: costTable(block, `${ids[b]}-costs`),
-        figures: [],
+        figures: options.figures === false ? [] : planFigures(block, ids[b]),
       })),
     }
   })
   return { title: "DESS and its controls", facts: factsOf(records), parts }
 }
 
-/** Draws the figures of every block. */
-export async function addFigures(report: Report): Promise<Report> {
+/** Every figure as SVG, by its id. */
+export async function drawFigures(report: Report): Promise<Record<string, string>> {
+  const figures = report.parts.flatMap(({ blocks }) => blocks.flatMap((block) => block.figures))
+  if (figures.length === 0) return {}
   const drawing = await openDrawing()
   try {
-    const draw = (part: BlockReport) => ({ ...part, figures: drawFigures(drawing, part.block, part.id) })
-    return { ...report, parts: report.parts.map((part) => ({ ...part, blocks: part.blocks.map(draw) })) }
+    return Object.fromEntries(figures.map((figure) => [figure.id, drawFigure(drawing, figure)]))
   } finally {
     await drawing.close()
   }

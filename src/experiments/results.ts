@@ -165,7 +165,13 @@ function lock(file: string): void {
       `results folder: expected one dess compare at a time, got process ${holder} at work; if it is not, remove ${file}`,
     )
   rmSync(file, { force: true })
-  writeFileSync(file, String(process.pid), { flag: "wx" })
+  try {
+    writeFileSync(file, String(process.pid), { flag: "wx" })
+  } catch (error) {
+    // A full disk makes the file and then cannot fill it.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") rmSync(file, { force: true })
+    throw error
+  }
 }
 
 function isAlive(pid: number): boolean {

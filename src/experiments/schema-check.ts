@@ -6,6 +6,7 @@ interface Schema {
   type?: string
   enum?: readonly string[]
   minimum?: number
+  maximum?: number
   items?: object
   minItems?: number
   properties?: Record<string, object>
@@ -23,7 +24,9 @@ export function checkSchema(value: unknown, schema: object, place: string): void
     return
   }
   const wrongValue =
-    (s.enum && !s.enum.includes(value as string)) || (s.minimum !== undefined && (value as number) < s.minimum)
+    (s.enum && !s.enum.includes(value as string)) ||
+    (s.minimum !== undefined && (value as number) < s.minimum) ||
+    (s.maximum !== undefined && (value as number) > s.maximum)
   if (!hasType(value, s.type) || wrongValue) throw refusal(place, describe(s), value)
   if (Array.isArray(value)) checkItems(value, s, place)
   else if (typeof value === "object" && value !== null) checkKeys(value as Record<string, unknown>, s, place)
@@ -66,7 +69,8 @@ const NOUNS: Record<string, string> = {
 function describe(schema: Schema): string {
   if (schema.enum) return `one of ${schema.enum.join(", ")}`
   const noun = NOUNS[schema.type ?? ""] ?? "a value"
-  if (schema.minimum !== undefined) return `${noun} from ${schema.minimum}`
+  const most = schema.maximum === undefined ? "" : ` to ${schema.maximum}`
+  if (schema.minimum !== undefined) return `${noun} from ${schema.minimum}${most}`
   return schema.minItems === undefined ? noun : `${noun} of at least ${schema.minItems}`
 }
 

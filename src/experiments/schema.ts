@@ -14,6 +14,7 @@ const DATA_ENTRY = {
       description: '"synthetic", or a file or folder, relative to the config file',
     },
     name: { type: "string", description: "what the tables call it (by default the end of the path)" },
+    columns: { type: "string", description: 'names or places of columns, e.g. "user=who,item=what"' },
     ratingScale: { type: "string", description: 'scale of the ratings, e.g. "0-10"' },
     likeThreshold: { type: "number", description: "a rating above it is liked" },
     interactions: whole(1, "of the synthetic stream"),
@@ -42,7 +43,7 @@ export const GRID_SCHEMA = {
     models: choice(["ncf", "mf", "distance"], "heads"),
     data: list({ anyOf: [{ type: "string" }, DATA_ENTRY] }, "data sets"),
     seeds: {
-      anyOf: [whole(1, "this many seeds, from 1"), list(whole(0, "a seed"), "these seeds")],
+      anyOf: [{ ...whole(1, "this many seeds, from 1"), maximum: 1000 }, list(whole(0, "a seed"), "these seeds")],
       description: "how many seeds, or which",
     },
     presets: choice(["paper", "calibrated"], "reward and exploration of the policy"),
@@ -53,7 +54,17 @@ export const GRID_SCHEMA = {
     segment: whole(1, "interactions per segment"),
     limit: whole(1, "only the first so many interactions"),
     k: whole(1, "length of the ranked list (top-k task)"),
-    negatives: whole(1, "negatives per positive (top-k task)"),
+    negatives: whole(1, "negatives per positive (top-k task; 4, or 10 with bpr)"),
+    ranking: { type: "string", enum: ["bce", "bpr"], description: "what the top-k task optimises (bce)" },
+    norm: { type: "string", enum: ["running", "batch"], description: "statistics a test normalises with (running)" },
+    discount: {
+      anyOf: [
+        { type: "number", minimum: 0, description: "the bandit's γ instead of the preset's" },
+        { type: "string", enum: ["auto"], description: "Corollary 1's, for the variation given" },
+      ],
+      description: "the bandit's γ, or auto",
+    },
+    variation: { type: "number", minimum: 0, description: "B of Corollary 1, with discount auto" },
     controls: { type: "boolean", description: "add the controls of every task (true)" },
   },
 } as const

@@ -49,7 +49,7 @@ export function sampleOf(entry: Entry, measure: Measure): Sample | undefined {
   const read = entry.label === MAJORITY && measure === "accuracy" ? "majorityAccuracy" : measure
   const found = entry.runs.flatMap(({ cell, result }) => {
     const value = result[read]
-    return value === undefined ? [] : [{ seed: cell.seed, value }]
+    return value === undefined || value === null ? [] : [{ seed: cell.seed, value }]
   })
   if (found.length === 0 || (entry.label === MAJORITY && measure !== "accuracy")) return undefined
   const values = found.map(({ value }) => value)
@@ -118,7 +118,7 @@ function gatherEntries(records: readonly DoneRecord[]): Entry[] {
     (most, entry) => (entry.runs.length > (most?.runs.length ?? 0) ? entry : most),
     undefined,
   )
-  if (teller?.runs[0].result.majorityAccuracy !== undefined)
+  if (typeof teller?.runs[0].result.majorityAccuracy === "number")
     entries.push({ label: MAJORITY, method: MAJORITY, kind: "control", runs: teller.runs })
   return entries.sort((a, b) => compareMethods(a.label, b.label))
 }
@@ -134,7 +134,7 @@ export function settingKey(setting: Setting): string {
 }
 
 export function describeSetting(setting: Setting): string {
-  const { preset, recipe, protocol, order, segment, sizes, limit } = setting
+  const { preset, recipe, protocol, order, segment, sizes, limit, ranking, norm, discount, variation } = setting
   return [
     `preset ${preset}`,
     `recipe ${recipe}`,
@@ -142,6 +142,11 @@ export function describeSetting(setting: Setting): string {
     `${order} order`,
     `segments of ${segment}`,
     `sizes ${sizes.join(" ")}`,
+    ...(ranking === undefined ? [] : [`ranking ${ranking}`]),
+    ...(norm === undefined ? [] : [`norm ${norm}`]),
+    ...(discount === undefined
+      ? []
+      : [`discount ${discount}${variation === undefined ? "" : ` for B = ${variation}`}`]),
     ...(limit === null ? [] : [`first ${limit.toLocaleString("en")} interactions`]),
   ].join(", ")
 }

@@ -1,6 +1,6 @@
 /** Writes a report's files. */
 
-import { mkdirSync, renameSync, writeFileSync } from "node:fs"
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DessError } from "../errors.ts"
 import { renderRunsCsv, renderSummaryCsv } from "./csv.ts"
@@ -9,27 +9,36 @@ import { renderMarkdown } from "./markdown.ts"
 import type { Report } from "./report.ts"
 import type { CellRecord } from "./results.ts"
 
+export interface ReportContents {
+  report: Report
+  records: readonly CellRecord[]
+  /** The figures drawn, by id. */
+  pictures: Readonly<Record<string, string>>
+}
+
 /** report.html, report.md, summary.csv, runs.csv and figures/*.svg; returns their paths. */
-export function writeReport(directory: string, report: Report, records: readonly CellRecord[]): string[] {
+export function writeReport(directory: string, { report, records, pictures }: ReportContents): string[] {
+  const tables = { "summary.csv": renderSummaryCsv(records), "runs.csv": renderRunsCsv(records) }
   const files: Record<string, string> = {
-    "report.html": renderHtml(report),
-    "report.md": renderMarkdown(report),
-    "summary.csv": renderSummaryCsv(records),
-    "runs.csv": renderRunsCsv(records),
+    "report.html": renderHtml(report, tables),
+    "report.md": renderMarkdown(report, pictures),
+    ...tables,
   }
-  for (const { blocks } of report.parts)
-    for (const { id, svg } of blocks.flatMap(({ figures }) => figures))
-      files[join("figures", `${id}.svg`)] = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+  for (const [id, svg] of Object.entries(pictures))
+    files[join("figures", `${id}.svg`)] = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+  let part = ""
   try {
     mkdirSync(join(directory, "figures"), { recursive: true })
     return Object.entries(files).map(([name, text]) => {
       const path = join(directory, name)
       // Beside it first: a half-written file is never taken for a whole one.
-      writeFileSync(`${path}.part`, text)
-      renameSync(`${path}.part`, path)
+      part = `${path}.part`
+      writeFileSync(part, text)
+      renameSync(part, path)
       return path
     })
   } catch (error) {
+    if (part !== "") rmSync(part, { force: true })
     const full = (error as NodeJS.ErrnoException).code === "ENOSPC"
     throw new DessError(
       full ? "UNSUPPORTED" : "INVALID_ARGUMENT",

@@ -162,7 +162,10 @@ export interface HiddenPowers {
   columns: number
 }
 
-/** scores[r] = outputBias + Σ_c weight[c]·(1 − 2/(user[c]·items[r, c] + 1)): one user and many items, from their `HiddenPowers`. */
+/**
+ * scores[r, o] = outputBias[o] + Σ_c weight[o, c]·(1 − 2/(user[c]·items[r, c] + 1)): one user and many items, from their
+ * `HiddenPowers`.
+ */
 export interface HiddenScores {
   scores: Address
   user: Address
@@ -171,6 +174,7 @@ export interface HiddenScores {
   outputBias: Address
   rows: number
   columns: number
+  outputs: number
 }
 
 /** out[rows×outputs] = input·weightᵀ + bias, for few outputs. */

@@ -17,6 +17,8 @@ export interface KernelOptions {
   kind?: KernelKind | "auto"
   /** Nanoseconds, roughly, of the smallest piece of work worth giving to a thread. Default 6000. */
   grain?: number
+  /** Working memory that other threads may be given (`floats.buffer`), also with one thread. Not for the reference. */
+  shared?: boolean
 }
 
 const MAXIMUM_THREADS = 64
@@ -40,16 +42,17 @@ function compileAnew(build: Build): WasmModule | undefined {
   return Wasm.validate(bytes) ? new Wasm.Module(bytes) : undefined
 }
 
-function open(kind: KernelKind, threads: number, grain: number): Kernels | undefined {
-  if (kind === "reference") return new ReferenceKernels()
+function open(kind: KernelKind, options: { threads: number; grain: number; shared: boolean }): Kernels | undefined {
+  if (kind === "reference") return options.shared ? undefined : new ReferenceKernels()
   const name = kind === "simd" ? "simd" : "relaxed"
-  const module = compile(threads > 1 ? `${name}Shared` : name)
-  return module && new WasmKernels({ kind, threads, module, grain })
+  const shared = options.shared || options.threads > 1
+  const module = compile(shared ? `${name}Shared` : name)
+  return module && new WasmKernels({ ...options, kind, module, shared })
 }
 
 /** Kernels for this machine. Whoever opens them closes them. */
 export function openKernels(options: KernelOptions = {}): Kernels {
-  const { kind = "auto", threads, grain = 6000 } = options
+  const { kind = "auto", threads, grain = 6000, shared = false } = options
   if (!KINDS.includes(kind))
     throw new DessError("INVALID_ARGUMENT", `kernel kind: expected one of ${KINDS.join(", ")}, got ${show(kind)}`)
   if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= MAXIMUM_THREADS))
@@ -58,7 +61,7 @@ export function openKernels(options: KernelOptions = {}): Kernels {
   const possible = canStartWorkers() ? (threads ?? Math.min(availableCores(), MAXIMUM_THREADS)) : 1
   const kinds: KernelKind[] = kind === "auto" ? ["relaxed-simd", "simd", "reference"] : [kind]
   for (const candidate of kinds) {
-    const kernels = open(candidate, possible, grain)
+    const kernels = open(candidate, { threads: possible, grain, shared })
     if (kernels) return kernels
   }
   throw new DessError("UNSUPPORTED", `kernel kind: expected one this machine can run, got ${show(kind)}`)

@@ -3,9 +3,11 @@
  * gradients and Adam moments beside it, so that one operation steps them all. Every one is stepped every time.
  */
 
+import { DessError } from "../errors.ts"
 import type { Address, Kernels, Norm } from "./kernels.ts"
 import { power } from "./math.ts"
 import type { Random } from "./random.ts"
+import type { State } from "./state.ts"
 
 export interface AdamOptions {
   rate: number
@@ -176,6 +178,52 @@ export class Parameters {
 
   restoreRunning(saved: Float64Array): void {
     this.#kernels.floats.set(saved, this.#running)
+  }
+
+  /** A copy of the learnable numbers, and of the running statistics: all that inference needs. */
+  copyValues(): { values: Float32Array; running: Float32Array } {
+    const f = this.#kernels.floats
+    return {
+      values: Float32Array.from(f.subarray(this.#values, this.#values + this.count)),
+      running: Float32Array.from(f.subarray(this.#running, this.#running + this.#runningCount)),
+    }
+  }
+
+  /** Takes up what `copyValues` of equally declared parameters gave. */
+  setValues({ values, running }: { values: Float32Array; running: Float32Array }): void {
+    if (values.length !== this.count || running.length !== this.#runningCount)
+      throw new DessError(
+        "INVALID_DATA",
+        `parameters: expected ${this.count} numbers and ${this.#runningCount} statistics, got ${values.length} and ${running.length}`,
+      )
+    this.#kernels.floats.set(values, this.#values)
+    this.#kernels.floats.set(running, this.#running)
+  }
+
+  save(state: State): void {
+    const f = this.#kernels.floats
+    const copy = (at: Address, count: number) => f.slice(at, at + count)
+    state.set("steps", this.#steps)
+    state.put("values", copy(this.#values, this.count))
+    state.put("first", copy(this.#first, this.count))
+    state.put("second", copy(this.#second, this.count))
+    state.put("running", copy(this.#running, this.#runningCount))
+  }
+
+  load(state: State): void {
+    const f = this.#kernels.floats
+    const kind = f instanceof Float64Array ? Float64Array : Float32Array
+    const take = (name: string, at: Address, count: number) => {
+      const array = state.take<Float32Array | Float64Array>(name, kind)
+      if (array.length !== count)
+        throw new DessError("INVALID_DATA", `state of ${name}: expected ${count} numbers, got ${array.length}`)
+      f.set(array, at)
+    }
+    this.#steps = state.get<number>("steps")
+    take("values", this.#values, this.count)
+    take("first", this.#first, this.count)
+    take("second", this.#second, this.count)
+    take("running", this.#running, this.#runningCount)
   }
 
   /** Queues one Adam step on everything, from the gradients as they stand. */

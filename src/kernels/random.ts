@@ -1,6 +1,7 @@
 /** Seeded random numbers: sfc32 (C. Doty-Humphrey), 128 bits of state, the same sequence on every machine. */
 
 import { log } from "./math.ts"
+import type { State } from "./state.ts"
 
 /** Mixes any number of words and numbers into 32 bits (FNV-1a with a final avalanche). */
 function hash(parts: readonly (string | number)[], salt: number): number {
@@ -80,5 +81,13 @@ export class Random {
     this.#c = state[2]
     this.#counter = state[3]
     this.#spare = state[4]
+  }
+
+  save(state: State): void {
+    state.put("random", Float64Array.from(this.state()))
+  }
+
+  load(state: State): void {
+    this.restore(Array.from(state.take("random", Float64Array)))
   }
 }

@@ -267,10 +267,13 @@ export class ReferenceKernels implements Kernels {
   hiddenScores(p: HiddenScores): void {
     const f = this.floats
     for (let r = 0; r < p.rows; r++) {
-      let sum = f[p.outputBias]
-      for (let c = 0; c < p.columns; c++)
-        sum += f[p.weight + c] * (1 - 2 / (f[p.user + c] * f[p.items + r * p.columns + c] + 1))
-      f[p.scores + r] = sum
+      const item = p.items + r * p.columns
+      for (let o = 0; o < p.outputs; o++) {
+        let sum = f[p.outputBias + o]
+        for (let c = 0; c < p.columns; c++)
+          sum += f[p.weight + o * p.columns + c] * (1 - 2 / (f[p.user + c] * f[item + c] + 1))
+        f[p.scores + r * p.outputs + o] = sum
+      }
     }
   }
 

@@ -63,6 +63,8 @@ export interface WasmOptions {
   module: WasmModule
   /** Nanoseconds, roughly, of the smallest part worth giving to a thread. */
   grain: number
+  /** Whether the module wants shared memory; several threads do. */
+  shared: boolean
 }
 
 export class WasmKernels implements Kernels {
@@ -79,13 +81,13 @@ export class WasmKernels implements Kernels {
 
   readonly #tape = new Tape()
 
-  constructor({ kind, threads, module, grain }: WasmOptions) {
+  constructor({ kind, threads, module, grain, shared }: WasmOptions) {
     this.kind = kind
     this.threads = threads
     this.#grain = grain
     const reserved = layout.SCRATCH + threads * layout.SCRATCH_BYTES
     this.#top = reserved / 4
-    this.#memory = createMemory(reserved + 16 * PAGE, threads > 1)
+    this.#memory = createMemory(reserved + 16 * PAGE, shared)
     const sleep = threads > 1 ? sleepOn(this.#memory) : () => {}
     this.#exports = new Wasm!.Instance(module, { env: { memory: this.#memory, sleep } }).exports
     this.#pool = threads > 1 ? new Pool(module, this.#memory, threads - 1) : undefined
@@ -258,9 +260,9 @@ export class WasmKernels implements Kernels {
   }
 
   hiddenScores(p: HiddenScores): void {
-    const tape = this.#begin(layout.HIDDEN_SCORES, p.rows * p.columns * 0.4)
+    const tape = this.#begin(layout.HIDDEN_SCORES, p.rows * p.columns * (0.3 + 0.1 * p.outputs))
     tape.putAddresses(p.scores, p.user, p.items, p.weight, p.outputBias)
-    tape.put(p.rows, p.columns)
+    tape.put(p.rows, p.columns, p.outputs)
     tape.end()
   }
 

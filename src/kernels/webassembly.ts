@@ -28,4 +28,4 @@ interface WebAssemblyNamespace {
 }
 
 /** WebAssembly, or undefined where the engine has none. */
-export const Wasm = (globalThis as { WebAssembly?: WebAssemblyNamespace }).WebAssembly
+export const Wasm = (globalThis as unknown as { WebAssembly?: WebAssemblyNamespace }).WebAssembly

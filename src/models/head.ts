@@ -33,8 +33,8 @@ export interface Head {
   logits(pairs: Pairs, keep?: "keep"): { logits: Address; kept: Address }
   /** Runs what is queued; makes items' halves ready, at `out` [rows×halfWidth], for scoring one user against all of them. */
   candidates(items: { half: Address; rows: number; out: Address }): Candidates
-  /** Queues the first logit of one user's half with every candidate. */
-  scores(user: Address, candidates: Candidates): { scores: Address; stride: number }
+  /** Queues the logits [rows×outputs] of one user's half with every candidate. */
+  scores(user: Address, candidates: Candidates): Address
   /** Queues, for chosen pairs, the gradient at one side's vector [rows×width] of a loss with the given dLogits. */
   gradient(request: HalfGradient): Address
 }

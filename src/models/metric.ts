@@ -111,9 +111,8 @@ export class MetricHead implements Head {
     return keepHalves(this.#kernels, { half, rows, out, count: rows * this.halfWidth })
   }
 
-  scores(user: Address, candidates: Candidates): { scores: Address; stride: number } {
-    const { logits } = this.logits(pairsOf(this.#kernels, { user, candidates, columns: this.halfWidth }))
-    return { scores: logits, stride: this.outputs }
+  scores(user: Address, candidates: Candidates): Address {
+    return this.logits(pairsOf(this.#kernels, { user, candidates, columns: this.halfWidth })).logits
   }
 
   gradient(request: HalfGradient): Address {

@@ -13,6 +13,7 @@ import { DessError, show } from "../errors.ts"
 import { type Address, type Kernels, type LossKind, NONE, type Pairs } from "../kernels/kernels.ts"
 import { ADAM, type AdamOptions, Parameters } from "../kernels/parameters.ts"
 import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
 import type { HeadKind, Side, Task } from "../types.ts"
 import { bprGradient } from "./bpr.ts"
 import type { Head, HeadBatch } from "./head.ts"
@@ -36,8 +37,12 @@ export interface ModelOptions {
   adam?: Partial<AdamOptions>
   /** What the top-k task optimises: cross-entropy, or BPR between each positive and the negatives that follow it. */
   ranking?: "bce" | "bpr"
+  /** Which statistics `predict` normalises with: the running ones, or those of the very batch it predicts. */
+  norm?: "running" | "batch"
   seed?: number
   precision?: "single" | "double"
+  /** Without, the model can predict and not learn. Default true. */
+  moments?: boolean
 }
 
 /** Columns of a batch: ids and labels (0 or 1; a class from 0 to 4). */
@@ -76,6 +81,7 @@ export class Model {
   readonly head: Head
   readonly adam: AdamOptions
   readonly #ranking: "bce" | "bpr"
+  readonly #norm: "running" | "batch"
 
   constructor(options: ModelOptions) {
     const {
@@ -87,6 +93,7 @@ export class Model {
       hidden = 512,
       seed = 1,
       precision = "single",
+      moments = true,
     } = options
     if (!Number.isInteger(hidden) || hidden < 1)
       throw new DessError("INVALID_ARGUMENT", `hidden: expected a whole number from 1, got ${show(hidden)}`)
@@ -97,6 +104,7 @@ export class Model {
     this.outputs = task === "multiclass" ? 5 : 1
     this.adam = { ...ADAM, ...options.adam }
     this.#ranking = task === "topk" ? (options.ranking ?? "bce") : "bce"
+    this.#norm = options.norm ?? "running"
     for (const [name, value] of Object.entries(this.adam))
       if (!(value >= 0 && value < Number.POSITIVE_INFINITY))
         throw new DessError("INVALID_ARGUMENT", `adam ${name}: expected a number from 0, got ${show(value)}`)
@@ -104,7 +112,7 @@ export class Model {
     const build = (side: Side): EmbeddingInput => {
       const names = { side, seed: `${seed} ${side}`, precision }
       if (input === "mixture") return new Mixture(kernels, this.parameters, { ...names, sizes: sizes[side] })
-      const table = new EmbeddingTable({ ...names, sizes: sizes[side], start })
+      const table = new EmbeddingTable({ ...names, sizes: sizes[side], start, moments })
       return input === "ladder" ? new Ladder(kernels, this.parameters, { side, table }) : new Plain(kernels, table)
     }
     this.inputs = { user: build("user"), item: build("item") }
@@ -305,12 +313,20 @@ export class Model {
     return { logits: pass.logits, losses: pass.losses }
   }
 
-  /** Logits and losses with running statistics: a row's result never depends on its neighbours. Ids met here first get their row. */
+  /**
+   * Logits and losses with running statistics: a row's result never depends on its neighbours, unless the model was made
+   * to normalise with the batch's. Ids met here first get their row.
+   */
   predict(batch: ModelBatch): PassResult {
     this.#check(batch)
     const rows = batch.user.length
     if (rows === 0) return { logits: new Float64Array(0), losses: new Float64Array(0) }
     this.meet(batch)
+    if (this.#norm === "batch") {
+      const pass = this.backpropagate(batch)
+      this.discard(pass)
+      return { logits: pass.logits, losses: pass.losses }
+    }
     const k = this.kernels
     const mark = k.mark()
     const { placed, pairs } = this.#vectors(batch, false)
@@ -325,6 +341,22 @@ export class Model {
     const result = this.#result(logits, losses, rows)
     k.release(mark)
     return result
+  }
+
+  save(state: State): void {
+    this.parameters.save(state.at("parameters"))
+    for (const side of ["user", "item"] as const)
+      this.inputs[side].tables.forEach((table, t) => {
+        table.save(state.at(`${side}.${t}`))
+      })
+  }
+
+  load(state: State): void {
+    this.parameters.load(state.at("parameters"))
+    for (const side of ["user", "item"] as const)
+      this.inputs[side].tables.forEach((table, t) => {
+        table.load(state.at(`${side}.${t}`))
+      })
   }
 
   get #tables(): EmbeddingTable[] {

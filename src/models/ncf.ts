@@ -257,20 +257,17 @@ export class NcfHead implements Head {
     return safe ? { items: out, rows, powers: true } : keepHalves(k, { half, rows, out, count })
   }
 
-  scores(user: Address, candidates: Candidates): { scores: Address; stride: number } {
+  scores(user: Address, candidates: Candidates): Address {
     const k = this.#kernels
     const { items, rows, powers } = candidates
-    if (!powers) {
-      const { logits } = this.logits(pairsOf(k, { user, candidates, columns: this.halfWidth }))
-      return { scores: logits, stride: this.outputs }
-    }
-    const own = k.allocate(this.halfWidth)
-    const scores = k.allocate(rows)
+    const { outputs, halfWidth: columns } = this
+    if (!powers) return this.logits(pairsOf(k, { user, candidates, columns })).logits
+    const own = k.allocate(columns)
+    const scores = k.allocate(rows * outputs)
     this.#powers("user", { half: user, rows: 1, out: own, limit: USER_LIMIT })
-    const { value: weight } = this.outputWeight
-    const output = { weight, outputBias: this.outputBias.value }
-    k.hiddenScores({ scores, user: own, items, ...output, rows, columns: this.halfWidth })
-    return { scores, stride: 1 }
+    const [weight, outputBias] = [this.outputWeight.value, this.outputBias.value]
+    k.hiddenScores({ scores, user: own, items, weight, outputBias, rows, columns, outputs })
+    return scores
   }
 
   gradient(request: HalfGradient): Address {

@@ -3,6 +3,7 @@
 import { DessError } from "../errors.ts"
 import type { Kernels } from "../kernels/kernels.ts"
 import { openKernels } from "../kernels/open.ts"
+import { FactorModel } from "../models/factor.ts"
 import { Model, type ModelOptions } from "../models/model.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../search/controls.ts"
 import { Dess } from "../search/dess.ts"
@@ -15,48 +16,104 @@ import { PlainPopular } from "../search/plain-popular.ts"
 import type { SizePolicy } from "../search/policy.ts"
 import { PRESETS, type Preset } from "../search/presets.ts"
 import { discountFor } from "../search/regret-bound.ts"
-import type { ItemFeatures } from "../types.ts"
+import { RENT_DISCOUNT, Rent } from "../search/rent.ts"
+import type { ItemFeatures, Task } from "../types.ts"
 import { type Exam, RatingExam } from "./exam.ts"
+import { Factor } from "./factor.ts"
+import { FactorReader } from "./factor-reader.ts"
 import type { Learner } from "./learner.ts"
 import { Network } from "./network.ts"
 import type { FullRunOptions } from "./options.ts"
 import { PlainLearner, PlainRanking } from "./plain.ts"
+import { NetworkReader, type Reader } from "./reader.ts"
 import { SoftNetwork } from "./soft.ts"
 import { TopkExam } from "./topk.ts"
 
 /** Builds the exam of a run's task. */
 export function createExam(options: FullRunOptions): Exam {
-  const { task, likeThreshold } = options
-  return task === "topk" ? new TopkExam(options) : new RatingExam({ task, likeThreshold })
+  const { task, likeThreshold, live } = options
+  if (task !== "topk") return new RatingExam({ task, likeThreshold })
+  const { k, negatives, seed } = options
+  return new TopkExam({ k, negatives, seed, ...(live && { likeThreshold, testUsers: live.testUsers }) })
 }
 
 /** Builds the learner a run's options ask for. */
 export function createLearner(options: FullRunOptions, features?: ItemFeatures): Learner {
   const { sizes, seed, task, model: head, threads } = options
   const method = parseMethod(options.method, sizes)
-  if (method.family === "ranker") {
-    if (task !== "topk")
-      throw new DessError(
-        "INVALID_ARGUMENT",
-        `method ${options.method}: expected with the top-k task only, got ${task}`,
-      )
+  if (method.family === "ranker")
     return new PlainRanking(method.decay === undefined ? new PlainKnn() : new PlainPopular({ decay: method.decay }))
-  }
   const outputs = task === "multiclass" ? 5 : 1
   if (method.family === "plain-bias") return new PlainLearner(new PlainBias(outputs))
   if (method.family === "plain-factor") return new PlainLearner(new PlainFactor({ width: method.width, outputs, seed }))
+  if (options.recipe === "calibrated") return createFactor(method, options, features)
   const kernels = openKernels(threads === undefined ? {} : { threads })
   try {
-    const model = new Model({ kernels, task, head, seed, ranking: options.ranking, ...shapeOf(method, sizes) })
+    const { ranking, norm } = options
+    const model = new Model({ kernels, task, head, seed, ranking, norm, ...shapeOf(method, sizes) })
     if (method.family === "soft") return new SoftNetwork(model, { method: method.method, seed })
-    if (method.family !== "search") return new Network(model)
+    const { live } = options
+    if (method.family !== "search") return new Network(model, undefined, live)
     const preset = PRESETS[options.preset]
     const policy = createPolicy(method, { kernels, preset, options, features })
-    return new Network(model, { policy, preset, initial: method.initial, features })
+    return new Network(model, { policy, preset, initial: method.initial, features }, live)
   } catch (error) {
     kernels.close()
     throw error
   }
+}
+
+/** The calibrated recipe: below the first size of the ladder stands 0, the biases alone. */
+function createFactor(method: Method, options: FullRunOptions, features: ItemFeatures | undefined): Learner {
+  const model = factorModel(method, options)
+  const { sizes } = model
+  const { live } = options
+  if (method.family !== "search") return new Factor(model, undefined, live)
+  const preset = PRESETS[options.preset]
+  const policy = createFactorPolicy(method, { sizes, preset, options, features })
+  const learner = new Factor(model, { policy, preset, initial: method.initial, features }, live)
+  if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
+  return learner
+}
+
+function factorModel(method: Method, options: FullRunOptions): FactorModel {
+  const { task, seed } = options
+  const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
+  const start = sizes.indexOf(
+    method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : options.sizes[0],
+  )
+  return new FactorModel({ task, sizes, start, seed })
+}
+
+/** A first guess at how much a rung changes the loss of an event, by task. */
+const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 }
+
+function createFactorPolicy(
+  method: SearchMethod,
+  p: { sizes: readonly number[]; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
+): SizePolicy {
+  const { sizes, preset, options, features } = p
+  const { policy } = method
+  if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
+  const dimension = contextDimension(policy.context, preset, features)
+  const discount = options.discount === undefined ? RENT_DISCOUNT : discountOf(options, preset, dimension)
+  return new Rent({
+    context: policy.context,
+    dimension,
+    sizes,
+    price: options.price ?? preset.rent,
+    discount,
+    subgaussian: 0.5,
+    prior: SPREAD[options.task],
+  })
+}
+
+/** Builds the reader of the versions a live learner of these options publishes. `kernels` with shared memory; the caller closes them. */
+export function createReader(options: FullRunOptions, kernels: Kernels): Reader {
+  const { sizes, seed, task, model: head } = options
+  const method = parseMethod(options.method, sizes)
+  if (options.recipe === "calibrated") return new FactorReader(factorModel(method, options), kernels)
+  return new NetworkReader(new Model({ kernels, task, head, seed, moments: false, ...shapeOf(method, sizes) }))
 }
 
 /** How the rows of a method with a network are held. */
@@ -68,17 +125,12 @@ function shapeOf(method: Method, sizes: readonly number[]): Pick<ModelOptions, "
 
 function createPolicy(
   method: SearchMethod,
-  p: { kernels: Kernels; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
+  p: { kernels?: Kernels; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
 ): SizePolicy {
   const { kernels, preset, options, features } = p
   const { policy } = method
   if (policy.name === "dess") {
-    if (policy.context === "cv" && features === undefined)
-      throw new DessError(
-        "INVALID_ARGUMENT",
-        "method dess-cv: expected items with features, this data has none; use dess-fre",
-      )
-    const dimension = (policy.context === "cv" ? 2 : 1) + (preset.constant ? 1 : 0)
+    const dimension = contextDimension(policy.context, preset, features)
     const { subgaussian, forget } = preset
     return new Dess(policy.context, {
       dimension,
@@ -87,9 +139,19 @@ function createPolicy(
       forget,
     })
   }
-  if (policy.name === "esapn") return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })
+  if (policy.name === "esapn" && kernels) return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })
   if (policy.name === "random") return new RandomGrow(options)
   return policy.name === "never" ? new NeverGrow() : new AlwaysGrow()
+}
+
+/** Coordinates of a context; refuses features that are not there. */
+function contextDimension(kind: "fre" | "cv", preset: Preset, features: ItemFeatures | undefined): number {
+  if (kind === "cv" && features === undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "method dess-cv: expected items with features, this data has none; use dess-fre",
+    )
+  return (kind === "cv" ? 2 : 1) + (preset.constant ? 1 : 0)
 }
 
 /** γ: the preset's, or the one asked for. */

@@ -1,9 +1,10 @@
 /** A task as the loop sees it: which labels, what to train on, how to test. Rating prediction here, ranking in topk.ts. */
 
+import type { State } from "../kernels/state.ts"
 import type { ModelBatch } from "../models/model.ts"
 import { MajorityClass } from "../search/plain-majority.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
-import type { Segment } from "../types.ts"
+import type { Segment, Side } from "../types.ts"
 import type { Learner } from "./learner.ts"
 import type { Score } from "./metrics.ts"
 
@@ -14,6 +15,10 @@ export interface Exam {
   training(rows: ModelBatch): ModelBatch
   /** Tests the learner on rows it has not trained on. */
   test(learner: Learner, rows: ModelBatch): Score
+  /** Drops what is kept of ids that leave. */
+  forget(side: Side, ids: ReadonlySet<number>): void
+  save(state: State): void
+  load(state: State): void
 }
 
 /** Binary (like or not) and multiclass (five classes) rating prediction. */
@@ -38,6 +43,17 @@ export class RatingExam implements Exam {
   training(rows: ModelBatch): ModelBatch {
     this.#majority.learn(rows.label)
     return rows
+  }
+
+  /** Nothing is kept per id. */
+  forget(): void {}
+
+  save(state: State): void {
+    this.#majority.save(state)
+  }
+
+  load(state: State): void {
+    this.#majority.load(state)
   }
 
   test(learner: Learner, rows: ModelBatch): Score {

@@ -1,6 +1,8 @@
 /** Which items each user has met, and which items there are: what sampling and masking need in the top-k task. */
 
 import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
+import type { Side } from "../types.ts"
 
 export class History {
   readonly #items: Set<number>[] = []
@@ -31,6 +33,46 @@ export class History {
   of(user: number): ReadonlySet<number> {
     return this.#items[user] ?? EMPTY
   }
+
+  /** Drops users, or items from everywhere. */
+  forget(side: Side, ids: ReadonlySet<number>): void {
+    if (side === "user") {
+      for (const user of ids) delete this.#items[user]
+      return
+    }
+    for (const items of this.#items) if (items) for (const item of ids) items.delete(item)
+    for (const item of ids) this.#known.delete(item)
+    const rest = this.seen.filter((item) => !ids.has(item))
+    this.seen.length = 0
+    for (const item of rest) this.seen.push(item)
+  }
+
+  save(state: State): void {
+    const counts = Int32Array.from(this.#items, (items) => items?.size ?? 0)
+    const all = new Int32Array(counts.reduce((sum, count) => sum + count, 0))
+    let at = 0
+    for (const items of this.#items) if (items) for (const item of items) all[at++] = item
+    state.put("seen", Int32Array.from(this.seen))
+    state.put("counts", counts)
+    state.put("items", all)
+  }
+
+  load(state: State): void {
+    const counts = state.take("counts", Int32Array)
+    const all = state.take("items", Int32Array)
+    this.#items.length = 0
+    this.#items.length = counts.length
+    this.#known.clear()
+    this.seen.length = 0
+    for (let user = 0, from = 0; user < counts.length; user++) {
+      if (counts[user] > 0) this.#items[user] = new Set(all.subarray(from, from + counts[user]))
+      from += counts[user]
+    }
+    for (const item of state.take("seen", Int32Array)) {
+      this.seen.push(item)
+      this.#known.add(item)
+    }
+  }
 }
 
 const EMPTY: ReadonlySet<number> = new Set()
@@ -41,6 +83,14 @@ export class NegativeSampler {
 
   constructor(seed: number) {
     this.#random = new Random(seed, "negatives")
+  }
+
+  save(state: State): void {
+    this.#random.save(state)
+  }
+
+  load(state: State): void {
+    this.#random.load(state)
   }
 
   /** Writes `count` items for a user from `out[at]`; returns how many there were to draw (0 when the user has met all). */

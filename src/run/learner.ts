@@ -1,7 +1,11 @@
 /** What the loop drives: something that prepares itself for a segment, learns a batch and is tested on one. */
 
+import type { State } from "../kernels/state.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Segment, Side } from "../types.ts"
+import type { Limits } from "./idle.ts"
+import type { Outlook } from "./outlook.ts"
+import type { Published, Room } from "./reader.ts"
 
 export interface SideStatus {
   /** Ids seen so far, in training or test rows. */
@@ -26,7 +30,19 @@ export interface Preparation {
   played?: Record<Side, { all: number; grown: number }>
   /** Decisions taken: how many ids, and how many of them grew. */
   decided?: Record<Side, { all: number; grown: number }>
+  /** Ids that lost a step of their size, how many, and ids that left: idle for long, or to make room. */
+  shrunk?: Record<Side, number>
+  left?: Record<Side, number[]>
   milliseconds: { policy: number; growth: number }
+}
+
+/** What a learner knows of one id. */
+export interface LearnerExplanation {
+  size: number
+  bytes: number
+  history: { segment: number; size: number }[]
+  indicators: { frequency: number; diversity: number | null }
+  bounds: { keep: number; grow: number } | null
 }
 
 /** Scores candidates for one user at a time, in the order of `items`. */
@@ -44,5 +60,28 @@ export interface Learner {
   /** Scores of candidate items, for as long as the learner does not train. */
   rank(items: readonly number[]): Ranker
   status(): LearnerStatus
+  /** What its size policy thinks of every context, where it has one that says. */
+  outlook?(): Outlook | undefined
   close(): void
+  /** What the live engine needs; experiments do without. */
+  readonly live?: LiveLearner | undefined
+}
+
+/** A learner that can be put down and taken up again, published, held to limits, and that forgets. */
+export interface LiveLearner {
+  /** Everything that decides what happens next, to the bit. */
+  save(state: State): void
+  load(state: State): void
+  /** From now on the tables stay within the limits. Refuses bytes that one segment of `events` could not live in. */
+  limit(limits: Limits, events: number): void
+  /** Drops everything kept of ids; they start anew when they come back. */
+  forget(side: Side, ids: ReadonlySet<number>): void
+  /** Says that an item's features changed. */
+  changeFeatures(item: number): void
+  /** Numbers a version needs of a room. */
+  readonly roomNeeded: number
+  /** Writes a version for readers: large parts into the room, the rest in what is returned. */
+  publish(room: Room): Published
+  /** Undefined for an id without a row. */
+  explain(side: Side, id: number): LearnerExplanation | undefined
 }

@@ -8,13 +8,14 @@
  */
 
 import { DessError } from "../errors.ts"
+import type { State } from "../kernels/state.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import { cutSegments } from "../stream/segments.ts"
 import type { Stream } from "../stream/stream.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
 import { createExam, createLearner } from "./create.ts"
 import type { Exam } from "./exam.ts"
-import type { Learner, Preparation } from "./learner.ts"
+import type { Learner, LiveLearner, Preparation } from "./learner.ts"
 import { Mean, quality, type Score } from "./metrics.ts"
 import { type FullRunOptions, type RunOptions, withDefaults } from "./options.ts"
 import type { Measures, Milliseconds, RunResult, SegmentReport } from "./report.ts"
@@ -25,6 +26,9 @@ const WARM_UP = 10
 /** One method on its way along one stream. */
 export class Run {
   readonly learner: Learner
+  /** Live: ids that lost a step of their size at the last segment, and those that left. */
+  shrunk: Record<Side, number> = { user: 0, item: 0 }
+  left: Record<Side, number[]> = { user: [], item: [] }
   readonly #options: FullRunOptions
   readonly #exam: Exam
   readonly #scores: Score[] = []
@@ -34,6 +38,7 @@ export class Run {
   readonly #regret = { user: 0, item: 0 }
   readonly #played = { user: { all: 0, grown: 0 }, item: { all: 0, grown: 0 } }
   #decides = false
+  #segments = 0
   #interactions = 0
   #elapsed = 0
   #last: SegmentReport | undefined
@@ -52,7 +57,13 @@ export class Run {
     const training = split ? segment.trainLength : segment.length
     const trainBatch = slice(segment, labels, 0, training)
     const testBatch = split ? slice(segment, labels, training, segment.length) : trainBatch
+    this.shrunk = { user: 0, item: 0 }
+    this.left = { user: [], item: [] }
     const preparation = this.learner.prepare(segment, labels, training)
+    this.shrunk = preparation.shrunk ?? { user: 0, item: 0 }
+    this.left = preparation.left ?? { user: [], item: [] }
+    for (const side of ["user", "item"] as const)
+      if (this.left[side].length > 0) this.#exam.forget(side, new Set(this.left[side]))
     let [train, inference] = [0, 0]
     const learn = (): PassResult => {
       const batch = this.#exam.training(trainBatch)
@@ -79,9 +90,11 @@ export class Run {
     if (!Number.isFinite(score.loss))
       throw new DessError(
         "NUMERIC",
-        `loss of segment ${this.#scores.length + 1}: expected a finite number, got ${score.loss}`,
+        `loss of segment ${this.#segments + 1}: expected a finite number, got ${score.loss}`,
       )
+    this.#segments++
     this.#scores.push(score)
+    if (this.#scores.length > (this.#options.live?.remembered ?? Number.POSITIVE_INFINITY)) this.#scores.shift()
     this.#interactions += segment.length
     const report = this.#report(preparation, {
       score,
@@ -108,13 +121,13 @@ export class Run {
       this.#played[side].grown += preparation.played?.[side].grown ?? 0
     }
     if (preparation.regret) this.#decides = true
-    if (this.#scores.length > WARM_UP)
+    if (this.#segments > WARM_UP)
       for (const phase of ["policy", "growth", "train", "inference"] as const)
         this.#times[phase].add(milliseconds[phase])
     let trainLoss = 0
     for (const loss of trained.losses) trainLoss += loss
     this.#last = {
-      segment: this.#scores.length,
+      segment: this.#segments,
       interactions: this.#interactions,
       testRows: p.score.rows,
       testUsers: p.score.users,
@@ -150,7 +163,7 @@ export class Run {
     const share = (side: Side) => (this.#played[side].all === 0 ? 0 : this.#played[side].grown / this.#played[side].all)
     return {
       interactions: this.#interactions,
-      segments: this.#scores.length,
+      segments: this.#segments,
       ...this.#measures(this.#scores),
       lastQuarter,
       embeddingBytes: last?.embeddingBytes ?? 0,
@@ -171,9 +184,46 @@ export class Run {
     }
   }
 
+  /** Drops everything kept of ids. */
+  forget(side: Side, ids: ReadonlySet<number>): void {
+    liveOf(this.learner).forget(side, ids)
+    this.#exam.forget(side, ids)
+  }
+
+  /** Everything that decides the reports to come; of the figures so far only the sums that reports show. */
+  save(state: State): void {
+    state.set("segments", this.#segments)
+    state.set("interactions", this.#interactions)
+    state.set("decides", this.#decides)
+    state.put("regret", Float64Array.of(this.#regret.user, this.#regret.item))
+    this.#exam.save(state.at("exam"))
+    liveOf(this.learner).save(state.at("learner"))
+  }
+
+  /** Takes up what a run of the same options saved. */
+  load(state: State): void {
+    this.#segments = state.get<number>("segments")
+    this.#interactions = state.get<number>("interactions")
+    this.#decides = state.get<boolean>("decides")
+    const [user, item] = state.take("regret", Float64Array)
+    this.#regret.user = user
+    this.#regret.item = item
+    this.#exam.load(state.at("exam"))
+    liveOf(this.learner).load(state.at("learner"))
+  }
+
   close(): void {
     this.learner.close()
   }
+}
+
+/** What a learner offers to the live engine, or a refusal. */
+export function liveOf(learner: Learner): LiveLearner {
+  if (learner.live) return learner.live
+  throw new DessError(
+    "UNSUPPORTED",
+    "method: expected one that can be saved (dess-cv, dess-fre, esapn, fixed-<n>, uniform-<s>, never-, always- or random-grow) opened for live use, got another",
+  )
 }
 
 /** Runs a method along a stream; yields a report per segment and returns the whole run's figures. `next(true)` ends it early. */

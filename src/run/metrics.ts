@@ -12,12 +12,13 @@ export interface Score {
   ndcg: number
 }
 
+/** null where nothing was tested. */
 export interface Quality {
-  accuracy: number
-  loss: number
-  majorityAccuracy: number
-  recall: number
-  ndcg: number
+  accuracy: number | null
+  loss: number | null
+  majorityAccuracy: number | null
+  recall: number | null
+  ndcg: number | null
 }
 
 /** Rating tasks: means over rows. Top-k: means over users, then over segments with a test user. */
@@ -33,7 +34,7 @@ export function quality(scores: readonly Score[]): Quality {
     recall += score.recall / score.users
     ndcg += score.ndcg / score.users
   }
-  const mean = (sum: number, count: number) => (count === 0 ? 0 : sum / count)
+  const mean = (sum: number, count: number) => (count === 0 ? null : sum / count)
   return {
     accuracy: mean(hits, rows),
     loss: mean(loss, rows),

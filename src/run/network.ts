@@ -2,17 +2,39 @@
  * The learner of every method with a network: a model, and for those that search a size policy (method.md §3).
  * The contexts of a segment are taken once, when it arrives, row by row; they serve the decisions on its training part
  * now and the bandit's round on all of it at the next segment.
+ *
+ * Live, on top: batches too small for batch statistics are learned together with the rows right before them (so a row
+ * may be stepped several times when events are rare); the tables stay within limits; ids can be forgotten; versions are
+ * published; the whole is saved and loaded.
  */
 
 import { type Context, createContext } from "../context/context.ts"
 import { Indicators } from "../context/indicators.ts"
+import { Ladder } from "../embedding/ladder.ts"
+import type { State } from "../kernels/state.ts"
 import type { Model, ModelBatch, PassResult } from "../models/model.ts"
 import type { Choices, Round, SizePolicy } from "../search/policy.ts"
 import type { Preset } from "../search/presets.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
-import type { Learner, LearnerStatus, Preparation, Ranker, SideStatus } from "./learner.ts"
+import type { Limits } from "./idle.ts"
+import type {
+  Learner,
+  LearnerExplanation,
+  LearnerStatus,
+  LiveLearner,
+  Preparation,
+  Ranker,
+  SideStatus,
+} from "./learner.ts"
+import { Limiter } from "./limiter.ts"
+import type { LiveRun } from "./options.ts"
+import { type Outlook, outlookOf } from "./outlook.ts"
 import { type ProbeSide, probe } from "./probe.ts"
 import { Ranking } from "./ranking.ts"
+import { type Published, packUsers, type Room, roomPerItem, writeItems } from "./reader.ts"
+import { RecentRows } from "./recent-rows.ts"
+import { SizeLog } from "./size-log.ts"
+import { loadWaiting, saveWaiting, type Waiting, withoutIds } from "./waiting.ts"
 
 export interface SearchOptions {
   policy: SizePolicy
@@ -21,23 +43,35 @@ export interface SearchOptions {
   features: ItemFeatures | undefined
 }
 
-/** A segment with its contexts, waiting to be the next round. */
-interface Waiting {
-  batch: ModelBatch
-  contexts: Record<Side, Float64Array>
-  frequencies: Record<Side, Float64Array>
-}
+const SIDES = ["user", "item"] as const
 
-export class Network implements Learner {
+export class Network implements Learner, LiveLearner {
   readonly model: Model
+  readonly live: LiveLearner | undefined
   readonly #search: SearchOptions | undefined
   readonly #context: Context | undefined
   readonly #indicators: Indicators
   #waiting: Waiting | undefined
   #segments = 0
+  /** Live only. */
+  readonly #recent: RecentRows | undefined
+  readonly #sizeLog: SizeLog | undefined
+  readonly #limiter: Limiter
+  /** Users whose rows may differ from those published last. */
+  readonly #changed = new Set<number>()
 
-  constructor(model: Model, search?: SearchOptions) {
+  constructor(model: Model, search?: SearchOptions, live?: LiveRun) {
     this.model = model
+    this.#limiter = new Limiter({
+      tables: { user: model.inputs.user.table, item: model.inputs.item.table },
+      forget: (side, ids) => this.forget(side, ids),
+      ...(model.inputs.user instanceof Ladder && { shrink: (side, id) => this.#shrink(side, id) }),
+    })
+    if (live) {
+      this.live = this
+      this.#recent = new RecentRows(live.smallestBatch, model.task === "topk")
+      this.#sizeLog = new SizeLog()
+    }
     this.#search = search
     const kind = search?.policy.context ?? "none"
     const features = kind === "cv" ? search?.features : undefined
@@ -54,8 +88,9 @@ export class Network implements Learner {
     this.#segments++
     const search = this.#search
     if (!search) {
-      this.model.meet(segment)
-      return { milliseconds: { policy: 0, growth: 0 } }
+      const gone = this.#makeRoom(segment)
+      this.#meet(segment)
+      return { ...gone, milliseconds: { policy: 0, growth: 0 } }
     }
     const start = performance.now()
     const preparation: Preparation = {
@@ -65,7 +100,8 @@ export class Network implements Learner {
       milliseconds: { policy: 0, growth: 0 },
     }
     if (this.#waiting) this.#learn(search, this.#waiting, preparation)
-    this.model.meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
+    Object.assign(preparation, this.#makeRoom(segment))
+    this.#meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
     const waiting = this.#observe(segment, labels)
     this.#waiting = waiting
     const acting = this.#segments >= search.policy.from
@@ -74,11 +110,39 @@ export class Network implements Learner {
       item: this.#decide("item", { search, waiting, deciding, acting, preparation }),
     }
     const decided = performance.now()
-    for (const side of ["user", "item"] as const) this.model.ladder(side).grow(growing[side], search.initial)
+    const affordable = this.#limiter.affordable(growing)
+    for (const side of SIDES) {
+      if (preparation.decided) preparation.decided[side].grown = affordable[side].length
+      this.model.ladder(side).grow(affordable[side], search.initial)
+      this.#note(side, affordable[side])
+    }
     // Ids first met in a test row are seen ids too, also where no test predicts them (top-k: cold items).
-    this.model.meet(segment)
+    this.#meet(segment)
     preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
     return preparation
+  }
+
+  /** Gives the ids of a segment their rows. */
+  #meet(segment: { user: Int32Array; item: Int32Array }): void {
+    const fresh = this.model.meet(segment)
+    for (const side of SIDES) this.#note(side, fresh[side])
+  }
+
+  /** Notes the size ids have from this segment on. */
+  #note(side: Side, ids: Iterable<number>): void {
+    if (this.#sizeLog)
+      for (const id of ids) this.#sizeLog.add(side, id, this.#segments, this.model.inputs[side].table.step(id))
+  }
+
+  #makeRoom(segment: Segment): Pick<Preparation, "shrunk" | "left"> | undefined {
+    if (this.live) for (const id of segment.user) this.#changed.add(id)
+    return this.#limiter.makeRoom(segment, this.#segments)
+  }
+
+  #shrink(side: Side, id: number): void {
+    this.model.ladder(side).shrink([id])
+    this.#note(side, [id])
+    if (side === "user") this.#changed.add(id)
   }
 
   /** Takes the indicators of a segment, row by row, into context vectors. */
@@ -216,7 +280,11 @@ export class Network implements Learner {
   }
 
   train(batch: ModelBatch): PassResult {
-    return this.model.train(batch)
+    if (!this.#recent || batch.user.length === 0) return this.model.train(batch)
+    const { rows, added } = this.#recent.extend(batch)
+    for (let r = 0; r < added; r++) this.#changed.add(rows.user[r])
+    const { logits, losses } = this.model.train(rows)
+    return { logits: logits.subarray(added * this.model.outputs), losses: losses.subarray(added) }
   }
 
   test(batch: ModelBatch): PassResult {
@@ -244,8 +312,92 @@ export class Network implements Learner {
     }
   }
 
+  outlook(): Outlook | undefined {
+    if (!this.#search || !this.#context) return undefined
+    const largest = Math.sqrt(this.#search.features?.columns.length ?? 0)
+    return outlookOf(this.#search.policy, this.#context, largest)
+  }
+
   close(): void {
     this.model.kernels.close()
+  }
+
+  limit(limits: Limits, events: number): void {
+    this.#limiter.set(limits, events)
+  }
+
+  forget(side: Side, ids: ReadonlySet<number>): void {
+    const { tables } = this.model.inputs[side]
+    for (const id of ids) {
+      for (const table of tables) if (table.has(id)) table.free(id)
+      if (side === "user") this.#changed.add(id)
+    }
+    this.#indicators.forget(side, ids)
+    this.#search?.policy.forget?.(side, ids)
+    this.#limiter.forget(side, ids)
+    this.#sizeLog?.forget(side, ids)
+    this.#recent?.forget(side, ids)
+    if (this.#waiting) this.#waiting = withoutIds(this.#waiting, side, ids)
+  }
+
+  changeFeatures(item: number): void {
+    this.#indicators.changeFeatures(item)
+  }
+
+  get roomNeeded(): number {
+    return this.model.inputs.item.table.count * roomPerItem(this.model)
+  }
+
+  publish(room: Room): Published {
+    const items = Int32Array.from(this.model.inputs.item.table.ids())
+    const powers = Uint8Array.of(writeItems(this.model, items, room) ? 1 : 0)
+    const { ids, steps, rows } = packUsers(this.model, this.#changed)
+    this.#changed.clear()
+    const users = { userIds: ids, userSteps: steps, userRows: rows }
+    return { items, arrays: { ...this.model.parameters.copyValues(), ...users, powers } }
+  }
+
+  explain(side: Side, id: number): LearnerExplanation | undefined {
+    const { table } = this.model.inputs[side]
+    if (!table.has(id)) return undefined
+    const frequency = this.#indicators.frequency(side, id)
+    const diverse = this.#search?.policy.context === "cv"
+    const diversity = diverse ? this.#indicators.diversity(side, id) : null
+    let bounds: LearnerExplanation["bounds"] = null
+    if (this.#context && this.#search?.policy.scores && table.step(id) < table.top) {
+      const context = new Float64Array(this.#context.dimension)
+      this.#context.write(context, 0, frequency, diversity ?? 0)
+      bounds = this.#search.policy.scores(side, context)
+    }
+    const history = (this.#sizeLog?.of(side, id) ?? []).map(({ segment, step }) => ({
+      segment,
+      size: table.sizes[step],
+    }))
+    return { size: table.size(id), bytes: table.rowBytes(id), history, indicators: { frequency, diversity }, bounds }
+  }
+
+  save(state: State): void {
+    state.set("segments", this.#segments)
+    this.model.save(state.at("model"))
+    this.#search?.policy.save?.(state.at("policy"))
+    this.#indicators.save(state.at("indicators"))
+    this.#limiter.save(state.at("idle"))
+    this.#recent?.save(state.at("recent"))
+    this.#sizeLog?.save(state.at("sizeLog"))
+    saveWaiting(state.at("waiting"), this.#waiting)
+  }
+
+  load(state: State): void {
+    this.#segments = state.get<number>("segments")
+    this.model.load(state.at("model"))
+    this.#search?.policy.load?.(state.at("policy"))
+    this.#indicators.load(state.at("indicators"))
+    this.#limiter.load(state.at("idle"))
+    this.#recent?.load(state.at("recent"))
+    this.#sizeLog?.load(state.at("sizeLog"))
+    this.#changed.clear()
+    for (const id of this.model.inputs.user.table.ids()) this.#changed.add(id)
+    this.#waiting = loadWaiting(state.at("waiting"))
   }
 }
 

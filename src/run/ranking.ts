@@ -42,11 +42,12 @@ export class Ranking {
     model.inputs.user.table.ensure(user)
     const placed = model.inputs.user.place(findDistinct([user], model.inputs.user.table))
     const half = model.head.half("user", model.inputs.user.forward(placed, false), 1)
-    const { scores: at, stride } = model.head.scores(half, this.#candidates)
+    const logits = model.head.scores(half, this.#candidates)
     k.run()
+    const { outputs } = model
     const f = k.floats
     const scores = new Float64Array(this.items.length)
-    for (let i = 0; i < scores.length; i++) scores[i] = f[at + i * stride]
+    for (let i = 0; i < scores.length; i++) scores[i] = f[logits + i * outputs]
     k.release(mark)
     return scores
   }

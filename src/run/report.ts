@@ -9,13 +9,13 @@ export interface Milliseconds {
   inference: number
 }
 
-/** Rating tasks have accuracy and loss, the top-k task recall and ndcg. */
+/** Rating tasks have accuracy and loss, the top-k task recall and ndcg; null where nothing was tested. */
 export interface Measures {
-  accuracy?: number
-  loss?: number
-  majorityAccuracy?: number
-  recall?: number
-  ndcg?: number
+  accuracy?: number | null
+  loss?: number | null
+  majorityAccuracy?: number | null
+  recall?: number | null
+  ndcg?: number | null
   k?: number
 }
 

@@ -1,10 +1,15 @@
 /**
  * The top-k task (method.md §2, §9). Every interaction is a positive; training adds sampled negatives. The test ranks
  * all items seen so far for each test user, the user's history masked; a test item never seen before is a miss.
+ * Live (`likeThreshold`, `testUsers`): a rating at or below the threshold is a negative. Ranking everything for everyone
+ * would take longer than learning, so only the first few users of a segment are tested, and only one segment in as many
+ * as there are items / 500; the others report no test users.
  */
 
+import type { State } from "../kernels/state.ts"
 import type { ModelBatch } from "../models/model.ts"
-import type { Segment } from "../types.ts"
+import { binaryLabel } from "../stream/labels.ts"
+import type { Segment, Side } from "../types.ts"
 import type { Exam } from "./exam.ts"
 import { History, NegativeSampler } from "./history.ts"
 import type { Learner } from "./learner.ts"
@@ -14,17 +19,34 @@ import { rankingQuality, topPositions } from "./ranking.ts"
 export class TopkExam implements Exam {
   readonly #k: number
   readonly #negatives: number
+  readonly #likeThreshold: number | undefined
+  readonly #testUsers: number
+  /** Segments since the last tested one. */
+  #untested = 0
   readonly #history = new History()
   readonly #sampler: NegativeSampler
 
-  constructor(options: { k: number; negatives: number; seed: number }) {
+  constructor(options: {
+    k: number
+    negatives: number
+    seed: number
+    /** Default: every interaction is a positive. */
+    likeThreshold?: number | undefined
+    /** Users tested per segment. Default: all. */
+    testUsers?: number | undefined
+  }) {
     this.#k = options.k
+    this.#likeThreshold = options.likeThreshold
+    this.#testUsers = options.testUsers ?? Number.POSITIVE_INFINITY
     this.#negatives = options.negatives
     this.#sampler = new NegativeSampler(options.seed)
   }
 
   labels(segment: Segment): Float64Array {
-    return new Float64Array(segment.length).fill(1)
+    const labels = new Float64Array(segment.length).fill(1)
+    if (this.#likeThreshold !== undefined)
+      for (let r = 0; r < labels.length; r++) labels[r] = binaryLabel(segment.rating[r], this.#likeThreshold)
+    return labels
   }
 
   /** Each positive followed by its negatives, drawn from what is not in the history, these rows included. */
@@ -36,7 +58,8 @@ export class TopkExam implements Exam {
     for (let r = 0; r < rows.user.length; r++) {
       user[at] = rows.user[r]
       item[at] = rows.item[r]
-      label[at++] = 1
+      label[at++] = rows.label[r]
+      if (rows.label[r] === 0) continue
       const drawn = this.#sampler.draw(this.#history, rows.user[r], { items: item, at, count: this.#negatives })
       user.fill(rows.user[r], at, at + drawn)
       at += drawn
@@ -46,8 +69,10 @@ export class TopkExam implements Exam {
 
   test(learner: Learner, rows: ModelBatch): Score {
     const relevant = new Map<number, Set<number>>()
-    for (let r = 0; r < rows.user.length; r++) {
-      if (this.#history.has(rows.user[r], rows.item[r])) continue
+    const due = this.#isDue()
+    for (let r = 0; due && r < rows.user.length; r++) {
+      if (rows.label[r] === 0 || this.#history.has(rows.user[r], rows.item[r])) continue
+      if (relevant.size >= this.#testUsers && !relevant.has(rows.user[r])) continue
       const items = relevant.get(rows.user[r]) ?? new Set<number>()
       relevant.set(rows.user[r], items.add(rows.item[r]))
     }
@@ -75,5 +100,29 @@ export class TopkExam implements Exam {
     }
     this.#history.add(rows.user, rows.item)
     return score
+  }
+
+  #isDue(): boolean {
+    const pause = this.#testUsers === Number.POSITIVE_INFINITY ? 1 : Math.ceil(this.#history.seen.length / 500)
+    this.#untested++
+    if (this.#untested < pause) return false
+    this.#untested = 0
+    return true
+  }
+
+  forget(side: Side, ids: ReadonlySet<number>): void {
+    this.#history.forget(side, ids)
+  }
+
+  save(state: State): void {
+    state.set("untested", this.#untested)
+    this.#history.save(state.at("history"))
+    this.#sampler.save(state.at("sampler"))
+  }
+
+  load(state: State): void {
+    this.#untested = state.get<number>("untested")
+    this.#history.load(state.at("history"))
+    this.#sampler.load(state.at("sampler"))
   }
 }

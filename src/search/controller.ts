@@ -12,6 +12,7 @@ import type { Address, Kernels } from "../kernels/kernels.ts"
 import { exp } from "../kernels/math.ts"
 import { ADAM, type NormParameter, type Parameter, Parameters } from "../kernels/parameters.ts"
 import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
 
 const FREQUENCY_CAP = 10_000
 const FREQUENCY_WIDTH = 32
@@ -91,6 +92,16 @@ export class Controller {
     )
     this.#outputBias = parameters.declare("controller.output.bias", { rows: 1, columns: outputs }, { uniform: HIDDEN })
     parameters.allocate(new Random(seed, "controller"))
+  }
+
+  save(state: State): void {
+    this.#parameters.save(state)
+    this.#frequencies.table.save(state.at("frequency"))
+  }
+
+  load(state: State): void {
+    this.#parameters.load(state)
+    this.#frequencies.table.load(state.at("frequency"))
   }
 
   /** Brings the inputs into working memory and queues both halves of the first layer. */

@@ -2,6 +2,7 @@
 
 import { DessError, show } from "../errors.ts"
 import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
 import { type Choices, playAll, type Round, type SizePolicy } from "./policy.ts"
 
@@ -39,6 +40,11 @@ export class RandomGrow implements SizePolicy {
 
   constructor(options: { probability: Record<Side, number>; seed: number }) {
     const { probability, seed } = options
+    if (typeof probability?.user !== "number" || typeof probability.item !== "number")
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `probability: expected { user, item }, numbers from 0 to 1, got ${show(probability)}`,
+      )
     for (const side of ["user", "item"] as const)
       if (!(probability[side] >= 0 && probability[side] <= 1))
         throw new DessError(
@@ -56,6 +62,20 @@ export class RandomGrow implements SizePolicy {
 
   decide(side: Side, choices: Choices): Uint8Array {
     return this.#draw(side, this.#deciding[side], choices.length)
+  }
+
+  save(state: State): void {
+    for (const side of ["user", "item"] as const) {
+      this.#deciding[side].save(state.at(`deciding.${side}`))
+      this.#playing[side].save(state.at(`playing.${side}`))
+    }
+  }
+
+  load(state: State): void {
+    for (const side of ["user", "item"] as const) {
+      this.#deciding[side].load(state.at(`deciding.${side}`))
+      this.#playing[side].load(state.at(`playing.${side}`))
+    }
   }
 
   #draw(side: Side, random: Random, length: number): Uint8Array {

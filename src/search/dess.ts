@@ -1,5 +1,6 @@
 /** DESS: one non-stationary LinUCB bandit per side decides from an id's context whether it grows (method.md §5). */
 
+import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
 import { LinUcb, type LinUcbOptions } from "./lin-ucb.ts"
 import type { Choices, Round, SizePolicy } from "./policy.ts"
@@ -39,5 +40,13 @@ export class Dess implements SizePolicy {
     const out = new Float64Array(2)
     this.#bandits[side].scores(out, context)
     return { keep: out[0], grow: out[1] }
+  }
+
+  save(state: State): void {
+    for (const side of ["user", "item"] as const) this.#bandits[side].save(state.at(side))
+  }
+
+  load(state: State): void {
+    for (const side of ["user", "item"] as const) this.#bandits[side].load(state.at(side))
   }
 }

@@ -8,6 +8,7 @@
 
 import type { Kernels } from "../kernels/kernels.ts"
 import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
 import { Controller, type ControllerInput, softmaxRow } from "./controller.ts"
 import type { Choices, Round, SizePolicy } from "./policy.ts"
@@ -66,6 +67,36 @@ export class Esapn implements SizePolicy {
     recorded.push(loss)
     if (recorded.length > RECORDED) recorded.shift()
     return reward
+  }
+
+  save(state: State): void {
+    for (const side of ["user", "item"] as const) {
+      const at = state.at(side)
+      this.#controllers[side].save(at.at("controller"))
+      this.#random[side].save(at)
+      const recorded = [...this.#losses[side]]
+      at.put("recorded", Int32Array.from(recorded.flatMap(([id, losses]) => [id, losses.length])))
+      at.put("losses", Float64Array.from(recorded.flatMap(([, losses]) => losses)))
+    }
+  }
+
+  load(state: State): void {
+    for (const side of ["user", "item"] as const) {
+      const at = state.at(side)
+      this.#controllers[side].load(at.at("controller"))
+      this.#random[side].load(at)
+      const recorded = at.take("recorded", Int32Array)
+      const losses = at.take("losses", Float64Array)
+      this.#losses[side].clear()
+      for (let r = 0, from = 0; r < recorded.length; r += 2) {
+        this.#losses[side].set(recorded[r], Array.from(losses.subarray(from, from + recorded[r + 1])))
+        from += recorded[r + 1]
+      }
+    }
+  }
+
+  forget(side: Side, ids: Iterable<number>): void {
+    for (const id of ids) this.#losses[side].delete(id)
   }
 
   decide(side: Side, choices: Choices): Uint8Array {

@@ -16,6 +16,7 @@
 
 import { DessError, show } from "../errors.ts"
 import { log } from "../kernels/math.ts"
+import type { State } from "../kernels/state.ts"
 
 export interface LinUcbOptions {
   /** d: coordinates of a context. */
@@ -115,6 +116,11 @@ export class LinUcb {
   /** Writes every arm's UCB for the context at `x[offset …]` to `out`. */
   scores(out: Float64Array, x: Float64Array, offset = 0): void {
     for (let arm = 0; arm < this.arms; arm++) out[arm] = this.#score(arm, x, offset)
+  }
+
+  /** One arm's UCB where σ and S count in `unit`s: what `scores` gives for rewards divided by it, times it. */
+  bound(arm: number, x: Float64Array, p: { offset: number; unit: number }): number {
+    return this.#score(arm, x, p.offset, p.unit)
   }
 
   /** The arm with the largest UCB; of equals the first, so ties keep arm 0. */
@@ -217,8 +223,27 @@ export class LinUcb {
     this.#beta = confidenceRadius(this.#options, weight)
   }
 
+  save(state: State): void {
+    const { updates, weight, gram, gramSquared, response } = this.state()
+    state.set("updates", updates)
+    state.put("weight", Float64Array.of(weight))
+    state.put("gram", gram)
+    state.put("gramSquared", gramSquared)
+    state.put("response", response)
+  }
+
+  load(state: State): void {
+    this.restore({
+      updates: state.get<number>("updates"),
+      weight: state.take("weight", Float64Array)[0],
+      gram: state.take("gram", Float64Array),
+      gramSquared: state.take("gramSquared", Float64Array),
+      response: state.take("response", Float64Array),
+    })
+  }
+
   /** xᵀθ + β·√(yᵀṼy), y = V⁻¹x */
-  #score(arm: number, x: Float64Array, offset: number): number {
+  #score(arm: number, x: Float64Array, offset: number, unit = 1): number {
     const d = this.dimension
     const block = arm * d * d
     const theta = this.#theta
@@ -238,7 +263,7 @@ export class LinUcb {
       for (let j = 0; j < i; j++) sum += gramSquared[row + j] * y[j]
       square += y[i] * (2 * sum + gramSquared[row + i] * y[i])
     }
-    return mean + this.#beta * Math.sqrt(Math.max(0, square))
+    return mean + unit * this.#beta * Math.sqrt(Math.max(0, square))
   }
 
   /** One step of the discount without an observation. */

@@ -1,6 +1,7 @@
 /** The majority class (method §8): the commonest training label so far. */
 
 import { DessError, show } from "../errors.ts"
+import type { State } from "../kernels/state.ts"
 
 export class MajorityClass {
   readonly #counts: Float64Array
@@ -22,6 +23,14 @@ export class MajorityClass {
       }
       counts[label] += 1
     }
+  }
+
+  save(state: State): void {
+    state.put("counts", this.#counts)
+  }
+
+  load(state: State): void {
+    this.#counts.set(state.take("counts", Float64Array))
   }
 
   /** The commonest class; of equals the lowest, so 0 before any label. */

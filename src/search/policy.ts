@@ -3,6 +3,7 @@
  * then decides, id by id, whether to keep or grow. Each side (users, items) is learned on its own.
  */
 
+import type { State } from "../kernels/state.ts"
 import type { Arm, Side } from "../types.ts"
 
 /** The probed interactions of one side of D_{t−1}, in stream order; ids at the top size are not among them. */
@@ -31,6 +32,8 @@ export interface Choices {
   frequencies: Float64Array
   /** [length×dimension] */
   contexts: Float64Array
+  /** Events per segment to be expected of the id, where the learner keeps them. */
+  rates?: Float64Array
 }
 
 export interface SizePolicy {
@@ -42,8 +45,17 @@ export interface SizePolicy {
   learn(side: Side, round: Round): Uint8Array
   /** Decides without learning: 1 grows. */
   decide(side: Side, choices: Choices): Uint8Array
+  /** A policy that takes numbers back: 1 gives up the last rung held. It may also grow an id several sizes at a time. */
+  release?(side: Side, choices: Choices): Uint8Array
+  /** What holding a number for one segment costs, in loss; for policies that release. */
+  price?: number
   /** Upper confidence bounds of both arms for a context, where the policy has them. */
-  scores?(side: Side, context: Float64Array): { keep: number; grow: number }
+  scores?(side: Side, context: Float64Array, at?: { step: number; rate: number }): { keep: number; grow: number }
+  /** What it has learned, where it learns. */
+  save?(state: State): void
+  load?(state: State): void
+  /** Drops what is kept of ids that leave. */
+  forget?(side: Side, ids: Iterable<number>): void
 }
 
 /** The arm every interaction of a round is answered with. */

@@ -39,6 +39,9 @@ import { drawCatalogue } from "./synthetic-items.ts"
 import { activeDimension, expectedRating, likeProbability } from "./synthetic-rating.ts"
 import { drawPerson } from "./synthetic-users.ts"
 
+/** Users and items grow with it and are held in memory. */
+const MOST_INTERACTIONS = 1e9
+
 export interface SyntheticOptions {
   interactions?: number
   /** By default one per 144.41 interactions, as in ML-20M. */
@@ -131,6 +134,7 @@ export function synthetic(options: SyntheticOptions = {}): SyntheticStream {
 
 function completePlan(options: SyntheticOptions): Plan {
   const interactions = checkWhole("interactions", options.interactions ?? 100_000, 1)
+  checkRange("interactions", interactions, [1, MOST_INTERACTIONS])
   const users = options.users ?? Math.max(1, Math.round(interactions / 144.41))
   const items = options.items ?? defaultItems(interactions)
   for (const [name, count] of Object.entries({ users, items })) {

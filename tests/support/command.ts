@@ -22,23 +22,30 @@ export interface CommandOptions {
 
 /** Builds what is missing or older than its sources, and fails loudly when it cannot. */
 export function buildCommand(): void {
-  if (existsSync(MAIN) && newest(join(ROOT, "src")) <= newest(join(ROOT, "dist"))) return
+  const sources = newest(join(ROOT, "src"))
+  const pages = Math.max(sources, newest(join(ROOT, "web")))
+  if (sources <= timeOf(MAIN) && pages <= timeOf(join(ROOT, "dist", "web", "report.js"))) return
   try {
     if (!existsSync(join(ROOT, "src", "kernels", "generated.ts")))
       execFileSync(process.execPath, [join(ROOT, "tools", "build-kernels.mjs")], { cwd: ROOT, stdio: "pipe" })
     const compiler = join(ROOT, "node_modules", "typescript", "bin", "tsc")
     execFileSync(process.execPath, [compiler, "-p", "tsconfig.build.json"], { cwd: ROOT, stdio: "pipe" })
+    execFileSync(process.execPath, [join(ROOT, "tools", "build-web.mjs")], { cwd: ROOT, stdio: "pipe" })
   } catch (error) {
     const { stdout, message } = error as Error & { stdout?: Buffer }
     throw new Error(`dist is missing or stale and cannot be built:\n${stdout ?? message}`)
   }
 }
 
-/** When the youngest source or output was written. */
+/** When a file was written; never, where there is none. */
+const timeOf = (path: string) => (existsSync(path) ? statSync(path).mtimeMs : Number.NEGATIVE_INFINITY)
+
+/** When the youngest source was written. */
 function newest(folder: string): number {
   let time = 0
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
-    if (/\.(ts|js)$/.test(entry.name)) time = Math.max(time, statSync(join(entry.parentPath, entry.name)).mtimeMs)
+    if (/\.(ts|js|css|html)$/.test(entry.name))
+      time = Math.max(time, statSync(join(entry.parentPath, entry.name)).mtimeMs)
   return time
 }
 

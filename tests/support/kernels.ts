@@ -195,16 +195,19 @@ function hiddenPowers(withBias: boolean, limit: number): Build {
     })
 }
 
-function hiddenScores(board: Board, { rows, columns }: Shape): void {
-  const powers = (count: number) => board.values(Array.from({ length: count }, () => exp(3 * board.random.normal())))
-  board.kernels.hiddenScores({
-    scores: board.output("scores", rows),
-    user: powers(columns),
-    items: powers(rows * columns),
-    weight: board.normals(columns, 0.3),
-    outputBias: board.normals(1),
-    ...{ rows, columns },
-  })
+function hiddenScores(several: boolean): Build {
+  return (board, { rows, columns, outputs: most }) => {
+    const outputs = several ? most : 1
+    const powers = (count: number) => board.values(Array.from({ length: count }, () => exp(3 * board.random.normal())))
+    board.kernels.hiddenScores({
+      scores: board.output("scores", rows * outputs),
+      user: powers(columns),
+      items: powers(rows * columns),
+      weight: board.normals(outputs * columns, 0.3),
+      outputBias: board.normals(outputs),
+      ...{ rows, columns, outputs },
+    })
+  }
 }
 
 function loss(kind: "squared" | "logistic" | "softmax", gradient: boolean): Build {
@@ -358,7 +361,8 @@ export const OPERATIONS: Record<string, Build> = {
   "loss softmax, no gradient": loss("softmax", false),
   "hiddenPowers, with bias": hiddenPowers(true, 20),
   "hiddenPowers, without bias, cut off": hiddenPowers(false, 0.5),
-  hiddenScores,
+  hiddenScores: hiddenScores(false),
+  "hiddenScores, several outputs": hiddenScores(true),
   "pairScore dot": pairScore("dot"),
   "pairScore distance": pairScore("distance"),
   "pairScoreBackward dot": pairScoreBackward("dot"),

@@ -1,10 +1,10 @@
 /**
  * One user against many items, with running statistics: tanh(y_u + y_i) = 1 − 2/(e^{2y_u}·e^{2y_i} + 1), so that each
- * side's exponential is taken once and a pair costs one division per column.
+ * side's exponential is taken once and a pair costs one division per column, however many the outputs.
  */
 
 import { first, firstColumn, last, lastColumn } from "./share";
-import { exp, fma, mask, put, splat, sumLanes } from "./vector";
+import { dot, exp, fma, mask, put, splat, sumLanes } from "./vector";
 
 /** Columns whose constants a thread keeps at hand. */
 const SPAN: i32 = 1024;
@@ -81,18 +81,41 @@ function sumTerms(weight: usize, user: usize, item: usize, columns: i32): f32 {
   return sumLanes(f32x4.add(f32x4.add(s0, s1), f32x4.add(s2, s3)));
 }
 
-export function hiddenScores(p: usize, part: i32, parts: i32): void {
+/** Σ of `count` numbers. */
+function sum(from: usize, count: i32): f32 {
+  let total: f32 = 0;
+  for (let i = 0; i < count; i++) total += load<f32>(from + i * 4);
+  return total;
+}
+
+export function hiddenScores(p: usize, part: i32, parts: i32, scratch: usize): void {
   const scores: usize = load<u32>(p);
   const user: usize = load<u32>(p, 4);
   const items: usize = load<u32>(p, 8);
   const weight: usize = load<u32>(p, 12);
   const rows = load<i32>(p, 20);
   const columns = load<i32>(p, 24);
+  const outputs = load<i32>(p, 28);
+  const outputBias: usize = load<u32>(p, 16);
   const stride: usize = columns * 4;
-  // Σ w·(1 − 2/(…)) = Σ w − 2·Σ w/(…)
-  let base = load<f32>(load<u32>(p, 16));
-  for (let c = 0; c < columns; c++) base += load<f32>(weight + c * 4);
+  const from = first(rows, part, parts);
   const end = last(rows, part, parts);
-  for (let r = first(rows, part, parts); r < end; r++)
-    store<f32>(scores + r * 4, base - 2 * sumTerms(weight, user, items + r * stride, columns));
+  // Σ w·(1 − 2/(…)) + b = (Σ w + b) − 2·Σ w/(…)
+  if (outputs == 1) {
+    const base = load<f32>(outputBias) + sum(weight, columns);
+    for (let r = from; r < end; r++)
+      store<f32>(scores + r * 4, base - 2 * sumTerms(weight, user, items + r * stride, columns));
+    return;
+  }
+  const bases = scratch, inverses = scratch + ((outputs * 4 + 15) & ~15);
+  for (let o = 0; o < outputs; o++)
+    store<f32>(bases + o * 4, load<f32>(outputBias + o * 4) + sum(weight + o * stride, columns));
+  const one = f32x4.splat(1);
+  for (let r = from; r < end; r++) {
+    const item = items + r * stride;
+    for (let at: usize = 0; at < stride; at += 16)
+      v128.store(inverses + at, f32x4.div(one, fma(v128.load(user + at), v128.load(item + at), one)));
+    for (let o = 0; o < outputs; o++)
+      store<f32>(scores + (r * outputs + o) * 4, load<f32>(bases + o * 4) - 2 * dot(inverses, weight + o * stride, columns));
+  }
 }

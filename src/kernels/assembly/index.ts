@@ -28,7 +28,7 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case HIDDEN_INFER: return hiddenInfer(p, part, parts, scratch);
     case HIDDEN_INFER_GRADIENT: return hiddenInferGradient(p, part, parts);
     case HIDDEN_POWERS: return hiddenPowers(p, part, parts, scratch);
-    case HIDDEN_SCORES: return hiddenScores(p, part, parts);
+    case HIDDEN_SCORES: return hiddenScores(p, part, parts, scratch);
     case PROJECT: return project(p, part, parts);
     case LOSS: return loss(p, part, parts);
     case PAIR_SCORE: return pairScore(p, part, parts);

@@ -1,0 +1,18 @@
+/** Ctrl-C and a polite kill: the first asks the work to stop, the second does not wait. */
+
+const SIGNALS = ["SIGINT", "SIGTERM"] as const
+
+/** Does some work with a signal that tells when to stop. */
+export async function untilStopped<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController()
+  const stop = () => {
+    if (controller.signal.aborted) process.exit(130)
+    controller.abort()
+  }
+  for (const name of SIGNALS) process.on(name, stop)
+  try {
+    return await work(controller.signal)
+  } finally {
+    for (const name of SIGNALS) process.removeListener(name, stop)
+  }
+}

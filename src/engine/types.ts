@@ -1,0 +1,293 @@
+/** The live recommender as its users see it: what goes in, what comes out. Types only. */
+
+import type { RunOptions } from "../run/options.ts"
+import type { SegmentReport } from "../run/report.ts"
+import type { Side, Task } from "../types.ts"
+
+/** Milliseconds, or a text such as "90s", "15m", "12h", "30d". */
+export type Duration = number | string
+
+/** Bytes, or a text such as "512KB", "256MB", "4GB" (powers of 1024). */
+export type Bytes = number | string
+
+/** An id of the outside world: a text of 1 to 512 characters or a finite number; 7 and "7" are the same id. */
+export type Id = string | number
+
+/** What a recommender is opened with. What a directory was created with may be left out later, but not changed. */
+export interface RecommenderOptions
+  extends Pick<
+    RunOptions,
+    "method" | "model" | "preset" | "recipe" | "sizes" | "seed" | "likeThreshold" | "negatives" | "k"
+  > {
+  /** Where events, ids, items and snapshots are kept (created when missing). Without: in memory only. */
+  directory?: string | undefined
+  /** The most the embedding tables may hold. Default: no limit. */
+  memoryBudget?: Bytes | undefined
+  /** Default "topk". */
+  task?: Task | undefined
+  /** The names of the item feature columns, fixed when the directory is created; `dess-cv` needs them. */
+  features?: readonly string[] | undefined
+  /** The scale ratings come on: both ends included. Default 0 to 5. */
+  scale?: { min: number; max: number } | undefined
+  /** A segment closes at so many events … Default 500. */
+  segment?: number | undefined
+  /** … or so long after its first. Default 1 s. */
+  delay?: Duration | undefined
+  /** Ids without an event for so long lose one step of their size, or leave. Default: only when the budget is short. */
+  idle?: { shrink?: Duration | undefined; leave?: Duration | undefined } | undefined
+  /** A snapshot is written once so many events were learned since the last. Default 200,000. */
+  snapshotEvents?: number | undefined
+  /** … or, when something was learned, after so long. Default 15 m. */
+  snapshotDelay?: Duration | undefined
+  /** Accepted events that may wait to be learned; above it `observe` refuses with code BUSY. Default 100,000. */
+  queue?: number | undefined
+  /** Threads that train. Default: one fewer than the cores there are, at least 1. */
+  threads?: number | undefined
+  /** The shortest time between two published versions. Default 250 ms. */
+  publishDelay?: Duration | undefined
+  /** Idempotency keys remembered, the newest. Default 1,000,000. */
+  keys?: number | undefined
+  /** Keeps every journalled event instead of those since the older snapshot. `forget` still removes a user's. Default false. */
+  keepJournal?: boolean | undefined
+}
+
+/** Something a user did. */
+export interface Event {
+  user: Id
+  item: Id
+  /** On the recommender's scale. Left out (a click, a purchase): a positive. At or below the like threshold: a negative. */
+  rating?: number | undefined
+  /** Seconds or milliseconds since 1970. Default: now. Not more than a day in the future. */
+  timestamp?: number | undefined
+  /** An idempotency key of 1 to 256 characters: an event whose key was accepted before is counted as a duplicate and not taken again. */
+  key?: string | undefined
+}
+
+/** What `observe` did, durably when there is a directory. */
+export interface Accepted {
+  accepted: number
+  duplicates: number
+}
+
+/** An item of the catalogue. Events may name items that were never put here. */
+export interface ItemEntry {
+  item: Id
+  /** One number per feature column of the recommender, in its order; null takes the features away. Left out: as before. */
+  features?: readonly number[] | null | undefined
+  /** At most 64 texts of 1 to 128 characters. Left out: as before. */
+  categories?: readonly string[] | undefined
+  /** A hidden item is never recommended. Left out: as before, at first false. */
+  hidden?: boolean | undefined
+}
+
+/** An item as the catalogue has it. */
+export interface ItemView {
+  item: string
+  categories: readonly string[]
+  hidden: boolean
+  hasFeatures: boolean
+  /** Events with it so far. */
+  events: number
+}
+
+/** Where a recommended item comes from. */
+export type Source = "model" | "trending" | "new"
+
+export interface RecommendOptions {
+  /** 1 to 1,000. Default 10. */
+  count?: number | undefined
+  /** Leaves out the first so many of the list, for paging. Default 0, at most 10,000. */
+  offset?: number | undefined
+  /** Items to leave out. */
+  exclude?: readonly Id[] | undefined
+  /** Only these items. */
+  only?: readonly Id[] | undefined
+  /** Only items with at least one of these categories. */
+  categories?: readonly string[] | undefined
+  /** Also items the user has met. Default false. */
+  seen?: boolean | undefined
+}
+
+export interface Recommendation {
+  item: string
+  /** Model: what `predict` gives. Trending: a decayed count. New: 0. Comparable within one source only. */
+  score: number
+  source: Source
+}
+
+export interface SimilarOptions {
+  count?: number | undefined
+  categories?: readonly string[] | undefined
+}
+
+/** What the model thinks of a pair. */
+export interface Prediction {
+  user: string
+  item: string
+  /** Binary and top-k: the probability of a like. Multiclass: the expected rating, 1 to 5. */
+  score: number
+  /** Multiclass: of the ratings 1 to 5. */
+  probabilities?: number[]
+  /** Whether the model has met both; where it has not, the score is that of the average event. */
+  known: Record<Side, boolean>
+}
+
+/** Everything held about one id. */
+export interface Explanation {
+  id: string
+  side: Side
+  /** Numbers in the vector; 0 when the model does not know the id (yet). */
+  size: number
+  /** Embedding row with its optimizer state. */
+  bytes: number
+  /** Sizes since the id was met, oldest first: from which segment on. */
+  history: { segment: number; size: number }[]
+  indicators: {
+    /** FRE. */
+    frequency: number
+    /** IND of a user, POD of an item; null without features. */
+    diversity: number | null
+  }
+  /** Upper confidence bounds of both arms for the id's context now; null for a policy without, or at the top size. */
+  bounds: { keep: number; grow: number } | null
+  /** Of a user: items met. Of an item: events. */
+  events: number
+  /** Of an item: as the catalogue has it. */
+  entry?: ItemView
+}
+
+/** What `forget` removed. */
+export interface Receipt {
+  user: string
+  /** Whether there was anything to remove. */
+  found: boolean
+  /** The embedding row. */
+  row: boolean
+  /** Items in the user's history. */
+  history: number
+  /** Journalled events. */
+  events: number
+  /** Snapshots deleted because they contained the user. */
+  snapshots: number
+  /** When, in milliseconds since 1970. */
+  time: number
+}
+
+/**
+ * One message per closed segment that was learned, for live views and metrics. Recall and NDCG (top-k) are measured on a
+ * few users, and with many items not at every segment: they mean something where `testUsers` is above 0.
+ */
+export interface LiveReport extends SegmentReport {
+  /** When it was learned, in milliseconds since 1970. */
+  time: number
+  /** Events in it. */
+  events: number
+  /** Events accepted and not yet learned. */
+  queue: number
+  /** Milliseconds from acceptance to visibility in lists of the slowest event made visible last; null before the first. */
+  freshness: number | null
+  /** Journalled events a start would have to replay; null without a directory. */
+  journalEvents: number | null
+  /** Milliseconds since the last snapshot; null when there is none. */
+  snapshotAge: number | null
+  /** Ids that lost a step of their size, or left, in this segment: idle for long, or to make room. */
+  shrunk: Record<Side, number>
+  left: Record<Side, number>
+  /** Set when the segment could not be learned (a loss that was not finite); it is skipped. */
+  failed?: string
+}
+
+export interface Status {
+  /** "learning": all is well. "failed": training stopped for `reason`; reading goes on, observing is refused. "closed". */
+  state: "learning" | "failed" | "closed"
+  reason?: string
+  task: Task
+  method: string
+  directory: string | null
+  /** Milliseconds since 1970. */
+  opened: number
+  events: {
+    /** Since the directory was created. */
+    accepted: number
+    /** Since opened. */
+    duplicates: number
+    learned: number
+    /** Accepted and not yet learned. */
+    queue: number
+  }
+  segments: number
+  /** Ids known, and of them in the model. */
+  users: { known: number; held: number }
+  items: { known: number; held: number; hidden: number }
+  memory: {
+    /** null: no limit. */
+    budget: number | null
+    heldBytes: number
+    embeddingBytes: number
+    sizes: Record<Side, Record<string, number>>
+    /** Since the directory was created. */
+    shrunk: Record<Side, number>
+    left: Record<Side, number>
+  }
+  /** Milliseconds from acceptance to visibility in lists, the slowest event of each of the last 1,000 versions; null before the first. */
+  freshness: { p50: number; p99: number; last: number } | null
+  /** null without a directory. */
+  journal: { events: number; bytes: number } | null
+  snapshot: SnapshotInfo | null
+  /** Why the last snapshot that was due could not be written; it is tried again, and nothing is lost without it. */
+  snapshotFailure?: string
+  /** The last segment's report. */
+  last: LiveReport | null
+}
+
+export interface SnapshotInfo {
+  /** Segments learned in it. */
+  segment: number
+  bytes: number
+  /** When, in milliseconds since 1970. */
+  time: number
+}
+
+/**
+ * A recommender that learns from every event. One writer, many readers: training has its own thread, and reading uses
+ * the last published version. Every method refuses with a DessError: INVALID_ARGUMENT or INVALID_DATA for what the
+ * caller gave (nothing of an array is taken when one element is refused), NOT_FOUND, BUSY (try again later), CLOSED.
+ */
+export interface Recommender {
+  /** Takes one event or up to 10,000. Resolves when they are on disk (without a directory: at once). */
+  observe(events: Event | readonly Event[]): Promise<Accepted>
+  /** The best items for a user, `count` of them where that many exist. An unknown user gets what is trending and new. */
+  recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
+  /** Items nearest to an item, best first. An unknown item: NOT_FOUND. Score: the cosine. */
+  similar(item: Id, options?: SimilarOptions): Promise<Recommendation[]>
+  /** What the model thinks of one pair or up to 10,000. */
+  predict(user: Id, item: Id): Promise<Prediction>
+  predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
+  /** Size, history, indicators and bounds of an id. An unknown id: NOT_FOUND. */
+  explain(side: Side, id: Id): Promise<Explanation>
+  /** Adds items or changes them, up to 10,000. Durable like `observe`. Returns how many. */
+  putItems(items: ItemEntry | readonly ItemEntry[]): Promise<number>
+  /** The catalogue's entry of an item; undefined for an unknown one. */
+  item(item: Id): ItemView | undefined
+  /** Whether the id has been met (or, for an item, put) and not left or been forgotten. */
+  has(side: Side, id: Id): boolean
+  /** Names of known ids in order of their index: from `offset`, at most `count` (default 100). */
+  ids(side: Side, options?: { offset?: number; count?: number }): string[]
+  /** What a user has met, latest first. Empty for an unknown user. */
+  history(user: Id, options?: { count?: number }): string[]
+  /** Removes a user from memory and disk and says what was removed. Resolves when it is done. */
+  forget(user: Id): Promise<Receipt>
+  /** The journalled events that are still kept, in order of acceptance. */
+  events(): AsyncIterable<{ user: string; item: string; rating?: number; timestamp: number }>
+  /** Every catalogue entry with its features. */
+  items(): Iterable<ItemView & { features: readonly number[] | null }>
+  status(): Status
+  /** One report per learned segment from now on. A reader that falls 1,000 behind loses the oldest. Ends at `close`, or by the signal. */
+  reports(signal?: AbortSignal): AsyncIterableIterator<LiveReport>
+  /** Closes the open segment and resolves when everything accepted so far is learned and published. */
+  drain(): Promise<void>
+  /** Writes a snapshot of everything accepted so far. Without a directory: INVALID_ARGUMENT. */
+  snapshot(): Promise<SnapshotInfo>
+  /** Learns what was accepted, writes a snapshot, ends the thread. Idempotent. Nothing accepted is ever lost without it. */
+  close(): Promise<void>
+}

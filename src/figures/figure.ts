@@ -1,0 +1,93 @@
+/** Figures as data. The same ones are drawn to files and, at any width and in any theme, on a page. */
+
+import type { Colour } from "./palette.ts"
+
+/** The title is the question it answers. */
+export interface Figure {
+  id: string
+  title: string
+  caption: string
+  panels: readonly Panel[]
+  legend?: readonly LegendItem[]
+}
+
+export interface LegendItem {
+  label: string
+  colour: Colour
+}
+
+export type Panel = LinesPanel | DotsPanel | BarsPanel | AreasPanel | CellsPanel
+
+/** What every kind of panel has; the size is the one on paper. */
+export interface PanelFrame {
+  title?: string
+  width: number
+  height: number
+  /** Titles of the axes. */
+  x: string
+  y: string
+}
+
+export interface Line {
+  label: string
+  colour: Colour
+  /** As SVG's stroke-dasharray. */
+  dash?: string
+  points: readonly { x: number; y: number }[]
+}
+
+/** Lines along the stream; each is named at its end. */
+export interface LinesPanel extends PanelFrame {
+  kind: "lines"
+  lines: readonly Line[]
+  logarithmic?: boolean
+}
+
+export type Symbol = "star" | "square" | "circle"
+
+export interface Dot {
+  label: string
+  colour: Colour
+  symbol: Symbol
+  /** Where it has no place on the logarithmic axis (0) it is a line across. */
+  x: number
+  y: number
+  low: number
+  high: number
+}
+
+/** Quality against memory, with the line of those that nobody beats with less. */
+export interface DotsPanel extends PanelFrame {
+  kind: "dots"
+  dots: readonly Dot[]
+}
+
+export interface Bar {
+  row: string
+  /** What of the row it is, where a row has several. */
+  part?: string
+  value: number
+  colour: Colour
+  /** Beside the bar. */
+  text?: string
+  /** A tick to compare with. */
+  mark?: number
+}
+
+/** Horizontal bars; those of one row are put end to end. */
+export interface BarsPanel extends PanelFrame {
+  kind: "bars"
+  bars: readonly Bar[]
+}
+
+/** Shares of a whole along the stream, one upon the other. */
+export interface AreasPanel extends PanelFrame {
+  kind: "areas"
+  areas: readonly { label: string; colour: Colour; points: readonly { x: number; y: number }[] }[]
+}
+
+/** A map: one value per cell, blue below zero and orange above. */
+export interface CellsPanel extends PanelFrame {
+  kind: "cells"
+  cells: readonly { x: string; y: string; value: number; text: string }[]
+}

@@ -1,0 +1,68 @@
+/** Line charts with the names at the lines' ends. */
+
+import { type Drawing, type Frame, roomFor, shorten } from "./draw.ts"
+import type { LinesPanel } from "./figure.ts"
+
+const LABEL_GAP = 11
+
+export function drawLines<D>({ Plot, draw, paint, write }: Drawing<D>, panel: LinesPanel, frame: Frame) {
+  const { logarithmic = false } = panel
+  const { width, height } = frame
+  const lines = panel.lines.filter(({ points }) => points.length > 0)
+  const names = lines.map(({ label }) => label)
+  const options = (labels: readonly object[]) => ({
+    width,
+    height,
+    marginLeft: 56,
+    marginRight: frame.labels ? roomFor(names, 4) : 12,
+    x: { label: panel.x, tickFormat: "~s", ticks: width < 400 ? 4 : 5, ...(logarithmic ? { type: "log" } : {}) },
+    y: { label: panel.y, grid: true, ...(logarithmic ? { type: "log", tickFormat: "~s", ticks: 5 } : { ticks: 6 }) },
+    marks: [
+      ...lines.map(({ points, colour, dash }) =>
+        Plot.line(points, {
+          x: "x",
+          y: "y",
+          stroke: paint(colour),
+          strokeWidth: dash ? 1.3 : 1.7,
+          ...(dash ? { strokeDasharray: dash } : {}),
+        }),
+      ),
+      ...labels,
+    ],
+  })
+  const draft = draw(options([]))
+  if (!frame.labels) return draft
+  const y = draft.scale("y")
+  const ends = lines.map((line) => ({ ...line, end: line.points[line.points.length - 1] }))
+  const wanted = ends.map(({ end }) => Number(y?.apply(end.y)))
+  const placed = spread(wanted, { gap: LABEL_GAP, from: 12, to: height - 34 })
+  const labels = ends.map(({ label, colour, end }, i) =>
+    Plot.text([{ x: end.x, y: y?.invert?.(placed[i]), label: shorten(label) }], {
+      x: "x",
+      y: "y",
+      text: "label",
+      textAnchor: "start",
+      dx: 6,
+      fill: write(colour),
+      clip: false,
+    }),
+  )
+  return draw(options(labels))
+}
+
+/** Moves positions apart so that neighbours are at least a gap away from each other, as little as possible in order. */
+export function spread(wanted: readonly number[], p: { gap: number; from: number; to: number }): number[] {
+  const order = wanted.map((_, i) => i).sort((a, b) => wanted[a] - wanted[b])
+  const placed = [...wanted]
+  let floor = p.from
+  for (const i of order) {
+    placed[i] = Math.max(wanted[i], floor)
+    floor = placed[i] + p.gap
+  }
+  let ceiling = p.to
+  for (const i of order.reverse()) {
+    placed[i] = Math.min(placed[i], ceiling)
+    ceiling = placed[i] - p.gap
+  }
+  return placed
+}

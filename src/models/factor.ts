@@ -1,0 +1,329 @@
+/**
+ * The model of the calibrated recipe: biases, and vectors whose sizes differ from id to id, learned event by event.
+ *
+ *   z_c = g_c + b_uc + b_ic + s_c·⟨p̂_u, q̂_i⟩     one output: s = 1; classes 0 … K−1: s_c = 2c/(K−1) − 1
+ *   p̂ = [p; 0]     q̂ = [q; ε(i)]                 the ladder: E_{k+1} = [E_k; 0] + b_k, b_k = 0 for a user and for an
+ *                                                item the next numbers of ε(i), drawn once and for all from its index
+ *   e_c = σ(z) − y, or softmax(z)_c − [c = y]    e = Σ_c s_c·e_c
+ *   b ← b − 0.3·G/√A, A ← A + G², A_0 = 0.5, G = e_c + 0.02·b      g ← g − 0.002·e_c
+ *   p ← p − 0.2·(e·q̂ + 0.005·p)     q ← q − 0.05·(e·p̂ + 0.01·q)    two passes over the rows of a segment
+ *
+ * Growing a row writes down the numbers it was lifted with, so no prediction changes. Without ε nothing would ever
+ * move: where p and q are both 0, so are both gradients. A row is [biases, accumulators, vector]; it needs no moments.
+ */
+
+import { EmbeddingTable } from "../embedding/table.ts"
+import { exp, log, sigmoid } from "../kernels/math.ts"
+import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
+import type { Side, Task } from "../types.ts"
+import type { ModelBatch, PassResult } from "./model.ts"
+
+const GLOBAL_RATE = 0.002
+const BIAS_RATE = 0.3
+const BIAS_L2 = 0.02
+const ACCUMULATOR = 0.5
+const RATE = { user: 0.2, item: 0.05 }
+const L2 = { user: 0.005, item: 0.01 }
+const DEVIATION = 0.05
+const PASSES = 2
+
+/** Normal numbers ε is read from: item i's start at a place its index is hashed to. */
+const NOISE = 16_384
+
+/** Small chunks: a stream of a few thousand ids should not hold more free rows than live ones. */
+const CHUNK_BYTES = 8192
+
+export interface FactorOptions {
+  task: Task
+  /** Sizes of the vectors, strictly increasing, from 0 or more. */
+  sizes: readonly number[]
+  /** Which of them a new id gets. */
+  start: number
+  seed: number
+}
+
+/** What each rung was worth, row by row of a batch: losses before the row was learned, with and without the last rung held. */
+export interface RungLosses {
+  full: Float64Array
+  without: Record<Side, Float64Array>
+}
+
+export class FactorModel {
+  readonly task: Task
+  readonly outputs: number
+  readonly sizes: readonly number[]
+  readonly tables: Record<Side, EmbeddingTable>
+  /** g */
+  readonly global: Float64Array
+  readonly #slopes: Float64Array
+  readonly #noise: Float32Array
+  readonly #base: Float64Array
+  readonly #errors: Float64Array
+  readonly #row: Float32Array
+
+  constructor(options: FactorOptions) {
+    const { task, sizes, start, seed } = options
+    this.task = task
+    this.outputs = task === "multiclass" ? 5 : 1
+    this.sizes = sizes
+    const { outputs } = this
+    const rows = { sizes: sizes.map((size) => size + 2 * outputs), start, deviation: 0, moments: false }
+    this.tables = {
+      user: new EmbeddingTable({ ...rows, chunkBytes: CHUNK_BYTES }),
+      item: new EmbeddingTable({ ...rows, chunkBytes: CHUNK_BYTES }),
+    }
+    this.global = new Float64Array(outputs)
+    this.#slopes = new Float64Array(outputs).fill(1)
+    if (outputs > 1) for (let c = 0; c < outputs; c++) this.#slopes[c] = (2 * c) / (outputs - 1) - 1
+    const top = sizes[sizes.length - 1]
+    this.#noise = new Float32Array(NOISE + top)
+    const random = new Random(seed, "factor")
+    for (let k = 0; k < this.#noise.length; k++) this.#noise[k] = DEVIATION * random.normal()
+    this.#base = new Float64Array(outputs)
+    this.#errors = new Float64Array(outputs)
+    this.#row = new Float32Array(top + 2 * outputs)
+  }
+
+  /** 4 × the biases and vector numbers of live rows. */
+  get embeddingBytes(): number {
+    const { user, item } = this.tables
+    return 4 * (user.numbers + item.numbers - this.outputs * (user.count + item.count))
+  }
+
+  get heldBytes(): number {
+    return this.tables.user.heldBytes + this.tables.item.heldBytes
+  }
+
+  /** Numbers of the vectors of one side. */
+  vectorNumbers(side: Side): number {
+    const table = this.tables[side]
+    return table.numbers - 2 * this.outputs * table.count
+  }
+
+  /** Gives every id a row. */
+  meet(rows: { user: ArrayLike<number>; item: ArrayLike<number> }): void {
+    for (const side of ["user", "item"] as const) {
+      const ids = rows[side]
+      for (let r = 0; r < ids.length; r++) this.meetOne(side, ids[r])
+    }
+  }
+
+  /** Gives an id a row; false if it has one. */
+  meetOne(side: Side, id: number): boolean {
+    const table = this.tables[side]
+    if (!table.ensure(id)) return false
+    const numbers = table.numbersOf(id)
+    const at = table.placeOf(id)
+    const { outputs } = this
+    numbers.fill(0, at, at + outputs)
+    numbers.fill(ACCUMULATOR, at + outputs, at + 2 * outputs)
+    this.#fillTail(side, id, { target: numbers, at: at + 2 * outputs, from: 0, to: this.sizes[table.step(id)] })
+    return true
+  }
+
+  /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
+  resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
+    const table = this.tables[side]
+    const head = 2 * this.outputs
+    const size = this.sizes[table.step(id)]
+    const row = this.#row
+    table.read(id, row, 0)
+    const from = p.cold ? 0 : size
+    this.#fillTail(side, id, { target: row, at: head, from, to: this.sizes[p.step] })
+    table.replace(id, p.step, row, 0)
+  }
+
+  /** Numbers `from` … `to`−1 of a row that does not hold them. */
+  #fillTail(side: Side, id: number, p: { target: ArrayLike<number>; at: number; from: number; to: number }): void {
+    const target = p.target as Float32Array
+    const tail = this.#tail(id)
+    for (let k = p.from; k < p.to; k++) target[p.at + k] = side === "user" ? 0 : this.#noise[tail + k]
+  }
+
+  /** Where ε(i) starts. */
+  #tail(item: number): number {
+    return (Math.imul(item + 1, 0x9e3779b1) >>> 18) & (NOISE - 1)
+  }
+
+  /** Writes g + b_u + b_i to the base logits; returns ⟨p̂, q̂⟩. */
+  #score(user: number, item: number): number {
+    const { user: users, item: items } = this.tables
+    const { outputs } = this
+    const p = users.numbersOf(user)
+    const q = items.numbersOf(item)
+    let a = users.placeOf(user)
+    let b = items.placeOf(item)
+    for (let c = 0; c < outputs; c++) this.#base[c] = this.global[c] + p[a + c] + q[b + c]
+    a += 2 * outputs
+    b += 2 * outputs
+    const size = this.sizes[users.step(user)]
+    const shared = Math.min(size, this.sizes[items.step(item)])
+    let product = 0
+    for (let k = 0; k < shared; k++) product += p[a + k] * q[b + k]
+    if (shared < size) {
+      const noise = this.#noise
+      const tail = this.#tail(item)
+      for (let k = shared; k < size; k++) product += p[a + k] * noise[tail + k]
+    }
+    return product
+  }
+
+  /** Σ_k p_k·q̂_k over the numbers of the user's last rung. */
+  #userRung(user: number, item: number): number {
+    const { user: users, item: items } = this.tables
+    const step = users.step(user)
+    const p = users.numbersOf(user)
+    const q = items.numbersOf(item)
+    const a = users.placeOf(user) + 2 * this.outputs
+    const b = items.placeOf(item) + 2 * this.outputs
+    const held = this.sizes[items.step(item)]
+    const tail = this.#tail(item)
+    let sum = 0
+    for (let k = this.sizes[step - 1]; k < this.sizes[step]; k++)
+      sum += p[a + k] * (k < held ? q[b + k] : this.#noise[tail + k])
+    return sum
+  }
+
+  /** The same of the item's last rung, against ε in its place. */
+  #itemRung(user: number, item: number): number {
+    const { user: users, item: items } = this.tables
+    const step = items.step(item)
+    const p = users.numbersOf(user)
+    const q = items.numbersOf(item)
+    const a = users.placeOf(user) + 2 * this.outputs
+    const b = items.placeOf(item) + 2 * this.outputs
+    const size = Math.min(this.sizes[users.step(user)], this.sizes[step])
+    const tail = this.#tail(item)
+    let sum = 0
+    for (let k = this.sizes[step - 1]; k < size; k++) sum += p[a + k] * (q[b + k] - this.#noise[tail + k])
+    return sum
+  }
+
+  /** The task loss (method.md §2) of the base logits with a product; the errors e_c are left behind. */
+  #loss(product: number, label: number): number {
+    const { outputs } = this
+    const e = this.#errors
+    for (let c = 0; c < outputs; c++) e[c] = this.#base[c] + this.#slopes[c] * product
+    if (outputs === 1) {
+      const z = e[0]
+      e[0] = sigmoid(z) - label
+      if (this.task === "binary") return e[0] * e[0]
+      return label === 1 ? softplus(-z) : softplus(z)
+    }
+    let top = e[0]
+    for (let c = 1; c < outputs; c++) if (e[c] > top) top = e[c]
+    const own = e[label]
+    let sum = 0
+    for (let c = 0; c < outputs; c++) {
+      e[c] = exp(e[c] - top)
+      sum += e[c]
+    }
+    for (let c = 0; c < outputs; c++) e[c] /= sum
+    e[label] -= 1
+    return log(sum) + top - own
+  }
+
+  /** Learns rows in order, twice over; `losses` of the first pass are from before each row was learned. */
+  train(batch: ModelBatch, rungs?: RungLosses): PassResult {
+    const { user, item, label } = batch
+    const losses = new Float64Array(user.length)
+    this.meet(batch)
+    for (let pass = 0; pass < PASSES; pass++)
+      for (let r = 0; r < user.length; r++) {
+        const product = this.#score(user[r], item[r])
+        if (pass === 0 && rungs) this.#judge(batch, r, { product, rungs })
+        const loss = this.#loss(product, label[r])
+        if (pass === 0) losses[r] = loss
+        this.#step(user[r], item[r])
+      }
+    return { logits: new Float64Array(0), losses }
+  }
+
+  /** Writes what row r would have cost without the last rung of either side. */
+  #judge(batch: ModelBatch, r: number, p: { product: number; rungs: RungLosses }): void {
+    const { product, rungs } = p
+    const [user, item, label] = [batch.user[r], batch.item[r], batch.label[r]]
+    rungs.full[r] = this.#loss(product, label)
+    if (this.tables.user.step(user) > 0) rungs.without.user[r] = this.#loss(product - this.#userRung(user, item), label)
+    if (this.tables.item.step(item) > 0) rungs.without.item[r] = this.#loss(product - this.#itemRung(user, item), label)
+  }
+
+  /** One step on the errors of the last loss. */
+  #step(user: number, item: number): void {
+    const { user: users, item: items } = this.tables
+    const { outputs } = this
+    const p = users.numbersOf(user)
+    const q = items.numbersOf(item)
+    let a = users.placeOf(user)
+    let b = items.placeOf(item)
+    let error = 0
+    for (let c = 0; c < outputs; c++) {
+      const e = this.#errors[c]
+      this.global[c] -= GLOBAL_RATE * e
+      stepBias(p, a + c, { outputs, error: e })
+      stepBias(q, b + c, { outputs, error: e })
+      error += this.#slopes[c] * e
+    }
+    a += 2 * outputs
+    b += 2 * outputs
+    const size = this.sizes[users.step(user)]
+    const shared = Math.min(size, this.sizes[items.step(item)])
+    for (let k = 0; k < shared; k++) {
+      const [pk, qk] = [p[a + k], q[b + k]]
+      p[a + k] = pk - RATE.user * (error * qk + L2.user * pk)
+      q[b + k] = qk - RATE.item * (error * pk + L2.item * qk)
+    }
+    if (shared === size) return
+    const tail = this.#tail(item)
+    for (let k = shared; k < size; k++) p[a + k] -= RATE.user * (error * this.#noise[tail + k] + L2.user * p[a + k])
+  }
+
+  /** Logits and task losses of rows; nothing is learned. */
+  predict(batch: ModelBatch): PassResult {
+    const { user, item, label } = batch
+    const { outputs } = this
+    const logits = new Float64Array(user.length * outputs)
+    const losses = new Float64Array(user.length)
+    this.meet(batch)
+    for (let r = 0; r < user.length; r++) {
+      const product = this.#score(user[r], item[r])
+      losses[r] = this.#loss(product, label[r])
+      for (let c = 0; c < outputs; c++) logits[r * outputs + c] = this.#base[c] + this.#slopes[c] * product
+    }
+    return { logits, losses }
+  }
+
+  /** Logits [items×outputs] of a user and items, all of which have rows. */
+  logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
+    const { outputs } = this
+    for (let i = 0; i < items.length; i++) {
+      const product = this.#score(user, items[i])
+      for (let c = 0; c < outputs; c++) out[i * outputs + c] = this.#base[c] + this.#slopes[c] * product
+    }
+  }
+
+  save(state: State): void {
+    state.put("global", this.global)
+    for (const side of ["user", "item"] as const) this.tables[side].save(state.at(side))
+  }
+
+  load(state: State): void {
+    this.global.set(state.take("global", Float64Array))
+    for (const side of ["user", "item"] as const) this.tables[side].load(state.at(side))
+  }
+}
+
+/** One Adagrad step of the bias at `at`, its accumulator `outputs` further on. */
+function stepBias(row: ArrayLike<number>, at: number, p: { outputs: number; error: number }): void {
+  const numbers = row as Float32Array
+  const gradient = p.error + BIAS_L2 * numbers[at]
+  const sum = numbers[at + p.outputs] + gradient * gradient
+  numbers[at + p.outputs] = sum
+  numbers[at] -= (BIAS_RATE / Math.sqrt(sum)) * gradient
+}
+
+/** log(1 + e^x) */
+function softplus(x: number): number {
+  return x > 0 ? x + log(1 + exp(-x)) : log(1 + exp(x))
+}

@@ -1,0 +1,112 @@
+/** Reads versions of a factor model: the rows that changed come by message, and a copy of the model scores with them. */
+
+import type { EmbeddingTable } from "../embedding/table.ts"
+import type { Kernels } from "../kernels/kernels.ts"
+import type { StateArray } from "../kernels/state.ts"
+import type { FactorModel } from "../models/factor.ts"
+import type { Side } from "../types.ts"
+import type { Published, Reader, Room } from "./reader.ts"
+
+const ABSENT = 255
+
+/** The rows of some ids, those without a row marked as absent. */
+export function packRows(
+  table: EmbeddingTable,
+  chosen: Iterable<number>,
+): Record<"ids" | "steps" | "rows", StateArray> {
+  const ids = Int32Array.from(chosen)
+  const steps = new Uint8Array(ids.length)
+  let length = 0
+  ids.forEach((id, i) => {
+    steps[i] = table.has(id) ? table.step(id) : ABSENT
+    if (steps[i] !== ABSENT) length += table.sizes[steps[i]]
+  })
+  const rows = new Float32Array(length)
+  let at = 0
+  ids.forEach((id, i) => {
+    if (steps[i] === ABSENT) return
+    table.read(id, rows, at)
+    at += table.sizes[steps[i]]
+  })
+  return { ids, steps, rows }
+}
+
+function unpackRows(table: EmbeddingTable, packed: Record<"ids" | "steps" | "rows", StateArray>): void {
+  const { ids, steps, rows } = packed
+  let at = 0
+  for (let i = 0; i < ids.length; i++) {
+    if (steps[i] === ABSENT) {
+      if (table.has(ids[i])) table.free(ids[i])
+      continue
+    }
+    table.ensure(ids[i])
+    table.replace(ids[i], steps[i], rows as Float32Array, at)
+    at += table.sizes[steps[i]]
+  }
+}
+
+export class FactorReader implements Reader {
+  items: Int32Array = new Int32Array(0)
+  readonly outputs: number
+  readonly #model: FactorModel
+  readonly #kernels: Kernels
+
+  constructor(model: FactorModel, kernels: Kernels) {
+    this.#model = model
+    this.#kernels = kernels
+    this.outputs = model.outputs
+  }
+
+  reserve(length: number): Room {
+    const at = this.#kernels.allocate(length)
+    return { floats: this.#kernels.floats as Float32Array, at, length }
+  }
+
+  apply({ items, arrays }: Published): void {
+    const model = this.#model
+    model.global.set(arrays.global)
+    for (const side of ["user", "item"] as const)
+      unpackRows(model.tables[side], {
+        ids: arrays[`${side}.ids`],
+        steps: arrays[`${side}.steps`],
+        rows: arrays[`${side}.rows`],
+      })
+    this.items = items
+  }
+
+  knows(side: Side, id: number): boolean {
+    return this.#model.tables[side].has(id)
+  }
+
+  scores(user: number): Float32Array {
+    return this.scoresOf(user, this.items)
+  }
+
+  scoresOf(user: number, items: ArrayLike<number>): Float32Array {
+    const out = new Float32Array(items.length * this.outputs)
+    this.#model.logitsOf(out, user, items)
+    return out
+  }
+
+  /** cos(q_i, q_j) over the numbers both hold; 0 where one holds none. */
+  nearest(item: number): Float32Array {
+    const { sizes, outputs, tables } = this.#model
+    const table = tables.item
+    const head = 2 * outputs
+    const own = table.numbersOf(item)
+    const a = table.placeOf(item) + head
+    const size = sizes[table.step(item)]
+    return Float32Array.from(this.items, (other) => {
+      const row = table.numbersOf(other)
+      const b = table.placeOf(other) + head
+      const shared = Math.min(size, sizes[table.step(other)])
+      let [product, mine, theirs] = [0, 0, 0]
+      for (let k = 0; k < shared; k++) {
+        product += own[a + k] * row[b + k]
+        mine += own[a + k] * own[a + k]
+        theirs += row[b + k] * row[b + k]
+      }
+      return mine > 0 && theirs > 0 ? product / Math.sqrt(mine * theirs) : 0
+    })
+  }
+}

@@ -1,0 +1,518 @@
+/**
+ * The learner of the calibrated recipe: a factor model learned event by event, and for methods that search a size policy.
+ * Both arms of a rung are judged on the way: each row of a segment is predicted with and without the last rung of its
+ * user and of its item before it is learned, and the policy learns these at the next segment (method.md §3, step 1).
+ */
+
+import { Activity } from "../context/activity.ts"
+import { type Context, createContext } from "../context/context.ts"
+import { Indicators } from "../context/indicators.ts"
+import type { State } from "../kernels/state.ts"
+import type { FactorModel, RungLosses } from "../models/factor.ts"
+import { turnFrame } from "../models/frame.ts"
+import type { ModelBatch, PassResult } from "../models/model.ts"
+import type { Choices, Round, SizePolicy } from "../search/policy.ts"
+import type { Preset } from "../search/presets.ts"
+import type { ItemFeatures, Segment, Side } from "../types.ts"
+import { packRows } from "./factor-reader.ts"
+import type { Limits } from "./idle.ts"
+import { type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
+import type {
+  Learner,
+  LearnerExplanation,
+  LearnerStatus,
+  LiveLearner,
+  Preparation,
+  Ranker,
+  SideStatus,
+} from "./learner.ts"
+import { Limiter } from "./limiter.ts"
+import type { LiveRun } from "./options.ts"
+import type { Published } from "./reader.ts"
+import { SizeLog } from "./size-log.ts"
+
+export interface FactorSearch {
+  policy: SizePolicy
+  preset: Preset
+  initial: "warm" | "cold"
+  features: ItemFeatures | undefined
+}
+
+const SIDES = ["user", "item"] as const
+
+/** Time is counted in so many events, whatever the length of a segment. */
+const SEGMENT = 500
+/** The frame is turned after so much time. */
+const TURN = 20
+/** Ids per side and segment looked at for numbers to take back. */
+const SWEEP = 4096
+
+/** Shares of a budget above and below which the price moves, and how far it may. */
+const FULL = 0.95
+const SPARE = 0.85
+const LOWEST_PRICE = 1e-9
+const HIGHEST_PRICE = 1
+
+export class Factor implements Learner, LiveLearner {
+  readonly model: FactorModel
+  readonly live: LiveLearner | undefined
+  readonly #limiter: Limiter
+  readonly #sizeLog: SizeLog | undefined
+  /** Live: ids whose rows may differ from those published last. */
+  readonly #changed: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+  #budget: number | undefined
+  readonly #search: FactorSearch | undefined
+  readonly #context: Context | undefined
+  readonly #indicators: Indicators
+  readonly #activity = new Activity()
+  readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
+  #waiting: Judged | undefined
+  #segments = 0
+  /** In segments of 500 events. */
+  #time = 0
+  #turned = 0
+
+  constructor(model: FactorModel, search?: FactorSearch, live?: LiveRun) {
+    this.model = model
+    this.#search = search
+    if (live) {
+      this.live = this
+      this.#sizeLog = new SizeLog()
+    }
+    const shrink = (side: Side, id: number) => this.#resize(side, id, { step: model.tables[side].step(id) - 1 })
+    this.#limiter = new Limiter({
+      tables: model.tables,
+      forget: (side, ids) => this.forget(side, ids),
+      ...(search?.policy.release ? { shrink } : {}),
+    })
+    const kind = search?.policy.context ?? "none"
+    const features = kind === "cv" ? search?.features : undefined
+    if (kind !== "none")
+      this.#context = createContext({
+        kind,
+        constant: search?.preset.constant ?? false,
+        featureColumns: features?.columns.length,
+      })
+    this.#indicators = new Indicators({ features })
+  }
+
+  prepare(segment: Segment, _labels: Float64Array, deciding: number): Preparation {
+    this.#segments++
+    this.#time += segment.length / SEGMENT
+    const search = this.#search
+    const start = performance.now()
+    const gone = this.#limiter.makeRoom(segment, this.#segments)
+    if (!search) {
+      this.#meet(segment)
+      return { ...gone, milliseconds: { policy: 0, growth: 0 } }
+    }
+    const preparation = {
+      regret: { user: 0, item: 0 },
+      played: { user: { all: 0, grown: 0 }, item: { all: 0, grown: 0 } },
+      decided: { user: { all: 0, grown: 0 }, item: { all: 0, grown: 0 } },
+      shrunk: gone?.shrunk ?? { user: 0, item: 0 },
+      ...(gone ? { left: gone.left } : {}),
+      milliseconds: { policy: 0, growth: 0 },
+    }
+    for (const side of SIDES) this.#learn(side, search, preparation)
+    this.#meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
+    const waiting = this.#observe(segment, deciding)
+    const decided = performance.now()
+    if (this.#segments >= search.policy.from)
+      for (const side of SIDES) this.#decide(side, { search, waiting, deciding, preparation })
+    if (search.policy.release) {
+      for (const side of SIDES) preparation.shrunk[side] += this.#sweep(side, search.policy)
+      this.#turn()
+    }
+    // Ids first met in a test row are seen ids too.
+    this.#meet(segment)
+    this.#steer(search.policy)
+    for (const side of SIDES) {
+      const table = this.model.tables[side]
+      for (let l = 0; l < deciding; l++) waiting.steps[side][l] = table.step(waiting.ids[side][l])
+    }
+    this.#waiting = waiting
+    preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
+    return preparation
+  }
+
+  /** Gives the ids of a segment their rows. */
+  #meet(segment: { user: Int32Array; item: Int32Array }): void {
+    for (const side of SIDES) {
+      const table = this.model.tables[side]
+      for (const id of segment[side]) {
+        if (this.live) this.#changed[side].add(id)
+        if (this.model.meetOne(side, id)) this.#sizeLog?.add(side, id, this.#segments, table.step(id))
+      }
+    }
+  }
+
+  #resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
+    this.model.resize(side, id, p)
+    this.#sizeLog?.add(side, id, this.#segments, p.step)
+    if (this.live) this.#changed[side].add(id)
+  }
+
+  /** Under a budget the price follows the bytes: it rises when they near the budget and falls while they are far from it. */
+  #steer(policy: SizePolicy): void {
+    if (this.#budget === undefined || policy.price === undefined) return
+    const used = this.model.heldBytes / this.#budget
+    if (used > FULL) policy.price = Math.min(HIGHEST_PRICE, policy.price * 1.2)
+    else if (used < SPARE) policy.price = Math.max(LOWEST_PRICE, policy.price / 1.1)
+  }
+
+  /** Step 1: the policy plays and learns the rows judged in the last segment. */
+  #learn(side: Side, search: FactorSearch, preparation: Preparation): void {
+    const waiting = this.#waiting
+    if (!waiting || waiting.trained === 0) return
+    const round = this.#round(side, search, waiting)
+    const arms = search.policy.learn(side, round)
+    let [regret, grown] = [0, 0]
+    for (let l = 0; l < round.length; l++) {
+      const [keep, grow] = [round.keepRewards[l], round.growRewards[l]]
+      regret += Math.max(keep, grow) - (arms[l] === 1 ? grow : keep)
+      grown += arms[l]
+    }
+    if (preparation.regret) preparation.regret[side] = regret
+    if (preparation.played) preparation.played[side] = { all: round.length, grown }
+  }
+
+  /** The rows whose id held a rung, each as a choice between the size below (keep) and the size held (grow). */
+  #round(side: Side, search: FactorSearch, waiting: Judged): Round {
+    const { preset } = search
+    const { sizes } = this.model
+    const rows: number[] = []
+    for (let l = 0; l < waiting.trained; l++) if (waiting.steps[side][l] > 0) rows.push(l)
+    const choices = this.#choices(side, Int32Array.from(rows), waiting)
+    const { length } = choices
+    const [keepLosses, growLosses] = [new Float64Array(length), new Float64Array(length)]
+    const [keepRewards, growRewards] = [new Float64Array(length), new Float64Array(length)]
+    const price = search.policy.price ?? preset.rent
+    for (let i = 0; i < length; i++) {
+      const step = --choices.steps[i]
+      keepLosses[i] = waiting.without[side][rows[i]]
+      growLosses[i] = waiting.full[side][rows[i]]
+      const saved = keepLosses[i] - growLosses[i]
+      if (preset.name === "paper") growRewards[i] = saved > 0 ? 1 : 0
+      else {
+        growRewards[i] = saved
+        keepRewards[i] = (price * (sizes[step + 1] - sizes[step])) / waiting.rates[side][rows[i]]
+      }
+    }
+    return { ...choices, keepLosses, growLosses, keepRewards, growRewards }
+  }
+
+  #choices(side: Side, rows: Int32Array, waiting: Judged): Choices & { rates: Float64Array } {
+    const d = this.#context?.dimension ?? 0
+    const { length } = rows
+    const choices = {
+      length,
+      ids: new Int32Array(length),
+      steps: new Uint8Array(length),
+      frequencies: new Float64Array(length),
+      contexts: new Float64Array(length * d),
+      rates: new Float64Array(length),
+    }
+    for (let i = 0; i < length; i++) {
+      const row = rows[i]
+      choices.ids[i] = waiting.ids[side][row]
+      choices.steps[i] = waiting.steps[side][row]
+      choices.frequencies[i] = waiting.frequencies[side][row]
+      choices.rates[i] = waiting.rates[side][row]
+      for (let c = 0; c < d; c++) choices.contexts[i * d + c] = waiting.contexts[side][row * d + c]
+    }
+    return choices
+  }
+
+  /** Takes indicators and rates of a segment, row by row; only the rows to be trained on count as activity. */
+  #observe(segment: Segment, deciding: number): Judged {
+    const { length } = segment
+    const columns = {
+      userFrequency: new Float64Array(length),
+      itemFrequency: new Float64Array(length),
+      ind: new Float64Array(length),
+      pod: new Float64Array(length),
+    }
+    const none = new Uint8Array(length)
+    this.#indicators.observeBatch(segment, columns, { user: none, item: none })
+    const context = this.#context
+    const d = context?.dimension ?? 0
+    const pair = <T>(make: () => T): Record<Side, T> => ({ user: make(), item: make() })
+    const floats = () => new Float64Array(deciding)
+    const waiting: Judged = {
+      ids: { user: segment.user.slice(0, deciding), item: segment.item.slice(0, deciding) },
+      contexts: pair(() => new Float64Array(deciding * d)),
+      frequencies: {
+        user: columns.userFrequency.slice(0, deciding),
+        item: columns.itemFrequency.slice(0, deciding),
+      },
+      rates: pair(floats),
+      steps: pair(() => new Uint8Array(deciding)),
+      full: pair(floats),
+      without: pair(floats),
+      trained: 0,
+    }
+    for (let l = 0; l < deciding; l++)
+      for (const side of SIDES) {
+        const id = segment[side][l]
+        this.#activity.meet(side, id, this.#time)
+        waiting.rates[side][l] = this.#activity.rate(side, id, this.#time)
+        const diversity = side === "user" ? columns.ind[l] : columns.pod[l]
+        context?.write(waiting.contexts[side], l * d, waiting.frequencies[side][l], diversity)
+      }
+    return waiting
+  }
+
+  /** Steps 2 and 3: each distinct id of the segment is decided once, at its last row: grow, keep, or let a rung go. */
+  #decide(side: Side, p: { search: FactorSearch; waiting: Judged; deciding: number; preparation: Preparation }): void {
+    const { search, waiting, deciding, preparation } = p
+    const { policy } = search
+    const table = this.model.tables[side]
+    const last = new Map<number, number>()
+    for (let l = 0; l < deciding; l++) last.set(waiting.ids[side][l], l)
+    let rows = Int32Array.from(last.values())
+    const kept: number[] = []
+    const grown = new Set<number>()
+    while (rows.length > 0) {
+      rows = rows.filter((row) => table.step(waiting.ids[side][row]) < table.top)
+      const choices = this.#current(side, rows, waiting)
+      const arms = policy.decide(side, choices)
+      const growing: number[] = []
+      for (let i = 0; i < choices.length; i++) {
+        const id = choices.ids[i]
+        if (arms[i] === 1 && this.#grow(side, id, search)) {
+          grown.add(id)
+          growing.push(rows[i])
+        } else if (!grown.has(id)) kept.push(rows[i])
+      }
+      rows = policy.release ? Int32Array.from(growing) : new Int32Array(0)
+    }
+    if (preparation.decided) preparation.decided[side] = { all: last.size, grown: grown.size }
+    if (!policy.release) return
+    const holding = Int32Array.from(kept).filter((row) => table.step(waiting.ids[side][row]) > 0)
+    const choices = this.#current(side, holding, waiting)
+    const shrunk = this.#release(side, policy, choices)
+    if (preparation.shrunk) preparation.shrunk[side] += shrunk
+  }
+
+  /** Choices with the sizes as they are now. */
+  #current(side: Side, rows: Int32Array, waiting: Judged): Choices {
+    const choices = this.#choices(side, rows, waiting)
+    const table = this.model.tables[side]
+    for (let i = 0; i < choices.length; i++) choices.steps[i] = table.step(choices.ids[i])
+    return choices
+  }
+
+  /** Grows a row by a size unless the budget has no room for it. */
+  #grow(side: Side, id: number, search: FactorSearch): boolean {
+    const table = this.model.tables[side]
+    const step = table.step(id) + 1
+    if (!this.#affordable(side, step)) return false
+    this.#resize(side, id, { step, cold: search.initial === "cold" })
+    return true
+  }
+
+  /** Whether there is room for one more row of a step. */
+  #affordable(side: Side, step: number): boolean {
+    if (this.#budget === undefined) return true
+    const added = new Int32Array(this.model.sizes.length)
+    added[step] = 1
+    return this.model.heldBytes + this.model.tables[side].bytesToAdd(added, 0) <= this.#budget
+  }
+
+  #release(side: Side, policy: SizePolicy, choices: Choices): number {
+    if (!policy.release || choices.length === 0) return 0
+    const arms = policy.release(side, choices)
+    let shrunk = 0
+    for (let i = 0; i < choices.length; i++)
+      if (arms[i] === 1 && this.#affordable(side, choices.steps[i] - 1)) {
+        this.#resize(side, choices.ids[i], { step: choices.steps[i] - 1 })
+        shrunk++
+      }
+    return shrunk
+  }
+
+  /** Looks at the next ids in turn: those that are met no more give their numbers back, a rung at a time. */
+  #sweep(side: Side, policy: SizePolicy): number {
+    const table = this.model.tables[side]
+    const ids: number[] = []
+    let id = this.#cursor[side]
+    for (let n = Math.min(SWEEP, table.reach); n > 0; n--) {
+      if (table.has(id) && table.step(id) > 0) ids.push(id)
+      id = id + 1 >= table.reach ? 0 : id + 1
+    }
+    this.#cursor[side] = id
+    const context = this.#context
+    const d = context?.dimension ?? 0
+    const choices = {
+      length: ids.length,
+      ids: Int32Array.from(ids),
+      steps: new Uint8Array(ids.length),
+      frequencies: new Float64Array(ids.length),
+      contexts: new Float64Array(ids.length * d),
+      rates: new Float64Array(ids.length),
+    }
+    for (let i = 0; i < ids.length; i++) {
+      choices.steps[i] = table.step(ids[i])
+      choices.rates[i] = this.#activity.rate(side, ids[i], this.#time)
+      choices.frequencies[i] = this.#indicators.frequency(side, ids[i])
+      const diversity = policy.context === "cv" ? this.#indicators.diversity(side, ids[i]) : 0
+      context?.write(choices.contexts, i * d, choices.frequencies[i], diversity)
+    }
+    return this.#release(side, policy, choices)
+  }
+
+  #turn(): void {
+    if (this.#time - this.#turned < TURN) return
+    this.#turned = this.#time
+    turnFrame(this.model, (item) => this.#activity.rate("item", item, this.#time))
+    if (this.live) for (const side of SIDES) for (const id of this.model.tables[side].ids()) this.#changed[side].add(id)
+  }
+
+  train(batch: ModelBatch): PassResult {
+    if (this.live) for (let r = 0; r < batch.item.length; r++) this.#changed.item.add(batch.item[r])
+    const waiting = this.#waiting
+    if (!waiting) return this.model.train(batch)
+    const floats = () => new Float64Array(batch.user.length)
+    const rungs: RungLosses = { full: floats(), without: { user: floats(), item: floats() } }
+    const result = this.model.train(batch, rungs)
+    this.#note(batch, rungs, waiting)
+    return result
+  }
+
+  /** Hands what was judged to the rows it belongs to. Sampled negatives follow their row; a user's rung answers for them too. */
+  #note(batch: ModelBatch, rungs: RungLosses, waiting: Judged): void {
+    const { ids, full, without } = waiting
+    let row = -1
+    for (let b = 0; b < batch.user.length; b++) {
+      const next = row + 1
+      const own = next < ids.user.length && batch.user[b] === ids.user[next] && batch.item[b] === ids.item[next]
+      if (own) {
+        row = next
+        full.item[row] = rungs.full[b]
+        without.item[row] = rungs.without.item[b]
+      }
+      if (row < 0) continue
+      full.user[row] += rungs.full[b]
+      without.user[row] += rungs.without.user[b]
+    }
+    waiting.trained = row + 1
+  }
+
+  test(batch: ModelBatch): PassResult {
+    return this.model.predict(batch)
+  }
+
+  rank(items: readonly number[]): Ranker {
+    const ids = Int32Array.from(items)
+    for (const id of ids) this.model.meetOne("item", id)
+    const scores = (user: number): Float64Array => {
+      this.model.meetOne("user", user)
+      const out = new Float64Array(ids.length)
+      this.model.logitsOf(out, user, ids)
+      return out
+    }
+    return { items: ids, scores, release: () => {} }
+  }
+
+  status(): LearnerStatus {
+    const side = (name: Side): SideStatus => {
+      const table = this.model.tables[name]
+      const histogram: Record<string, number> = {}
+      table.histogram().forEach((rows, step) => {
+        histogram[this.model.sizes[step]] = rows
+      })
+      return { seen: table.count, numbers: this.model.vectorNumbers(name), histogram }
+    }
+    const { embeddingBytes, heldBytes } = this.model
+    return { user: side("user"), item: side("item"), embeddingBytes, heldBytes }
+  }
+
+  close(): void {}
+
+  limit(limits: Limits, events: number): void {
+    this.#limiter.set(limits, events)
+    this.#budget = limits.bytes
+  }
+
+  forget(side: Side, ids: ReadonlySet<number>): void {
+    const table = this.model.tables[side]
+    for (const id of ids) {
+      if (table.has(id)) table.free(id)
+      if (this.live) this.#changed[side].add(id)
+    }
+    this.#indicators.forget(side, ids)
+    this.#activity.forget(side, ids)
+    this.#limiter.forget(side, ids)
+    this.#sizeLog?.forget(side, ids)
+    this.#search?.policy.forget?.(side, ids)
+    if (this.#waiting) this.#waiting = withoutRows(this.#waiting, side, ids)
+  }
+
+  changeFeatures(item: number): void {
+    this.#indicators.changeFeatures(item)
+  }
+
+  /** Everything goes by message. */
+  readonly roomNeeded = 0
+
+  publish(): Published {
+    const pack = (side: Side) => {
+      const { ids, steps, rows } = packRows(this.model.tables[side], this.#changed[side])
+      this.#changed[side].clear()
+      return { [`${side}.ids`]: ids, [`${side}.steps`]: steps, [`${side}.rows`]: rows }
+    }
+    const items = Int32Array.from(this.model.tables.item.ids())
+    return { items, arrays: { global: this.model.global.slice(), ...pack("user"), ...pack("item") } }
+  }
+
+  explain(side: Side, id: number): LearnerExplanation | undefined {
+    const table = this.model.tables[side]
+    if (!table.has(id)) return undefined
+    const policy = this.#search?.policy
+    const step = table.step(id)
+    const frequency = this.#indicators.frequency(side, id)
+    const diversity = policy?.context === "cv" ? this.#indicators.diversity(side, id) : null
+    let bounds: LearnerExplanation["bounds"] = null
+    if (this.#context && policy?.scores && step < table.top) {
+      const context = new Float64Array(this.#context.dimension)
+      this.#context.write(context, 0, frequency, diversity ?? 0)
+      bounds = policy.scores(side, context, { step, rate: this.#activity.rate(side, id, this.#time) })
+    }
+    const { sizes } = this.model
+    const history = (this.#sizeLog?.of(side, id) ?? []).map((at) => ({ segment: at.segment, size: sizes[at.step] }))
+    return { size: sizes[step], bytes: table.rowBytes(id), history, indicators: { frequency, diversity }, bounds }
+  }
+
+  save(state: State): void {
+    state.set("segments", this.#segments)
+    state.put("time", Float64Array.of(this.#time, this.#turned))
+    state.set("cursor", { ...this.#cursor })
+    this.model.save(state.at("model"))
+    this.#search?.policy.save?.(state.at("policy"))
+    this.#indicators.save(state.at("indicators"))
+    this.#activity.save(state.at("activity"))
+    this.#limiter.save(state.at("idle"))
+    this.#sizeLog?.save(state.at("sizeLog"))
+    saveJudged(state.at("waiting"), this.#waiting)
+  }
+
+  load(state: State): void {
+    this.#segments = state.get<number>("segments")
+    const time = state.take("time", Float64Array)
+    this.#time = time[0]
+    this.#turned = time[1]
+    Object.assign(this.#cursor, state.get("cursor"))
+    this.model.load(state.at("model"))
+    this.#search?.policy.load?.(state.at("policy"))
+    this.#indicators.load(state.at("indicators"))
+    this.#activity.load(state.at("activity"))
+    this.#limiter.load(state.at("idle"))
+    this.#sizeLog?.load(state.at("sizeLog"))
+    this.#waiting = loadJudged(state.at("waiting"))
+    for (const side of SIDES) {
+      this.#changed[side].clear()
+      for (const id of this.model.tables[side].ids()) this.#changed[side].add(id)
+    }
+  }
+}

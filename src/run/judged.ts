@@ -1,0 +1,76 @@
+/** The judged rows of a segment, waiting to be the next round of a factor learner. */
+
+import type { State } from "../kernels/state.ts"
+import type { Side } from "../types.ts"
+
+export interface Judged {
+  ids: Record<Side, Int32Array>
+  /** [rows×dimension] */
+  contexts: Record<Side, Float64Array>
+  frequencies: Record<Side, Float64Array>
+  rates: Record<Side, Float64Array>
+  /** Step held when the row was judged. */
+  steps: Record<Side, Uint8Array>
+  /** Losses with the row as it was, and without its last rung. */
+  full: Record<Side, Float64Array>
+  without: Record<Side, Float64Array>
+  /** Rows judged so far, from the first. */
+  trained: number
+}
+
+const SIDES = ["user", "item"] as const
+const FLOATS = ["contexts", "frequencies", "rates", "full", "without"] as const
+
+/** The same without the rows of some ids. */
+export function withoutRows(judged: Judged, side: Side, ids: ReadonlySet<number>): Judged {
+  const column = judged.ids[side]
+  const rows: number[] = []
+  for (let r = 0; r < column.length; r++) if (!ids.has(column[r])) rows.push(r)
+  if (rows.length === column.length) return judged
+  const floats = (source: Float64Array): Float64Array => {
+    const width = Math.floor(source.length / column.length)
+    const out = new Float64Array(rows.length * width)
+    rows.forEach((row, i) => {
+      out.set(source.subarray(row * width, (row + 1) * width), i * width)
+    })
+    return out
+  }
+  const both = <T>(of: (name: Side) => T): Record<Side, T> => ({ user: of("user"), item: of("item") })
+  return {
+    ids: both((name) => Int32Array.from(rows, (r) => judged.ids[name][r])),
+    contexts: both((name) => floats(judged.contexts[name])),
+    frequencies: both((name) => floats(judged.frequencies[name])),
+    rates: both((name) => floats(judged.rates[name])),
+    steps: both((name) => Uint8Array.from(rows, (r) => judged.steps[name][r])),
+    full: both((name) => floats(judged.full[name])),
+    without: both((name) => floats(judged.without[name])),
+    trained: rows.filter((r) => r < judged.trained).length,
+  }
+}
+
+export function saveJudged(state: State, judged: Judged | undefined): void {
+  state.set("there", judged !== undefined)
+  if (!judged) return
+  state.set("trained", judged.trained)
+  for (const side of SIDES) {
+    state.put(`ids.${side}`, judged.ids[side])
+    state.put(`steps.${side}`, judged.steps[side])
+    for (const name of FLOATS) state.put(`${name}.${side}`, judged[name][side])
+  }
+}
+
+export function loadJudged(state: State): Judged | undefined {
+  if (!state.get("there")) return undefined
+  const both = <T>(of: (name: Side) => T): Record<Side, T> => ({ user: of("user"), item: of("item") })
+  const floats = (name: string) => both((side) => state.take(`${name}.${side}`, Float64Array).slice())
+  return {
+    ids: both((side) => state.take(`ids.${side}`, Int32Array).slice()),
+    steps: both((side) => state.take(`steps.${side}`, Uint8Array).slice()),
+    contexts: floats("contexts"),
+    frequencies: floats("frequencies"),
+    rates: floats("rates"),
+    full: floats("full"),
+    without: floats("without"),
+    trained: state.get<number>("trained"),
+  }
+}

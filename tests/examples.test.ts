@@ -1,0 +1,52 @@
+/** The examples run, the README shows them as they are, and the library is light to import. */
+
+import { execFile } from "node:child_process"
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { basename, join } from "node:path"
+import { promisify } from "node:util"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { buildCommand } from "./support/command.ts"
+
+const ROOT = join(import.meta.dirname, "..")
+const FOLDER = mkdtempSync(join(tmpdir(), "dess-examples-"))
+beforeAll(buildCommand)
+afterAll(() => rmSync(FOLDER, { recursive: true }))
+
+const node = async (...args: string[]) => (await promisify(execFile)(process.execPath, args, { cwd: FOLDER })).stdout
+
+test("every code block of the README is a file in examples, and every example is in the README", () => {
+  const blocks = readFileSync(join(ROOT, "README.md"), "utf8").matchAll(/^```js\n(.*?)^```$/gms)
+  const files = readdirSync(join(ROOT, "examples")).map((name) => readFileSync(join(ROOT, "examples", name), "utf8"))
+  expect([...blocks].map(([, code]) => code).toSorted()).toEqual(files.toSorted())
+})
+
+test("examples/run.mjs prints a line per segment and one for the whole, and learns", async () => {
+  const lines = (await node(join(ROOT, "examples", "run.mjs"))).trimEnd().split("\n")
+  expect(lines.map((line) => line.replace(/( [\d.]+){2}$/, ""))).toEqual([
+    ...Array.from({ length: 30 }, (_, i) => `segment ${i + 1}`),
+    "whole stream",
+  ])
+  const accuracy = (line: string) => Number(line.split(" ")[2])
+  expect(accuracy(lines[29]), "of the last segment").toBeGreaterThan(accuracy(lines[0]) + 0.2)
+})
+
+test("examples/compare.mjs prints a table and writes a report", async () => {
+  const stdout = await node(join(ROOT, "examples", "compare.mjs"))
+  for (const name of ["dess-fre", "always-grow", "plain-bias"])
+    expect(stdout).toMatch(new RegExp(`^${name}  \\d+\\.\\d\\d ± `, "m"))
+  for (const name of ["results.jsonl", "report/report.html", "report/runs.csv"])
+    expect(existsSync(join(FOLDER, "results", "mine", name)), name).toBe(true)
+})
+
+test("importing dess loads its own files and Node's, none of the optional packages", () => {
+  const seen = new Set([join(ROOT, "dist", "index.js")])
+  const packages: string[] = []
+  for (const file of seen)
+    for (const [, name] of readFileSync(file, "utf8").matchAll(/^(?:import |.*\bfrom )"([^"]+)";?$/gm)) {
+      if (name.startsWith(".")) seen.add(join(file, "..", name))
+      else if (!name.startsWith("node:")) packages.push(name)
+    }
+  expect(packages).toEqual([])
+  expect([...seen].map((file) => basename(file))).toEqual(expect.arrayContaining(["duck.js", "drawing.js", "loop.js"]))
+})

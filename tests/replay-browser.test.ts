@@ -1,0 +1,101 @@
+/** The replay page in a real browser. */
+
+import { readFileSync } from "node:fs"
+import type { Server } from "node:http"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { runStream } from "../src/run/loop.ts"
+import type { RunOptions } from "../src/run/options.ts"
+import type { RunResult, SegmentReport } from "../src/run/report.ts"
+import { synthetic } from "../src/stream/synthetic.ts"
+import { describeInBrowser, expectNoOverflow, expectSteady, photograph } from "./support/browser.ts"
+import { addressOf, startServer } from "./support/web-server.ts"
+
+interface Saved {
+  result: RunResult
+  segments: SegmentReport[]
+}
+
+/** The same run in Node. */
+async function runInNode(options: RunOptions, interactions: number): Promise<Saved> {
+  const segments: SegmentReport[] = []
+  const run = runStream(synthetic({ interactions, seed: options.seed ?? 1 }), options)
+  for (;;) {
+    const { value, done } = await run.next()
+    if (done) return { result: value, segments }
+    segments.push(value)
+  }
+}
+
+/** Everything but what a clock says. */
+const timeless = ({ result, segments }: Saved) => {
+  const { milliseconds: _, interactionsPerSecond: __, ...figures } = result
+  return { figures, segments: segments.map(({ milliseconds: ___, ...report }) => report) }
+}
+
+describeInBrowser("the replay", (browser) => {
+  let server: Server
+  beforeAll(async () => {
+    server = await startServer()
+  })
+  afterAll(() => server.close())
+
+  for (const [method, preset] of [
+    ["dess-cv", "calibrated"],
+    ["dess-fre", "paper"],
+    ["plain-factor-4", "calibrated"],
+  ] as const)
+    test(`runs ${method} (${preset}) to the end, and every figure is the Node run's to the last bit`, async () => {
+      const page = await browser.open(`${addressOf(server)}replay.html`)
+      await page.getByLabel("Method").selectOption(method)
+      await page.getByLabel("Preset").selectOption(preset)
+      await page.getByLabel("Interactions").selectOption("10000")
+      await page.getByLabel("Seed").fill("3")
+      await page.getByLabel("Speed").selectOption("as fast as it goes")
+      await page.getByRole("button", { name: "Play" }).click()
+      await page.getByText(/^Done: /).waitFor()
+      const download = page.waitForEvent("download")
+      await page.getByRole("button", { name: "Save figures" }).click()
+      const saved = JSON.parse(readFileSync(await (await download).path(), "utf8")) as Saved
+      const node = await runInNode({ method, preset, seed: 3 }, 10_000)
+      expect(timeless(saved)).toEqual(JSON.parse(JSON.stringify(timeless(node))))
+      const row = page.locator("#runs tbody tr")
+      await expect(row.locator("td").nth(4).textContent()).resolves.toBe(
+        (100 * Number(node.result.accuracy)).toFixed(2),
+      )
+      browser.calm()
+      await page.close()
+    })
+
+  test("plays, pauses, changes its speed, starts anew, and keeps a table of the runs", async () => {
+    const page = await browser.open(`${addressOf(server)}replay.html`)
+    const message = page.locator("#message")
+    await page.getByLabel("Interactions").selectOption("50000")
+    await page.getByRole("button", { name: "Play" }).click()
+    await page.getByText(/^Segment [3-9],/).waitFor()
+    await page.getByRole("button", { name: "Pause" }).click()
+    await page.waitForTimeout(500)
+    const paused = await message.textContent()
+    await page.waitForTimeout(1000)
+    expect(await message.textContent()).toBe(paused)
+    await page.getByLabel("Speed").selectOption("as fast as it goes")
+    await page.getByRole("button", { name: "Play" }).click()
+    await page.getByText(/^Done: /).waitFor()
+    expect(await page.locator("#learning svg").count()).toBe(2)
+    await expectSteady(page)
+    await photograph(page, "replay")
+    await expectNoOverflow(page)
+    await page.getByLabel("Method").selectOption("fixed-128")
+    await page.getByText("Press play.").waitFor()
+    await page.getByLabel("Interactions").selectOption("10000")
+    await page.getByRole("button", { name: "Play" }).click()
+    await page.getByText(/^Done: /).waitFor()
+    const methods = page.locator("#runs tbody td:first-child")
+    expect(await methods.allTextContents()).toEqual(["dess-cv", "fixed-128"])
+    await page.getByRole("button", { name: "Memory kB" }).click()
+    await page.getByRole("button", { name: "Memory kB" }).click()
+    expect(await methods.allTextContents()).toEqual(["fixed-128", "dess-cv"])
+    expect(await page.locator("#decisions").textContent()).toContain("decides nothing")
+    browser.calm()
+    await page.close()
+  })
+})

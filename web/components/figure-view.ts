@@ -1,0 +1,105 @@
+/** A figure on a page: drawn from its data at the width there is, again when that or the data change. */
+
+import { areaY, barX, cell, dot, line, plot, ruleX, ruleY, text, tickX } from "@observablehq/plot"
+import { type Drawing, drawPanel } from "../../src/figures/draw.ts"
+import type { Figure, LegendItem, Panel } from "../../src/figures/figure.ts"
+import { element } from "./element.ts"
+import { type Scales, stopsOf } from "./stops.ts"
+import { addTip } from "./tip.ts"
+
+const drawing: Drawing<SVGSVGElement> = {
+  Plot: { line, dot, text, ruleX, ruleY, barX, tickX, areaY, cell },
+  draw(options) {
+    const svg = plot({ ...options, className: "plot" })
+    // Plot brings a style sheet with every picture, which a strict page refuses; ours has the same rules.
+    svg.querySelector("style")?.remove()
+    return svg as never
+  },
+  paint: (colour) => `var(--${colour})`,
+  write: (colour) => `color-mix(in srgb, var(--${colour}) 55%, var(--text))`,
+}
+
+/** Below this width lines and dots are named in a legend, or by the tip. */
+const NARROW = 480
+
+export class FigureView {
+  readonly element: HTMLElement
+  readonly #title = element("b")
+  readonly #caption = element("span")
+  readonly #legend = makeLegend()
+  readonly #panels = element("div", { class: "panels" })
+  #figure: Figure
+  #width = 0
+
+  constructor(figure: Figure, holder: HTMLElement = element("figure")) {
+    this.element = holder
+    this.#figure = figure
+    holder.append(element("figcaption", {}, this.#title, this.#caption), this.#legend, this.#panels)
+    this.#draw()
+    new ResizeObserver(() => {
+      if (this.#panels.clientWidth !== this.#width) this.#draw()
+    }).observe(this.#panels)
+  }
+
+  update(figure: Figure): void {
+    this.#figure = figure
+    this.#draw()
+  }
+
+  #draw(): void {
+    const { title, caption, panels } = this.#figure
+    if (this.#title.textContent !== title) this.#title.textContent = title
+    if (this.#caption.textContent !== caption) this.#caption.textContent = caption
+    while (this.#panels.childElementCount > panels.length) this.#panels.lastElementChild?.remove()
+    while (this.#panels.childElementCount < panels.length)
+      this.#panels.append(
+        element("div", { class: "panel" }, element("b"), makeLegend(), element("div", { class: "picture" })),
+      )
+    this.#width = this.#panels.clientWidth
+    if (this.#width === 0) return
+    for (const [i, holder] of [...this.#panels.children].entries()) drawInto(holder, panels[i], title)
+    fillLegend(this.#legend, this.#figure.legend ?? [])
+  }
+}
+
+function drawInto(holder: Element, panel: Panel, title: string): void {
+  const [head, legend, picture] = holder.children as unknown as [HTMLElement, HTMLElement, HTMLElement]
+  head.textContent = panel.title ?? ""
+  head.hidden = panel.title === undefined
+  const width = Math.round(picture.clientWidth)
+  const flexible = panel.kind === "lines" || panel.kind === "dots" || panel.kind === "areas"
+  const height = flexible ? Math.round(Math.min(panel.height, Math.max(220, 0.75 * width))) : panel.height
+  const labels = width >= NARROW
+  const svg = drawPanel(drawing, panel, { width, height, labels })
+  svg.setAttribute("role", "img")
+  svg.setAttribute("tabindex", "0")
+  svg.setAttribute("aria-label", `${title} ${panel.title ?? ""} (arrow keys read the values)`)
+  const focused = picture.contains(document.activeElement)
+  picture.style.minHeight = `${height}px`
+  picture.replaceChildren(svg)
+  addTip(picture, svg, () => stopsOf(panel, svg.scale.bind(svg) as unknown as Scales))
+  if (focused) svg.focus()
+  fillLegend(legend, labels ? [] : namesOf(panel))
+}
+
+/** The names of a panel's lines; a single one is named by the title. */
+function namesOf(panel: Panel): LegendItem[] {
+  return panel.kind === "lines" && panel.lines.length > 1
+    ? panel.lines.map(({ label, colour }) => ({ label, colour }))
+    : []
+}
+
+function makeLegend(): HTMLElement {
+  return element("ul", { class: "legend" })
+}
+
+function fillLegend(legend: HTMLElement, items: readonly LegendItem[]): void {
+  legend.hidden = items.length === 0
+  legend.replaceChildren(
+    ...items.map(({ label, colour }) => {
+      const swatch = element("i", { "aria-hidden": "true" })
+      swatch.style.background = `var(--${colour})`
+      return element("li", {}, swatch, label)
+    }),
+  )
+}

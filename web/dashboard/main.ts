@@ -1,0 +1,38 @@
+/** The dashboard: three views over one running service, chosen by the address's hash. */
+
+import "../style.css"
+import { find } from "../components/element.ts"
+import { addThemeSwitch } from "../components/theme.ts"
+import { explore, startExplorer } from "./explorer.ts"
+import { startLive } from "./live.ts"
+import { openTryIt, startTryIt } from "./try-it.ts"
+
+const VIEWS = ["live", "explore", "try"]
+
+/** "#explore/user/ada" → the explorer, asked for a user. */
+function showView(): void {
+  const [name, side, id] = location.hash.slice(1).split("/")
+  const view = VIEWS.includes(name) ? name : "live"
+  for (const other of VIEWS) find(`#${other}`).hidden = other !== view
+  for (const link of document.querySelectorAll("header nav a")) {
+    if (link.getAttribute("href") === `#${view}`) link.setAttribute("aria-current", "page")
+    else link.removeAttribute("aria-current")
+  }
+  if (view === "explore" && (side === "user" || side === "item") && id) explore(side, decode(id))
+  if (view === "try") openTryIt()
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+addThemeSwitch(find("header.page"))
+startLive()
+startExplorer()
+startTryIt()
+addEventListener("hashchange", showView)
+showView()

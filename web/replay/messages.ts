@@ -1,0 +1,21 @@
+/** What the page and its worker say to each other. */
+
+import type { Outlook } from "../../src/run/outlook.ts"
+import type { RunResult, SegmentReport } from "../../src/run/report.ts"
+
+export interface ReplayOptions {
+  method: string
+  preset: "paper" | "calibrated"
+  interactions: number
+  seed: number
+}
+
+export type ToWorker =
+  | { type: "start"; options: ReplayOptions }
+  /** Segments per second; 0 is a pause, Infinity as fast as it goes. */
+  | { type: "speed"; speed: number }
+
+export type FromWorker =
+  | { type: "segment"; report: SegmentReport; outlook: Outlook | undefined }
+  | { type: "end"; result: RunResult; kernels: string }
+  | { type: "error"; message: string }

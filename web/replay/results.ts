@@ -1,0 +1,76 @@
+/** A replay's figures: those of the moment in tiles, those of finished runs in a table. */
+
+import type { RunResult, SegmentReport } from "../../src/run/report.ts"
+import { find } from "../components/element.ts"
+import { createTable } from "../components/table.ts"
+import { fixedBytes } from "../views/sizes.ts"
+import { formatBytes, formatPercent, type Tile } from "../views/tiles.ts"
+import type { ReplayOptions } from "./messages.ts"
+
+/** Means so far are over test rows, as in the run's result. */
+export function tilesOf(reports: readonly SegmentReport[]): Tile[] {
+  const last = reports[reports.length - 1]
+  if (!last) return ["Accuracy", "Loss", "Mean size", "Memory", "Grew", "Regret"].map((name) => ({ name, value: "–" }))
+  const rows = reports.reduce((sum, { testRows }) => sum + testRows, 0)
+  const mean = (read: (report: SegmentReport) => number | undefined) =>
+    reports.reduce((sum, report) => sum + report.testRows * (read(report) ?? 0), 0) / rows
+  const { decided, meanSize, regret } = last
+  const whole = fixedBytes(last)
+  return [
+    {
+      name: "Accuracy",
+      value: formatPercent(mean(({ accuracy }) => accuracy)),
+      note: `majority class ${formatPercent(mean(({ majorityAccuracy }) => majorityAccuracy))}`,
+    },
+    { name: "Loss", value: mean(({ loss }) => loss).toFixed(4), note: `now ${(last.loss ?? 0).toFixed(4)}` },
+    { name: "Mean size", value: meanSize.user.toFixed(1), note: `users; items ${meanSize.item.toFixed(1)}` },
+    {
+      name: "Memory",
+      value: formatBytes(last.embeddingBytes),
+      note: whole === 0 ? "no vectors" : `${Math.round((100 * last.embeddingBytes) / whole)} % of 128 for all`,
+    },
+    {
+      name: "Grew",
+      value: decided ? String(decided.user.grown + decided.item.grown) : "–",
+      note: decided ? `of ${decided.user.all + decided.item.all} decided on` : "decides nothing",
+    },
+    {
+      name: "Regret",
+      value: regret ? regret.user.toFixed(0) : "–",
+      note: regret ? `users; items ${regret.item.toFixed(0)}` : "decides nothing",
+    },
+  ]
+}
+
+const COLUMNS = [
+  { title: "Method", text: true },
+  { title: "Preset", text: true },
+  ...["Seed", "Interactions", "Accuracy %", "Majority %", "Loss"].map((title) => ({ title })),
+  ...["User size", "Item size", "Memory kB", "Regret users", "Regret items"].map((title) => ({ title })),
+]
+
+const runs: string[][] = []
+
+/** Puts the table of finished runs, none yet, into its place. */
+export function startRuns(holder: HTMLElement): void {
+  find(".scroll", holder).replaceChildren(createTable(COLUMNS, runs))
+}
+
+/** Adds a finished run to the table. */
+export function addRun(holder: HTMLElement, options: ReplayOptions, result: RunResult): void {
+  runs.push([
+    options.method,
+    options.preset,
+    String(options.seed),
+    result.interactions.toLocaleString("en"),
+    (100 * (result.accuracy ?? 0)).toFixed(2),
+    (100 * (result.majorityAccuracy ?? 0)).toFixed(2),
+    (result.loss ?? 0).toFixed(4),
+    result.meanSize.user.toFixed(1),
+    result.meanSize.item.toFixed(1),
+    (result.embeddingBytes / 1000).toFixed(1),
+    result.regret ? result.regret.user.toFixed(0) : "–",
+    result.regret ? result.regret.item.toFixed(0) : "–",
+  ])
+  startRuns(holder)
+}

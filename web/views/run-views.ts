@@ -1,0 +1,61 @@
+/** Every picture of a run, kept up to date from its reports. The replay and the dashboard show the same ones. */
+
+import type { Figure } from "../../src/figures/figure.ts"
+import type { Outlook } from "../../src/run/outlook.ts"
+import type { SegmentReport } from "../../src/run/report.ts"
+import { FigureView } from "../components/figure-view.ts"
+import { learningFigure } from "./learning.ts"
+import { decisionsFigure, outlookFigure, regretFigure } from "./policy.ts"
+import { bytesFigure, sizesFigure } from "./sizes.ts"
+
+export interface RunState {
+  reports: readonly SegmentReport[]
+  outlook?: Outlook | undefined
+  /** Bytes the run may hold. */
+  budget?: number | undefined
+}
+
+function figuresOf({ reports, outlook, budget }: RunState): Figure[] {
+  return [
+    learningFigure(reports),
+    sizesFigure(reports),
+    bytesFigure(reports, budget),
+    outlookFigure({ reports, outlook }),
+    decisionsFigure(reports),
+    regretFigure(reports),
+  ]
+}
+
+/** Draws at most this often. */
+const INTERVAL = 200
+
+export class RunViews {
+  readonly #views: FigureView[]
+  #state: RunState = { reports: [] }
+  #due: ReturnType<typeof setTimeout> | undefined
+
+  constructor(holder: HTMLElement) {
+    this.#views = figuresOf(this.#state).map((figure) => {
+      const view = new FigureView(figure)
+      view.element.id = figure.id
+      return view
+    })
+    holder.append(...this.#views.map(({ element }) => element))
+    // Drawn empty before anything is painted: what comes later fills the same places.
+    this.flush()
+  }
+
+  /** Shows a state soon; of several that come quickly, the last. */
+  show(state: RunState): void {
+    this.#state = state
+    this.#due ??= setTimeout(() => this.flush(), INTERVAL)
+  }
+
+  flush(): void {
+    clearTimeout(this.#due)
+    this.#due = undefined
+    figuresOf(this.#state).forEach((figure, i) => {
+      this.#views[i].update(figure)
+    })
+  }
+}
