@@ -72,7 +72,6 @@ const OPERATIONS = {
       ...forward,
       dUser: kernels.allocate(12 * 512),
       dItem: kernels.allocate(400 * 512),
-      dBias: kernels.allocate(512),
       dGamma: kernels.allocate(512),
       dBeta: kernels.allocate(512),
       dLogits: fillNormal(kernels, 500),

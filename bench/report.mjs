@@ -24,7 +24,7 @@ export function sinkTotal() {
  * @param {() => unknown} call
  * @param {{seconds?: number, warmup?: number, chunk?: number}} [options] `seconds` to measure, after `warmup` seconds that
  *   do not count; `chunk` calls are one timing (default: as many as take about a millisecond)
- * @returns {{best: number, mean: number, sd: number, runs: number}} over chunks; `runs` is how many there were
+ * @returns {{best: number, mean: number, sd: number, times: number[]}} over chunks; `times` has each of them
  */
 export function measure(call, { seconds = 1, warmup = seconds / 3, chunk } = {}) {
   const start = performance.now()
@@ -46,13 +46,13 @@ export function measure(call, { seconds = 1, warmup = seconds / 3, chunk } = {})
 }
 
 /**
- * Best (smallest), mean and population standard deviation.
+ * Best (smallest), mean and population standard deviation, and the times themselves.
  * @param {readonly number[]} times
  */
 export function summarize(times) {
   const mean = times.reduce((sum, x) => sum + x, 0) / times.length
   const variance = times.reduce((sum, x) => sum + (x - mean) ** 2, 0) / times.length
-  return { best: times.reduce((least, x) => Math.min(least, x)), mean, sd: Math.sqrt(variance), runs: times.length }
+  return { best: times.reduce((least, x) => Math.min(least, x)), mean, sd: Math.sqrt(variance), times: [...times] }
 }
 
 /**

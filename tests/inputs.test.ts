@@ -76,7 +76,7 @@ function pull(model: Model, input: EmbeddingInput, p: { column: readonly number[
   const k = model.kernels
   const { width } = input
   const mark = k.mark()
-  const placed = input.place(findDistinct(p.column, input.table))
+  const placed = input.place(findDistinct(p.column, input.table), true)
   const vectors = input.forward(placed, true)
   const dVectors = k.allocate(placed.count * width)
   k.floats.fill(0, dVectors, dVectors + placed.count * width)
@@ -252,3 +252,17 @@ function inputKnobs(model: Model, placed: Placed): Knob[] {
   const pass = { placed: { user: placed, item: none } } as Parameters<typeof modelKnobs>[1]
   return modelKnobs(model, pass).filter(({ name }) => name.startsWith("user"))
 }
+
+test("rows without moments are read and replaced, and refused for training", () => {
+  const model = new Model({ kernels: openKernels({ threads: 1 }), sizes: [2, 3], hidden: 4, moments: false })
+  const batch = { user: [0, 1], item: [0, 1], label: [0, 1] }
+  model.meet(batch)
+  const { table } = model.inputs.user
+  table.replace(0, 1, Float32Array.of(9, 1, 2, 3), 1)
+  const read = new Float32Array(5)
+  table.read(0, read, 1)
+  expect([...read]).toEqual([0, 1, 2, 3, 0])
+  expect(model.predict(batch).logits.every(Number.isFinite)).toBe(true)
+  expect(() => model.train(batch)).toThrow("rows placed for training: expected a table with moments, got one without")
+  model.kernels.close()
+})

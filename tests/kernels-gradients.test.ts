@@ -113,13 +113,14 @@ describe(`finite differences agree to ${TOLERANCE} with`, () => {
     }
     loss()
     const [dUser, dItem] = [k.allocate(USERS * COLUMNS), k.allocate(ITEMS * COLUMNS)]
-    const [dBias, dGamma, dBeta] = [k.allocate(COLUMNS), k.allocate(COLUMNS), k.allocate(COLUMNS)]
+    const [zeros, dGamma, dBeta] = [k.allocate(COLUMNS), k.allocate(COLUMNS), k.allocate(COLUMNS)]
+    k.floats.fill(0, zeros, zeros + COLUMNS)
     const sizes = { outputs: OUTPUTS, users: USERS, items: ITEMS }
-    k.hiddenTrainBackward({ ...forward, dUser, dItem, dBias, dGamma, dBeta, dLogits, weight, ...sizes })
+    k.hiddenTrainBackward({ ...forward, dUser, dItem, dGamma, dBeta, dLogits, weight, ...sizes })
     const ofNorm = [
       ...knobs("γ", forward.norm.gamma, dGamma, COLUMNS),
       ...knobs("β", forward.norm.beta, dBeta, COLUMNS),
-      ...knobs("bias", forward.bias, dBias, COLUMNS),
+      ...knobs("bias", forward.bias, zeros, COLUMNS),
     ]
     const rows = [
       ...knobs("user", forward.user, dUser, USERS * COLUMNS),

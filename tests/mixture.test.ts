@@ -14,6 +14,7 @@ import {
   expectRefusal,
   expectSameBits,
   expectSameRow,
+  expectSameScores,
   expectSameState,
   readRow,
   readState,
@@ -299,7 +300,7 @@ describe("the checkerboard: more than 95 % of 256 pairs right after 100 steps of
   }
 })
 
-test("a ranking gives the logits of predict, to the bit, on every twin and with every head", () => {
+test("a ranking gives the logits of predict, to rounding, on every twin and with every head", () => {
   for (const twin of TWINS)
     for (const head of HEADS) {
       const { model } = openTrained(twin, { head, sizes: [2, 4, 7, 17], hidden: 13 })
@@ -309,7 +310,7 @@ test("a ranking gives the logits of predict, to the bit, on every twin and with 
       const before = readState(model)
       const ranking = new Ranking(model, items)
       expect([...ranking.items]).toEqual(items)
-      expectSameBits(ranking.scores(2), want, `${twin.name}, ${head}`)
+      expectSameScores(ranking.scores(2), want, { model, label: `${twin.name}, ${head}` })
       ranking.release()
       expectSameState(readState(model), before)
     }

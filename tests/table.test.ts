@@ -71,8 +71,7 @@ class PlainTable {
 function readRow(table: EmbeddingTable, id: number): PlainRow {
   const size = table.size(id)
   const all = new Float64Array(3 * size + 2).fill(7)
-  table.read(id, all, 1)
-  table.readMoments(id, all, { first: 1 + size, second: 1 + 2 * size })
+  table.readAll(id, all, 1)
   if (all[0] !== 7 || all[3 * size + 1] !== 7) expect.fail(`reading id ${id} wrote outside its place`)
   const part = (k: number) => [...all.subarray(1 + k * size, 1 + (k + 1) * size)]
   return { step: table.step(id), value: part(0), first: part(1), second: part(2), steps: table.steps(id) }
@@ -187,7 +186,7 @@ function live(seed: number, steps: number): void {
     } else {
       const size = sizes[row.step]
       const source = numbers(3 * size)
-      table.write(id, source, { value: 1, first: 1 + size, second: 1 + 2 * size })
+      table.write(id, source, 1)
       const part = (k: number) => Array.from(source.subarray(1 + k * size, 1 + (k + 1) * size), (x) => plain.round(x))
       Object.assign(row, { value: part(0), first: part(1), second: part(2), steps: row.steps + 1 })
     }
@@ -296,7 +295,7 @@ describe("bad input", () => {
     for (const id of [0, 3, 5]) table.ensure(id)
     table.growCold(3)
     table.growCold(3)
-    table.write(5, Float64Array.of(1, 2, 3, 4, 5, 6), { value: 0, first: 2, second: 4 })
+    table.write(5, Float64Array.of(1, 2, 3, 4, 5, 6), 0)
     return table
   }
   const room = new Float64Array(32)
@@ -322,7 +321,6 @@ describe("bad input", () => {
   test("an id that was never met, or was freed, is refused by everything that needs its row", () => {
     const table = build()
     table.free(0)
-    const at = { value: 0, first: 8, second: 16 }
     for (const id of [0, 1, 4, 63, 64, 1e9, -1, 3.5, Number.NaN])
       for (const act of [
         () => table.step(id),
@@ -332,8 +330,8 @@ describe("bad input", () => {
         () => table.growCold(id),
         () => table.replace(id, 0, room, 0),
         () => table.read(id, room, 0),
-        () => table.readMoments(id, room, at),
-        () => table.write(id, room, at),
+        () => table.readAll(id, room, 0),
+        () => table.write(id, room, 0),
       ])
         expectRefusal(act, "NOT_FOUND", /row: .*got/, table)
   })

@@ -28,35 +28,39 @@ export function findDistinct(column: ArrayLike<number>, table: EmbeddingTable): 
     stamps.fill(0)
     stamp = 0
   }
-  stamp++
+  const now = ++stamp
+  let [place, seen] = [positions, stamps]
   for (let r = 0; r < rows; r++) {
     const id = column[r]
-    if (id >= positions.length) {
+    if (id >= seen.length) {
       table.step(id) // refuses an unknown id before room is made for it
       extend(id)
+      place = positions
+      seen = stamps
     }
-    if (stamps[id] !== stamp) {
-      stamps[id] = stamp
-      positions[id] = distinct
+    if (seen[id] !== now) {
+      seen[id] = now
+      place[id] = distinct
       found[distinct++] = id
       perStep[table.step(id) + 1]++
     }
-    first[r] = positions[id]
+    first[r] = place[id]
   }
   for (let s = 1; s < perStep.length; s++) perStep[s] += perStep[s - 1]
   const groups = perStep.slice()
   const ids = new Int32Array(distinct)
-  const place = new Int32Array(distinct)
+  const order = new Int32Array(distinct)
   for (let d = 0; d < distinct; d++) {
     const position = perStep[table.step(found[d])]++
-    place[d] = position
+    order[d] = position
     ids[position] = found[d]
   }
   const index = new Int32Array(rows)
   const counts = new Int32Array(distinct)
   for (let r = 0; r < rows; r++) {
-    index[r] = place[first[r]]
-    counts[index[r]]++
+    const position = order[first[r]]
+    index[r] = position
+    counts[position]++
   }
   return { ids, counts, index, groups }
 }

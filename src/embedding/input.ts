@@ -4,9 +4,9 @@
  * see only this interface.
  */
 
-import type { Address, Kernels } from "../kernels/kernels.ts"
-import { power } from "../kernels/math.ts"
-import type { AdamOptions } from "../kernels/parameters.ts"
+import { DessError } from "../errors.ts"
+import { type Address, type Kernels, NONE } from "../kernels/kernels.ts"
+import { type AdamOptions, biasCorrection, biasCorrections } from "../kernels/parameters.ts"
 import type { Distinct } from "./distinct.ts"
 import type { EmbeddingTable } from "./table.ts"
 
@@ -25,8 +25,8 @@ export interface EmbeddingInput<P extends Placed = Placed> {
   /** Everything held per id, `table` first. */
   readonly tables: readonly EmbeddingTable[]
   readonly width: number
-  /** Copies the rows of a batch's distinct ids into working memory. */
-  place(distinct: Distinct): P
+  /** Brings the rows of a batch's distinct ids into working memory; only those placed for training can be stepped. */
+  place(distinct: Distinct, training?: boolean): P
   /** Queues the pass from rows to vectors [count×width]; with `training` from batch statistics. */
   forward(placed: P, training: boolean): Address
   /** Queues the way back from the vectors' gradient to rows and dense parameters. */
@@ -47,15 +47,52 @@ export function placeCounts(kernels: Kernels, distinct: Distinct): Placed {
   return { distinct, count, weights, total: distinct.index.length }
 }
 
-/** Rows of equal size that stand together in working memory, on their way through an optimizer step. */
+/** Rows of equal size that stand together in working memory. */
 export interface RowGroup {
   /** Ids from … to−1 of the distinct ids. */
   from: number
   to: number
+  /** Their numbers. */
   value: Address
   gradient: Address
-  first: Address
-  second: Address
+  /** Rows placed for training also come whole: numbers, first moments, second moments, as in the table. */
+  whole: Address
+  /** Optimizer steps each of those has taken. */
+  steps: Uint32Array
+}
+
+const NO_STEPS = new Uint32Array(0)
+
+/** The rows of one table whose ids are `ids[from]` … `ids[to − 1]`, all of one size. */
+interface RowChoice {
+  table: EmbeddingTable
+  ids: Int32Array
+  from: number
+  to: number
+}
+
+/**
+ * Brings rows into working memory, their numbers to `value`. For training they come whole, in one copy each, because
+ * what a row costs is to be fetched; the numbers are then queued to be moved to their place.
+ */
+export function placeRows(kernels: Kernels, choice: RowChoice & { value: Address }, training: boolean): RowGroup {
+  const { table, ids, from, to, value } = choice
+  const group: RowGroup = { from, to, value, gradient: NONE, whole: NONE, steps: NO_STEPS }
+  if (from === to) return group
+  const columns = table.size(ids[from])
+  if (!training) {
+    for (let d = from; d < to; d++) table.read(ids[d], kernels.floats, value + (d - from) * columns)
+    return group
+  }
+  if (!table.moments)
+    throw new DessError("INVALID_ARGUMENT", "rows placed for training: expected a table with moments, got one without")
+  const stride = 3 * columns
+  const whole = kernels.allocate((to - from) * stride)
+  const steps = new Uint32Array(to - from)
+  const f = kernels.floats
+  for (let r = 0; r < steps.length; r++) steps[r] = table.readAll(ids[from + r], f, whole + r * stride)
+  kernels.copyRows({ out: value, input: whole, rows: to - from, columns, inputStride: stride })
+  return { ...group, whole, steps }
 }
 
 /** Queues Adam on a group of rows, each with its own step count (lazy: rows that are not in the batch stay as they are). */
@@ -67,28 +104,31 @@ export function stepRows(
   const { table, ids, group } = input
   const rows = group.to - group.from
   if (rows === 0) return
+  if (group.whole === NONE)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "optimizer step: expected rows placed for training, got rows placed to read",
+    )
   const columns = table.size(ids[group.from])
-  group.first = kernels.allocate(rows * columns)
-  group.second = kernels.allocate(rows * columns)
   const corrections = kernels.allocate(2 * rows)
   const f = kernels.floats
+  const { beta1, beta2 } = adam
+  const [known1, known2] = [biasCorrections(beta1), biasCorrections(beta2)]
   for (let r = 0; r < rows; r++) {
-    const id = ids[group.from + r]
-    table.readMoments(id, f, { first: group.first + r * columns, second: group.second + r * columns })
-    const steps = table.steps(id) + 1
-    f[corrections + 2 * r] = 1 / (1 - power(adam.beta1, steps))
-    f[corrections + 2 * r + 1] = 1 / (1 - power(adam.beta2, steps))
+    const step = group.steps[r] + 1
+    f[corrections + 2 * r] = step < known1.length ? known1[step] : biasCorrection(beta1, step)
+    f[corrections + 2 * r + 1] = step < known2.length ? known2[step] : biasCorrection(beta2, step)
   }
-  const { value, gradient, first, second } = group
-  kernels.adam({ value, gradient, first, second, corrections, rows, columns, ...adam })
+  const { gradient, whole: value } = group
+  const moments = { first: value + columns, second: value + 2 * columns, stride: 3 * columns }
+  kernels.adam({ value, gradient, ...moments, corrections, rows, columns, ...adam })
 }
 
 /** Copies a stepped group back into the table. */
 export function commitRows(kernels: Kernels, input: { table: EmbeddingTable; ids: Int32Array; group: RowGroup }): void {
   const { table, ids, group } = input
+  if (group.from === group.to) return
   const f = kernels.floats
-  for (let d = group.from; d < group.to; d++) {
-    const offset = (d - group.from) * table.size(ids[d])
-    table.write(ids[d], f, { value: group.value + offset, first: group.first + offset, second: group.second + offset })
-  }
+  const stride = 3 * table.size(ids[group.from])
+  for (let d = group.from; d < group.to; d++) table.write(ids[d], f, group.whole + (d - group.from) * stride)
 }

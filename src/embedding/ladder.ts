@@ -13,7 +13,15 @@ import type { Address, Kernels } from "../kernels/kernels.ts"
 import type { AdamOptions, NormParameter, Parameter, Parameters } from "../kernels/parameters.ts"
 import type { Side } from "../types.ts"
 import { type Distinct, findDistinct } from "./distinct.ts"
-import { commitRows, type EmbeddingInput, type Placed, placeCounts, type RowGroup, stepRows } from "./input.ts"
+import {
+  commitRows,
+  type EmbeddingInput,
+  type Placed,
+  placeCounts,
+  placeRows,
+  type RowGroup,
+  stepRows,
+} from "./input.ts"
 import { leastSquares } from "./least-squares.ts"
 import type { EmbeddingTable } from "./table.ts"
 
@@ -51,17 +59,16 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
     this.norm = parameters.declareNorm(`${side}.norm`, this.width)
   }
 
-  place(distinct: Distinct): LadderPlaced {
+  place(distinct: Distinct, training = false): LadderPlaced {
     const k = this.#kernels
     const placed = placeCounts(k, distinct)
     const { sizes } = this.table
     const levels = sizes.map((size, s) => k.allocate(distinct.groups[s + 1] * size))
     const vectors = k.allocate(placed.count * this.width)
-    const f = k.floats
+    const { ids } = distinct
     const groups = sizes.map((size, s) => {
       const [from, to] = [distinct.groups[s], distinct.groups[s + 1]]
-      for (let d = from; d < to; d++) this.table.read(distinct.ids[d], f, levels[s] + d * size)
-      return { from, to, value: levels[s] + from * size, gradient: 0, first: 0, second: 0 }
+      return placeRows(k, { table: this.table, ids, from, to, value: levels[s] + from * size }, training)
     })
     return { ...placed, levels, dLevels: [], vectors, groups }
   }

@@ -12,7 +12,15 @@ import type { Address, Kernels } from "../kernels/kernels.ts"
 import type { AdamOptions, NormParameter, Parameter, Parameters } from "../kernels/parameters.ts"
 import type { Side } from "../types.ts"
 import type { Distinct } from "./distinct.ts"
-import { commitRows, type EmbeddingInput, type Placed, placeCounts, type RowGroup, stepRows } from "./input.ts"
+import {
+  commitRows,
+  type EmbeddingInput,
+  type Placed,
+  placeCounts,
+  placeRows,
+  type RowGroup,
+  stepRows,
+} from "./input.ts"
 import { checkSizes, EmbeddingTable } from "./table.ts"
 
 export interface MixturePlaced extends Placed {
@@ -29,6 +37,7 @@ export interface MixturePlaced extends Placed {
   dLogits: Address
   /** The whole rows [count×Σsizes], on their way through an optimizer step. */
   group: RowGroup
+  mixtures: RowGroup
 }
 
 export interface MixtureOptions {
@@ -70,7 +79,7 @@ export class Mixture implements EmbeddingInput<MixturePlaced> {
     this.norm = parameters.declareNorm(`${side}.norm`, this.width)
   }
 
-  place(distinct: Distinct): MixturePlaced {
+  place(distinct: Distinct, training = false): MixturePlaced {
     const k = this.#kernels
     const placed = placeCounts(k, distinct)
     const { count } = placed
@@ -84,43 +93,17 @@ export class Mixture implements EmbeddingInput<MixturePlaced> {
     const shares = k.allocate(count * parts)
     const dLogits = k.allocate(count * parts)
     const f = k.floats
-    distinct.ids.forEach((id, d) => {
-      this.table.read(id, f, value + d * this.#total)
-      this.mixtures.ensure(id)
-      this.mixtures.read(id, f, logits + d * parts)
+    for (const id of distinct.ids) this.mixtures.ensure(id)
+    const all = { ids: distinct.ids, from: 0, to: count }
+    const group = placeRows(k, { table: this.table, ...all, value }, training)
+    const mixtures = placeRows(k, { table: this.mixtures, ...all, value: logits }, training)
+    let offset = value
+    this.sizes.forEach((columns, i) => {
+      k.copyRows({ out: slices[i], input: offset, rows: count, columns, inputStride: this.#total })
+      offset += columns
     })
-    this.#cut(value, slices, count)
     for (let i = 0; i < parts; i++) f.set(distinct.counts, stackedWeights + i * count)
-    const group = { from: 0, to: count, value, gradient: 0, first: 0, second: 0 }
-    return { ...placed, slices, transformed, activated, stackedWeights, logits, shares, dLogits, group }
-  }
-
-  /** Copies rows [count×Σsizes] into slices [count×size]. */
-  #cut(rows: Address, slices: readonly Address[], count: number): void {
-    const f = this.#kernels.floats
-    let offset = rows
-    this.sizes.forEach((size, i) => {
-      for (let d = 0; d < count; d++) {
-        const from = offset + d * this.#total
-        const to = slices[i] + d * size
-        for (let c = 0; c < size; c++) f[to + c] = f[from + c]
-      }
-      offset += size
-    })
-  }
-
-  /** Copies slices back into rows. */
-  #join(rows: Address, slices: readonly Address[], count: number): void {
-    const f = this.#kernels.floats
-    let offset = rows
-    this.sizes.forEach((size, i) => {
-      for (let d = 0; d < count; d++) {
-        const from = slices[i] + d * size
-        const to = offset + d * this.#total
-        for (let c = 0; c < size; c++) f[to + c] = f[from + c]
-      }
-      offset += size
-    })
+    return { ...placed, slices, transformed, activated, stackedWeights, logits, shares, dLogits, group, mixtures }
   }
 
   #stack(placed: MixturePlaced): { weights: Address; total: number; rows: number; columns: number } {
@@ -202,8 +185,12 @@ export class Mixture implements EmbeddingInput<MixturePlaced> {
       k.columnSums({ out: bias.gradient, input: block, rows: count, columns: width })
       k.multiply({ out: dSlices[i], left: block, right: weight.value, rows: count, columns: size, inner: width })
     })
-    k.run()
-    this.#join(placed.group.gradient, dSlices, count)
+    let offset = placed.group.gradient
+    this.sizes.forEach((columns, i) => {
+      k.copyRows({ out: offset, input: dSlices[i], rows: count, columns, outStride: this.#total })
+      offset += columns
+    })
+    placed.mixtures.gradient = dLogits
   }
 
   step(placed: MixturePlaced, adam: AdamOptions): void {
@@ -220,10 +207,9 @@ export class Mixture implements EmbeddingInput<MixturePlaced> {
 
   /** One Adam step on the batch's mixtures, from the gradient of the last backward pass. */
   stepMixtures(placed: MixturePlaced, adam: AdamOptions): void {
-    const { distinct, logits: value, dLogits: gradient } = placed
-    const group = { from: 0, to: placed.count, value, gradient, first: 0, second: 0 }
-    stepRows(this.#kernels, { table: this.mixtures, ids: distinct.ids, group }, adam)
+    const rows = { table: this.mixtures, ids: placed.distinct.ids, group: placed.mixtures }
+    stepRows(this.#kernels, rows, adam)
     this.#kernels.run()
-    commitRows(this.#kernels, { table: this.mixtures, ids: distinct.ids, group })
+    commitRows(this.#kernels, rows)
   }
 }

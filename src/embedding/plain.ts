@@ -3,7 +3,15 @@
 import type { Address, Kernels } from "../kernels/kernels.ts"
 import type { AdamOptions } from "../kernels/parameters.ts"
 import type { Distinct } from "./distinct.ts"
-import { commitRows, type EmbeddingInput, type Placed, placeCounts, type RowGroup, stepRows } from "./input.ts"
+import {
+  commitRows,
+  type EmbeddingInput,
+  type Placed,
+  placeCounts,
+  placeRows,
+  type RowGroup,
+  stepRows,
+} from "./input.ts"
 import type { EmbeddingTable } from "./table.ts"
 
 export interface PlainPlaced extends Placed {
@@ -23,12 +31,12 @@ export class Plain implements EmbeddingInput<PlainPlaced> {
     this.width = table.sizes[table.start]
   }
 
-  place(distinct: Distinct): PlainPlaced {
+  place(distinct: Distinct, training = false): PlainPlaced {
     const k = this.#kernels
     const placed = placeCounts(k, distinct)
     const value = k.allocate(placed.count * this.width)
-    for (let d = 0; d < placed.count; d++) this.table.read(distinct.ids[d], k.floats, value + d * this.width)
-    return { ...placed, group: { from: 0, to: placed.count, value, gradient: 0, first: 0, second: 0 } }
+    const choice = { table: this.table, ids: distinct.ids, from: 0, to: placed.count, value }
+    return { ...placed, group: placeRows(k, choice, training) }
   }
 
   forward(placed: PlainPlaced): Address {

@@ -39,10 +39,21 @@ interface Chunk {
   owners: Int32Array
 }
 
-/** Copies numbers between arrays: a loop for short rows, a block copy (60 ns to start) for long ones. */
+/** Copies numbers between arrays: a loop for short rows, a block copy (50 ns to start, and a view to collect) for long ones. */
 function copy(target: Floats, at: number, source: Floats, from: number, count: number): void {
-  if (count >= 32) target.set(source.subarray(from, from + count), at)
-  else for (let i = 0; i < count; i++) target[at + i] = source[from + i]
+  if (count >= 48) {
+    target.set(source.subarray(from, from + count), at)
+    return
+  }
+  let i = 0
+  // Unrolled because V8 does not: half the time.
+  for (; i + 4 <= count; i += 4) {
+    target[at + i] = source[from + i]
+    target[at + i + 1] = source[from + i + 1]
+    target[at + i + 2] = source[from + i + 2]
+    target[at + i + 3] = source[from + i + 3]
+  }
+  for (; i < count; i++) target[at + i] = source[from + i]
 }
 
 class Slab {
@@ -120,6 +131,8 @@ export class EmbeddingTable {
   readonly sizes: readonly number[]
   readonly start: number
   readonly precision: "single" | "double"
+  /** Whether rows have moments, and so can be stepped. */
+  readonly moments: boolean
   readonly #seed: string | number
   readonly #deviation: number
   readonly #slabs: Slab[]
@@ -146,6 +159,7 @@ export class EmbeddingTable {
     this.sizes = [...sizes]
     this.start = start
     this.precision = precision
+    this.moments = moments
     this.#seed = seed
     this.#deviation = deviation
     this.#slabs = sizes.map((size) => new Slab(size, precision, { moments, chunkBytes }))
@@ -297,31 +311,24 @@ export class EmbeddingTable {
   read(id: number, target: Floats, at: number): void {
     const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
-    const { numbers } = slab.chunks[slot >> slab.shift]
-    const source = (slot & slab.mask) * slab.stride
-    copy(target, at, numbers, source, slab.size)
+    copy(target, at, slab.chunks[slot >> slab.shift].numbers, (slot & slab.mask) * slab.stride, slab.size)
   }
 
-  /** Copies a row's two moments out. */
-  readMoments(id: number, target: Floats, at: { first: number; second: number }): void {
-    const slab = this.#slabs[this.step(id)]
-    const slot = this.#slot[id]
-    const { numbers } = slab.chunks[slot >> slab.shift]
-    const source = (slot & slab.mask) * slab.stride + slab.size
-    copy(target, at.first, numbers, source, slab.size)
-    copy(target, at.second, numbers, source + slab.size, slab.size)
-  }
-
-  /** Copies a row's numbers and moments in, after an optimizer step. */
-  write(id: number, source: Floats, at: { value: number; first: number; second: number }): void {
+  /** Copies a row's numbers and, where it has moments, first and second moments out, one after the other; returns the steps it has taken. */
+  readAll(id: number, target: Floats, at: number): number {
     const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
     const { numbers, steps } = slab.chunks[slot >> slab.shift]
-    const target = (slot & slab.mask) * slab.stride
-    const { size } = slab
-    copy(numbers, target, source, at.value, size)
-    copy(numbers, target + size, source, at.first, size)
-    copy(numbers, target + 2 * size, source, at.second, size)
+    copy(target, at, numbers, (slot & slab.mask) * slab.stride, slab.stride)
+    return steps[slot & slab.mask]
+  }
+
+  /** Copies a row in as `readAll` gives it, after an optimizer step. */
+  write(id: number, source: Floats, at: number): void {
+    const slab = this.#slabs[this.step(id)]
+    const slot = this.#slot[id]
+    const { numbers, steps } = slab.chunks[slot >> slab.shift]
+    copy(numbers, (slot & slab.mask) * slab.stride, source, at, slab.stride)
     steps[slot & slab.mask]++
   }
 

@@ -106,11 +106,13 @@ export interface HiddenTrain extends Pairs {
   norm: Norm
 }
 
-/** Backward of `HiddenTrain` followed by a linear layer `weight` [outputs×columns]. dUser and dItem are overwritten with sums per row. */
+/**
+ * Backward of `HiddenTrain` followed by a linear layer `weight` [outputs×columns]. dUser and dItem are overwritten with
+ * sums per row. The gradient of the bias is zero, since the norm takes a constant out again, and is not computed.
+ */
 export interface HiddenTrainBackward extends HiddenTrain {
   dUser: Address
   dItem: Address
-  dBias: Address
   dGamma: Address
   dBeta: Address
   dLogits: Address
@@ -145,27 +147,32 @@ export interface HiddenInferGradient {
 }
 
 /**
- * out = e^{2y} of one side of the hidden sum, y cut off at ±10, with running statistics: for the user, who brings the
- * bias, y = (input + bias − mean)·γ·scale + β; for an item (`bias` NONE) its share, y = input·γ·scale. May work in place.
+ * One side's share of tanh(norm(user + item + bias)) with running statistics, made ready for multiplying: out = e^{2y}
+ * with y = (half + bias − mean)·γ·scale + β, or y = half·γ·scale where `bias` is NONE (one side of a pair has it), cut
+ * off at ±limit ≤ 44. Then tanh(y_u + y_i) = 1 − 2/(out_u·out_i + 1). largest[c] is the largest |y| of column c, uncut.
  */
-export interface HiddenPower {
+export interface HiddenPowers {
   out: Address
-  input: Address
+  largest: Address
+  half: Address
   bias: Address
   norm: Norm
+  limit: number
   rows: number
   columns: number
 }
 
-/** logits[p] = Σ weight·(1 − 2/(1 + user·item[itemIndex[p]])) + outputBias: `HiddenInfer` for one user, from powers. */
-export interface HiddenRank {
-  logits: Address
+/**
+ * scores[r, o] = outputBias[o] + Σ_c weight[o, c]·(1 − 2/(user[c]·items[r, c] + 1)): one user and many items, from their
+ * `HiddenPowers`.
+ */
+export interface HiddenScores {
+  scores: Address
   user: Address
-  item: Address
-  itemIndex: Address
+  items: Address
   weight: Address
   outputBias: Address
-  pairs: number
+  rows: number
   columns: number
   outputs: number
 }
@@ -254,6 +261,8 @@ export interface Adam {
   gradient: Address
   first: Address
   second: Address
+  /** From one row's numbers, and moments, to the next one's; `columns` if left out. Gradients are dense. */
+  stride?: number
   corrections: Address
   rows: number
   columns: number
@@ -290,6 +299,16 @@ export interface MixBackward {
   columns: number
 }
 
+/** Copies rows; from one to the next it is `columns` on either side, or what is said. */
+export interface CopyRows {
+  out: Address
+  input: Address
+  rows: number
+  columns: number
+  outStride?: number
+  inputStride?: number
+}
+
 export interface Fill {
   out: Address
   value: number
@@ -322,8 +341,8 @@ export interface Kernels {
   hiddenTrainBackward(operation: HiddenTrainBackward): void
   hiddenInfer(operation: HiddenInfer): void
   hiddenInferGradient(operation: HiddenInferGradient): void
-  hiddenPower(operation: HiddenPower): void
-  hiddenRank(operation: HiddenRank): void
+  hiddenPowers(operation: HiddenPowers): void
+  hiddenScores(operation: HiddenScores): void
   project(operation: Project): void
   loss(operation: Loss): void
   pairScore(operation: PairScore): void
@@ -334,5 +353,6 @@ export interface Kernels {
   mix(operation: Mix): void
   mixBackward(operation: MixBackward): void
   adam(operation: Adam): void
+  copyRows(operation: CopyRows): void
   fill(operation: Fill): void
 }

@@ -19,6 +19,22 @@ export interface AdamOptions {
 
 export const ADAM: AdamOptions = { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, l2: 1e-3 }
 
+const REMEMBERED = 4096
+const remembered = new Map<number, Float64Array>()
+
+/** 1/(1 − βᵗ) of the first few thousand steps t, worked out once per β: every row of every batch asks for its own. */
+export function biasCorrections(beta: number): Float64Array {
+  const known =
+    remembered.get(beta) ?? Float64Array.from({ length: REMEMBERED }, (_, step) => biasCorrection(beta, step))
+  remembered.set(beta, known)
+  return known
+}
+
+/** 1/(1 − βᵗ) */
+export function biasCorrection(beta: number, step: number): number {
+  return 1 / (1 - power(beta, step))
+}
+
 /** One named matrix; its addresses are set by `Parameters.allocate`. */
 export interface Parameter {
   readonly name: string
@@ -214,8 +230,8 @@ export class Parameters {
   step(adam: AdamOptions): void {
     this.#steps++
     const f = this.#kernels.floats
-    f[this.#corrections] = 1 / (1 - power(adam.beta1, this.#steps))
-    f[this.#corrections + 1] = 1 / (1 - power(adam.beta2, this.#steps))
+    f[this.#corrections] = biasCorrection(adam.beta1, this.#steps)
+    f[this.#corrections + 1] = biasCorrection(adam.beta2, this.#steps)
     this.#kernels.adam({
       value: this.#values,
       gradient: this.#gradients,

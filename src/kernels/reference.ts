@@ -4,12 +4,13 @@ import type {
   Adam,
   Address,
   ColumnSums,
+  CopyRows,
   Fill,
   Floats,
   HiddenInfer,
   HiddenInferGradient,
-  HiddenPower,
-  HiddenRank,
+  HiddenPowers,
+  HiddenScores,
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
@@ -209,15 +210,12 @@ export class ReferenceKernels implements Kernels {
       }
       f[p.dBeta + c] = dBeta
       f[p.dGamma + c] = dGamma
-      let dBias = 0
       for (let r = 0; r < p.pairs; r++) {
         const hat = (this.#hiddenSum(p, r, c) - center) * scale
         const dh = f[p.norm.gamma + c] * scale * (dy[r] - (dBeta + hat * dGamma) / p.pairs)
         f[p.dUser + this.ints[p.userIndex + r] * p.columns + c] += dh
         f[p.dItem + this.ints[p.itemIndex + r] * p.columns + c] += dh
-        dBias += dh
       }
-      f[p.dBias + c] = dBias
     }
   }
 
@@ -250,28 +248,31 @@ export class ReferenceKernels implements Kernels {
     }
   }
 
-  hiddenPower(p: HiddenPower): void {
+  hiddenPowers(p: HiddenPowers): void {
     const f = this.floats
-    const { gamma, beta, mean, variance, epsilon } = p.norm
+    const { norm } = p
     for (let c = 0; c < p.columns; c++) {
-      const factor = f[gamma + c] / Math.sqrt(f[variance + c] + epsilon)
-      const shift = p.bias === NONE ? 0 : (f[p.bias + c] - f[mean + c]) * factor + f[beta + c]
+      const factor = f[norm.gamma + c] / Math.sqrt(f[norm.variance + c] + norm.epsilon)
+      const offset = p.bias === NONE ? 0 : (f[p.bias + c] - f[norm.mean + c]) * factor + f[norm.beta + c]
+      let largest = 0
       for (let r = 0; r < p.rows; r++) {
-        const y = f[p.input + r * p.columns + c] * factor + shift
-        f[p.out + r * p.columns + c] = exp(2 * Math.max(-10, Math.min(10, y)))
+        const y = f[p.half + r * p.columns + c] * factor + offset
+        largest = Math.max(largest, Math.abs(y))
+        f[p.out + r * p.columns + c] = exp(2 * Math.max(-p.limit, Math.min(p.limit, y)))
       }
+      f[p.largest + c] = largest
     }
   }
 
-  hiddenRank(p: HiddenRank): void {
+  hiddenScores(p: HiddenScores): void {
     const f = this.floats
-    for (let r = 0; r < p.pairs; r++) {
-      const row = p.item + this.ints[p.itemIndex + r] * p.columns
+    for (let r = 0; r < p.rows; r++) {
+      const item = p.items + r * p.columns
       for (let o = 0; o < p.outputs; o++) {
         let sum = f[p.outputBias + o]
         for (let c = 0; c < p.columns; c++)
-          sum += f[p.weight + o * p.columns + c] * (1 - 2 / (1 + f[p.user + c] * f[row + c]))
-        f[p.logits + r * p.outputs + o] = sum
+          sum += f[p.weight + o * p.columns + c] * (1 - 2 / (f[p.user + c] * f[item + c] + 1))
+        f[p.scores + r * p.outputs + o] = sum
       }
     }
   }
@@ -414,15 +415,27 @@ export class ReferenceKernels implements Kernels {
 
   adam(p: Adam): void {
     const f = this.floats
+    const { columns, stride = columns } = p
     for (let r = 0; r < p.rows; r++) {
-      for (let o = r * p.columns; o < (r + 1) * p.columns; o++) {
-        const g = f[p.gradient + o] + p.l2 * f[p.value + o]
-        f[p.first + o] = p.beta1 * f[p.first + o] + (1 - p.beta1) * g
-        f[p.second + o] = p.beta2 * f[p.second + o] + (1 - p.beta2) * g * g
-        const m = f[p.first + o] * f[p.corrections + 2 * r]
-        const v = f[p.second + o] * f[p.corrections + 2 * r + 1]
-        f[p.value + o] -= (p.rate * m) / (Math.sqrt(v) + p.epsilon)
+      for (let c = 0; c < columns; c++) {
+        const value = p.value + r * stride + c
+        const first = p.first + r * stride + c
+        const second = p.second + r * stride + c
+        const g = f[p.gradient + r * columns + c] + p.l2 * f[value]
+        f[first] = p.beta1 * f[first] + (1 - p.beta1) * g
+        f[second] = p.beta2 * f[second] + (1 - p.beta2) * g * g
+        const m = f[first] * f[p.corrections + 2 * r]
+        const v = f[second] * f[p.corrections + 2 * r + 1]
+        f[value] -= (p.rate * m) / (Math.sqrt(v) + p.epsilon)
       }
+    }
+  }
+
+  copyRows(p: CopyRows): void {
+    const { columns, outStride = columns, inputStride = columns } = p
+    for (let r = 0; r < p.rows; r++) {
+      const from = p.input + r * inputStride
+      this.floats.copyWithin(p.out + r * outStride, from, from + columns)
     }
   }
 

@@ -8,11 +8,12 @@ import type {
   Adam,
   Address,
   ColumnSums,
+  CopyRows,
   Fill,
   HiddenInfer,
   HiddenInferGradient,
-  HiddenPower,
-  HiddenRank,
+  HiddenPowers,
+  HiddenScores,
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
@@ -103,7 +104,7 @@ export class WasmKernels implements Kernels {
     const address = this.#top
     const top = address + Math.ceil(count / 16) * 16
     const needed = top * 4 + SLACK
-    const held = this.#memory.buffer.byteLength
+    const held = this.floats.byteLength
     if (needed > held) {
       const pages = Math.ceil((needed - held) / PAGE)
       // Half as much again, so that growing is rare; exactly what is needed where that is too much.
@@ -224,7 +225,7 @@ export class WasmKernels implements Kernels {
 
   hiddenTrainBackward(p: HiddenTrainBackward): void {
     const tape = this.#begin(layout.HIDDEN_TRAIN_BACKWARD, p.pairs * p.columns * (1.5 + 0.3 * p.outputs))
-    tape.putAddresses(p.out, p.bias, p.dUser, p.dItem, p.dBias, p.dGamma, p.dBeta, p.dLogits, p.weight)
+    tape.putAddresses(p.out, p.bias, p.dUser, p.dItem, p.dGamma, p.dBeta, p.dLogits, p.weight)
     tape.put(p.outputs, p.users, p.items)
     tape.putFloats(p.pairs)
     tape.putPairs(p)
@@ -249,18 +250,19 @@ export class WasmKernels implements Kernels {
     tape.end()
   }
 
-  hiddenPower(p: HiddenPower): void {
-    const tape = this.#begin(layout.HIDDEN_POWER, p.rows * p.columns * 0.8)
-    tape.putAddresses(p.out, p.input, p.bias)
+  hiddenPowers(p: HiddenPowers): void {
+    const tape = this.#begin(layout.HIDDEN_POWERS, p.rows * p.columns * 2)
+    tape.putAddresses(p.out, p.largest, p.half, p.bias)
     tape.put(p.rows, p.columns)
+    tape.putFloats(p.limit)
     tape.putNorm(p.norm)
     tape.end()
   }
 
-  hiddenRank(p: HiddenRank): void {
-    const tape = this.#begin(layout.HIDDEN_RANK, p.pairs * p.columns * (0.3 + 0.1 * p.outputs))
-    tape.putAddresses(p.logits, p.user, p.item, p.itemIndex, p.weight, p.outputBias)
-    tape.put(p.pairs, p.columns, p.outputs)
+  hiddenScores(p: HiddenScores): void {
+    const tape = this.#begin(layout.HIDDEN_SCORES, p.rows * p.columns * (0.3 + 0.1 * p.outputs))
+    tape.putAddresses(p.scores, p.user, p.items, p.weight, p.outputBias)
+    tape.put(p.rows, p.columns, p.outputs)
     tape.end()
   }
 
@@ -340,8 +342,15 @@ export class WasmKernels implements Kernels {
   adam(p: Adam): void {
     const tape = this.#begin(layout.ADAM, p.rows * (10 + p.columns * 0.8))
     tape.putAddresses(p.value, p.gradient, p.first, p.second, p.corrections)
-    tape.put(p.rows, p.columns)
+    tape.put(p.rows, p.columns, p.stride ?? p.columns)
     tape.putFloats(p.rate, p.beta1, 1 - p.beta1, p.beta2, 1 - p.beta2, p.epsilon, p.l2)
+    tape.end()
+  }
+
+  copyRows(p: CopyRows): void {
+    const tape = this.#begin(layout.COPY_ROWS, p.rows * (5 + p.columns * 0.15))
+    tape.putAddresses(p.out, p.input)
+    tape.put(p.rows, p.columns, p.outStride ?? p.columns, p.inputStride ?? p.columns)
     tape.end()
   }
 

@@ -4,7 +4,7 @@
  * ranking computes the item half once per model version.
  */
 
-import type { Address, Pairs } from "../kernels/kernels.ts"
+import type { Address, Kernels, Pairs } from "../kernels/kernels.ts"
 import type { HeadKind, Side } from "../types.ts"
 
 /** A training batch on its way through a head: vectors of distinct ids and the pairs between them. */
@@ -31,15 +31,40 @@ export interface Head {
   half(side: Side, vectors: Address, rows: number): Address
   /** Queues the logits of pairs of halves; keeps what `gradient` needs when asked. */
   logits(pairs: Pairs, keep?: "keep"): { logits: Address; kept: Address }
-  /**
-   * For ranking many items with one user: what is kept per id [rows×rankWidth], made from its half, and the logits from
-   * that. The same numbers as `logits` but for the last bits, and faster. Every pair's user is the first one.
-   */
-  readonly rankWidth: number
-  rankHalf(side: Side, vectors: Address, rows: number): Address
-  rank(pairs: Pairs): Address
+  /** Runs what is queued; makes items' halves ready, at `out` [rows×halfWidth], for scoring one user against all of them. */
+  candidates(items: { half: Address; rows: number; out: Address }): Candidates
+  /** Queues the logits [rows×outputs] of one user's half with every candidate. */
+  scores(user: Address, candidates: Candidates): Address
   /** Queues, for chosen pairs, the gradient at one side's vector [rows×width] of a loss with the given dLogits. */
   gradient(request: HalfGradient): Address
+}
+
+/** Items of one model version, ready to be ranked. */
+export interface Candidates {
+  /** [rows×halfWidth]: the halves, or powers of them where the head found a faster form that is safe for these. */
+  items: Address
+  rows: number
+  powers: boolean
+}
+
+/** Candidates as they are: halves. */
+export function keepHalves(
+  kernels: Kernels,
+  p: { half: Address; count: number; rows: number; out: Address },
+): Candidates {
+  kernels.run()
+  kernels.floats.copyWithin(p.out, p.half, p.half + p.count)
+  return { items: p.out, rows: p.rows, powers: false }
+}
+
+/** One user's half with every candidate's, as pairs. */
+export function pairsOf(kernels: Kernels, p: { user: Address; candidates: Candidates; columns: number }): Pairs {
+  const { items: item, rows } = p.candidates
+  const userIndex = kernels.allocate(rows)
+  const itemIndex = kernels.allocate(rows)
+  kernels.ints.fill(0, userIndex, userIndex + rows)
+  for (let r = 0; r < rows; r++) kernels.ints[itemIndex + r] = r
+  return { user: p.user, item, userIndex, itemIndex, pairs: rows, columns: p.columns }
 }
 
 export interface HalfGradient {

@@ -8,7 +8,7 @@
 import type { Address, Kernels, Metric, Pairs } from "../kernels/kernels.ts"
 import type { Parameter, Parameters } from "../kernels/parameters.ts"
 import type { Side } from "../types.ts"
-import type { HalfGradient, Head, HeadBatch } from "./head.ts"
+import { type Candidates, type HalfGradient, type Head, type HeadBatch, keepHalves, pairsOf } from "./head.ts"
 
 export class MetricHead implements Head {
   readonly kind: "mf" | "distance"
@@ -107,16 +107,12 @@ export class MetricHead implements Head {
     return vectors
   }
 
-  get rankWidth(): number {
-    return this.halfWidth
+  candidates({ half, rows, out }: { half: Address; rows: number; out: Address }): Candidates {
+    return keepHalves(this.#kernels, { half, rows, out, count: rows * this.halfWidth })
   }
 
-  rankHalf(_side: Side, vectors: Address): Address {
-    return vectors
-  }
-
-  rank(pairs: Pairs): Address {
-    return this.logits(pairs).logits
+  scores(user: Address, candidates: Candidates): Address {
+    return this.logits(pairsOf(this.#kernels, { user, candidates, columns: this.halfWidth })).logits
   }
 
   gradient(request: HalfGradient): Address {

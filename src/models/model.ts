@@ -68,6 +68,8 @@ export interface Pass extends PassResult {
   mark: Address
 }
 
+const SIDES = ["user", "item"] as const
+
 const LOSSES: Record<Task, LossKind> = { binary: "squared", multiclass: "softmax", topk: "logistic" }
 
 export class Model {
@@ -164,29 +166,28 @@ export class Model {
           "INVALID_DATA",
           `label of row ${r}: expected ${top === 1 ? "0 or 1" : "a class from 0 to 4"}, got ${show(label)}`,
         )
-      for (const side of ["user", "item"] as const) {
-        const id = batch[side][r]
-        if (!(Number.isInteger(id) && id >= 0 && id < 0x7fffffff))
-          throw new DessError("INVALID_DATA", `${side} of row ${r}: expected an id from 0, got ${show(id)}`)
-      }
+    }
+    for (const side of SIDES) {
+      const ids = batch[side]
+      for (let r = 0; r < rows; r++)
+        if (!(Number.isInteger(ids[r]) && ids[r] >= 0 && ids[r] < 0x7fffffff))
+          throw new DessError("INVALID_DATA", `${side} of row ${r}: expected an id from 0, got ${show(ids[r])}`)
     }
   }
 
   /** Gives every id of a batch a row; returns those that had none. */
   meet(batch: { user: ArrayLike<number>; item: ArrayLike<number> }): Record<Side, number[]> {
     const fresh: Record<Side, number[]> = { user: [], item: [] }
-    for (let r = 0; r < batch.user.length; r++) {
-      if (this.#ensure("user", batch.user[r])) fresh.user.push(batch.user[r])
-      if (this.#ensure("item", batch.item[r])) fresh.item.push(batch.item[r])
+    for (const side of SIDES) {
+      const ids = batch[side]
+      const [first, ...others] = this.inputs[side].tables
+      for (let r = 0; r < ids.length; r++) {
+        if (first.has(ids[r])) continue
+        first.ensure(ids[r])
+        fresh[side].push(ids[r])
+      }
+      for (const table of others) for (let r = 0; r < ids.length; r++) table.ensure(ids[r])
     }
-    return fresh
-  }
-
-  /** Gives an id everything that is held per id; says whether it had no row. */
-  #ensure(side: Side, id: number): boolean {
-    const { tables } = this.inputs[side]
-    const fresh = tables[0].ensure(id)
-    for (let t = 1; t < tables.length; t++) tables[t].ensure(id)
     return fresh
   }
 
@@ -212,7 +213,10 @@ export class Model {
       user: findDistinct(batch.user, this.inputs.user.table),
       item: findDistinct(batch.item, this.inputs.item.table),
     }
-    const placed = { user: this.inputs.user.place(distinct.user), item: this.inputs.item.place(distinct.item) }
+    const placed = {
+      user: this.inputs.user.place(distinct.user, training),
+      item: this.inputs.item.place(distinct.item, training),
+    }
     const pairs: Pairs = {
       user: this.inputs.user.forward(placed.user, training),
       item: this.inputs.item.forward(placed.item, training),
@@ -232,12 +236,13 @@ export class Model {
     return { losses, dLogits }
   }
 
+  /** Copies the result of a pass out. */
   #result(logits: Address, losses: Address, rows: number): PassResult {
     const f = this.kernels.floats
-    return {
-      logits: new Float64Array(f.subarray(logits, logits + rows * this.outputs)),
-      losses: new Float64Array(f.subarray(losses, losses + rows)),
-    }
+    const result = { logits: new Float64Array(rows * this.outputs), losses: new Float64Array(rows) }
+    for (let i = 0; i < result.logits.length; i++) result.logits[i] = f[logits + i]
+    for (let i = 0; i < rows; i++) result.losses[i] = f[losses + i]
+    return result
   }
 
   /** One training pass up to the gradients; `apply` must follow. */
@@ -276,7 +281,7 @@ export class Model {
       k.release(mark)
       const what = bad >= 0 ? `loss of row ${bad}` : "running statistics"
       const got = bad >= 0 ? result.losses[bad] : "numbers too large for them"
-      for (const side of ["user", "item"] as const) for (const id of fresh[side]) this.#forget(side, id)
+      for (const side of SIDES) for (const id of fresh[side]) this.#forget(side, id)
       throw new DessError("NUMERIC", `${what}: expected finite numbers, got ${got}; the batch was not learned`)
     }
     return { ...result, placed, running, mark }

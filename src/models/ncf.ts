@@ -6,10 +6,17 @@
  * splits into a user half and an item half, each computed once per distinct id.
  */
 
-import { type Address, type Kernels, NONE, type Pairs } from "../kernels/kernels.ts"
+import { type Address, type Kernels, NONE, type Norm, type Pairs } from "../kernels/kernels.ts"
 import { type NormParameter, type Parameter, type Parameters, sliceNorm } from "../kernels/parameters.ts"
 import type { Side } from "../types.ts"
-import type { HalfGradient, Head, HeadBatch } from "./head.ts"
+import { type Candidates, type HalfGradient, type Head, type HeadBatch, keepHalves, pairsOf } from "./head.ts"
+
+/**
+ * Ranking multiplies e^{2y} of a user and an item. An item's |y| must stay below this, which normalised sums do by far,
+ * or the candidates are ranked pair by pair; a user's is cut off where tanh is ±1 with every such item (to 4·10⁻⁹).
+ */
+const ITEM_LIMIT = 20
+const USER_LIMIT = 30
 
 export class NcfHead implements Head {
   readonly kind = "ncf"
@@ -25,6 +32,8 @@ export class NcfHead implements Head {
   readonly outputBias: Parameter
   readonly #kernels: Kernels
   readonly #width: number
+  /** Known once the parameters have their places. */
+  #sideNorms: Record<Side, Norm> | undefined
 
   constructor(kernels: Kernels, parameters: Parameters, options: { width: number; hidden: number; outputs: number }) {
     const { width, hidden, outputs } = options
@@ -46,8 +55,10 @@ export class NcfHead implements Head {
     this.outputBias = parameters.declare("head.output.bias", { rows: 1, columns: outputs }, { uniform: hidden })
   }
 
-  #sideNorm(side: Side) {
-    return sliceNorm(this.inputNorm, side === "user" ? 0 : this.#width)
+  /** The part of the first norm one side goes through. */
+  #sideNorm(side: Side): Norm {
+    this.#sideNorms ??= { user: sliceNorm(this.inputNorm, 0), item: sliceNorm(this.inputNorm, this.#width) }
+    return this.#sideNorms[side]
   }
 
   #weight(side: Side): Parameter {
@@ -136,7 +147,6 @@ export class NcfHead implements Head {
       out: hidden,
       dUser: dUserHalf,
       dItem: dItemHalf,
-      dBias: this.hiddenBias.gradient,
       dGamma: this.hiddenNorm.gammaParameter.gradient,
       dBeta: this.hiddenNorm.betaParameter.gradient,
       dLogits,
@@ -229,23 +239,35 @@ export class NcfHead implements Head {
     return { logits, kept }
   }
 
-  get rankWidth(): number {
-    return this.halfWidth
+  /** Queues e^{2y} of one side's halves, at `out`; returns where the largest |y| of every column will stand. */
+  #powers(side: Side, p: { half: Address; rows: number; out: Address; limit: number }): Address {
+    const k = this.#kernels
+    const largest = k.allocate(this.halfWidth)
+    const bias = side === "item" ? this.hiddenBias.value : NONE
+    k.hiddenPowers({ ...p, largest, bias, norm: this.hiddenNorm, columns: this.halfWidth })
+    return largest
   }
 
-  rankHalf(side: Side, vectors: Address, rows: number): Address {
-    const input = this.half(side, vectors, rows)
-    const bias = side === "user" ? this.hiddenBias.value : NONE
-    this.#kernels.hiddenPower({ out: input, input, bias, norm: this.hiddenNorm, rows, columns: this.halfWidth })
-    return input
+  candidates({ half, rows, out }: { half: Address; rows: number; out: Address }): Candidates {
+    const k = this.#kernels
+    const count = rows * this.halfWidth
+    const largest = this.#powers("item", { half, rows, out, limit: ITEM_LIMIT })
+    k.run()
+    const safe = k.floats.subarray(largest, largest + this.halfWidth).every((y) => y <= ITEM_LIMIT)
+    return safe ? { items: out, rows, powers: true } : keepHalves(k, { half, rows, out, count })
   }
 
-  rank({ user, item, itemIndex, pairs }: Pairs): Address {
+  scores(user: Address, candidates: Candidates): Address {
+    const k = this.#kernels
+    const { items, rows, powers } = candidates
     const { outputs, halfWidth: columns } = this
-    const logits = this.#kernels.allocate(pairs * outputs)
+    if (!powers) return this.logits(pairsOf(k, { user, candidates, columns })).logits
+    const own = k.allocate(columns)
+    const scores = k.allocate(rows * outputs)
+    this.#powers("user", { half: user, rows: 1, out: own, limit: USER_LIMIT })
     const [weight, outputBias] = [this.outputWeight.value, this.outputBias.value]
-    this.#kernels.hiddenRank({ logits, user, item, itemIndex, weight, outputBias, pairs, columns, outputs })
-    return logits
+    k.hiddenScores({ scores, user: own, items, weight, outputBias, rows, columns, outputs })
+    return scores
   }
 
   gradient(request: HalfGradient): Address {

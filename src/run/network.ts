@@ -350,11 +350,11 @@ export class Network implements Learner, LiveLearner {
 
   publish(room: Room): Published {
     const items = Int32Array.from(this.model.inputs.item.table.ids())
-    writeItems(this.model, items, room)
+    const powers = Uint8Array.of(writeItems(this.model, items, room) ? 1 : 0)
     const { ids, steps, rows } = packUsers(this.model, this.#changed)
     this.#changed.clear()
-    const arrays = { ...this.model.parameters.copyValues(), userIds: ids, userSteps: steps, userRows: rows }
-    return { items, arrays }
+    const users = { userIds: ids, userSteps: steps, userRows: rows }
+    return { items, arrays: { ...this.model.parameters.copyValues(), ...users, powers } }
   }
 
   explain(side: Side, id: number): LearnerExplanation | undefined {

@@ -1,11 +1,12 @@
 /**
  * Full ranking over many items. The item half of the head is computed once per model version; a user then costs one
- * pass over the halves. Exact: the logits are those of `Model.predict`.
+ * pass over the halves. Exact: the logits are those of `Model.predict`, to float32 rounding.
  */
 
 import { findDistinct } from "../embedding/distinct.ts"
 import type { Address } from "../kernels/kernels.ts"
 import { log } from "../kernels/math.ts"
+import type { Candidates } from "../models/head.ts"
 import type { Model } from "../models/model.ts"
 
 /** Item halves of one model version in working memory; release it before the model trains again. */
@@ -13,9 +14,7 @@ export class Ranking {
   readonly items: Int32Array
   readonly #model: Model
   readonly #mark: Address
-  readonly #half: Address
-  readonly #userIndex: Address
-  readonly #itemIndex: Address
+  readonly #candidates: Candidates
 
   /** `items`: distinct ids, the candidates; one that has not been met gets its row. */
   constructor(model: Model, items: ArrayLike<number>) {
@@ -23,20 +22,15 @@ export class Ranking {
     for (let i = 0; i < items.length; i++) model.inputs.item.table.ensure(items[i])
     this.#model = model
     this.#mark = k.mark()
-    const count = items.length
+    const rows = items.length
     const distinct = findDistinct(items, model.inputs.item.table)
     this.items = distinct.ids
-    // The halves are allocated first, so that what is only needed to make them can be given back.
-    this.#half = k.allocate(count * model.head.halfWidth)
-    this.#userIndex = k.allocate(count)
-    this.#itemIndex = model.placeInts(Int32Array.from(distinct.ids.keys()))
-    k.ints.fill(0, this.#userIndex, this.#userIndex + count)
+    // The place of the result is allocated first, so that what is only needed to make it can be given back.
+    const out = k.allocate(rows * model.head.halfWidth)
     const inner = k.mark()
     const placed = model.inputs.item.place(distinct)
     const vectors = model.inputs.item.forward(placed, false)
-    const half = model.head.half("item", vectors, count)
-    k.run()
-    k.floats.copyWithin(this.#half, half, half + count * model.head.halfWidth)
+    this.#candidates = model.head.candidates({ half: model.head.half("item", vectors, rows), rows, out })
     k.release(inner)
   }
 
@@ -48,15 +42,7 @@ export class Ranking {
     model.inputs.user.table.ensure(user)
     const placed = model.inputs.user.place(findDistinct([user], model.inputs.user.table))
     const half = model.head.half("user", model.inputs.user.forward(placed, false), 1)
-    const pairs = {
-      user: half,
-      item: this.#half,
-      userIndex: this.#userIndex,
-      itemIndex: this.#itemIndex,
-      pairs: this.items.length,
-      columns: model.inputs.user.width,
-    }
-    const { logits } = model.head.logits(pairs)
+    const logits = model.head.scores(half, this.#candidates)
     k.run()
     const { outputs } = model
     const f = k.floats

@@ -5,8 +5,9 @@
  */
 
 import { findDistinct } from "../embedding/distinct.ts"
-import type { Address } from "../kernels/kernels.ts"
+import type { Address, Floats } from "../kernels/kernels.ts"
 import type { StateArray } from "../kernels/state.ts"
+import type { Candidates } from "../models/head.ts"
 import type { Model } from "../models/model.ts"
 import type { Side } from "../types.ts"
 
@@ -50,35 +51,61 @@ const CHUNK = 4096
 /** Numbers per item in a room: its vector, and what is kept of it for ranking, where that is something else. */
 export function roomPerItem(model: Model): number {
   const { width } = model.inputs.item
-  return model.head.kind === "ncf" ? width + model.head.rankWidth : width
+  return ranksVectors(model) ? width : width + model.head.halfWidth
 }
 
-/** Writes items to a room, in their order: first all vectors, then what ranking keeps. */
-export function writeItems(model: Model, items: Int32Array, room: Room): void {
-  const k = model.kernels
+/** Whether an item's vector is all a ranking needs of it. */
+function ranksVectors(model: Model): boolean {
+  return model.head.kind !== "ncf"
+}
+
+/**
+ * Writes items to a room, in their order: first all vectors, then what ranking keeps. That is powers for all of them,
+ * or, where they are not safe for one, halves for all; says whether it is powers.
+ */
+export function writeItems(model: Model, items: Int32Array, room: Room): boolean {
+  const powers = !ranksVectors(model) && writeAs("powers", model, { items, room })
+  return powers || !writeAs("halves", model, { items, room })
+}
+
+/** Stops at powers that are not safe, and says so. */
+function writeAs(form: "powers" | "halves", model: Model, to: { items: Int32Array; room: Room }): boolean {
+  const { items, room } = to
+  const { kernels: k, head } = model
   const { width } = model.inputs.item
-  const { rankWidth } = model.head
-  const ranked = model.head.kind === "ncf"
+  const { halfWidth } = head
   const second = room.at + items.length * width
   for (let from = 0; from < items.length; from += CHUNK) {
     const mark = k.mark()
     const distinct = findDistinct(items.subarray(from, from + CHUNK), model.inputs.item.table)
-    const count = distinct.ids.length
+    const { index } = distinct
+    const rows = distinct.ids.length
     const vectors = model.inputs.item.forward(model.inputs.item.place(distinct), false)
-    const half = ranked ? model.head.rankHalf("item", vectors, count) : vectors
+    const half = head.half("item", vectors, rows)
+    const out = form === "powers" ? k.allocate(rows * halfWidth) : half
+    const safe = form === "halves" || head.candidates({ half, rows, out }).powers
     k.run()
-    const f = k.floats
-    // The distinct ids stand ordered by size.
-    for (let i = 0; i < count; i++) {
-      const [source, target] = [distinct.index[i], from + i]
-      room.floats.set(f.subarray(vectors + source * width, vectors + (source + 1) * width), room.at + target * width)
-      if (ranked)
-        room.floats.set(
-          f.subarray(half + source * rankWidth, half + (source + 1) * rankWidth),
-          second + target * rankWidth,
-        )
+    if (safe) {
+      writeRows(room.floats, room.at + from * width, { rows: k.floats, at: vectors, width, index })
+      if (!ranksVectors(model))
+        writeRows(room.floats, second + from * halfWidth, { rows: k.floats, at: out, width: halfWidth, index })
     }
     k.release(mark)
+    if (!safe) return false
+  }
+  return true
+}
+
+/** Copies rows in the order of an index: the distinct ids of a batch stand ordered by size. */
+function writeRows(
+  target: Float32Array,
+  to: number,
+  source: { rows: Floats; at: Address; width: number; index: Int32Array },
+): void {
+  const { rows, at, width, index } = source
+  for (let i = 0; i < index.length; i++) {
+    const from = at + index[i] * width
+    target.set(rows.subarray(from, from + width), to + i * width)
   }
 }
 
@@ -106,11 +133,7 @@ export class NetworkReader implements Reader {
   #place = new Int32Array(0)
   /** Vectors, and what is kept for ranking. */
   #vectors: Address = 0
-  #half: Address = 0
-  /** Zeros, and 0, 1, 2 …, for as many pairs as there are items. */
-  #zeros: Address = 0
-  #counting: Address = 0
-  #indexed = 0
+  #candidates: Candidates = { items: 0, rows: 0, powers: false }
   #centered: { mean: Float32Array; scale: Float32Array } | undefined
 
   constructor(model: Model) {
@@ -126,7 +149,7 @@ export class NetworkReader implements Reader {
 
   apply({ items, arrays }: Published, room: Room): void {
     const model = this.#model
-    const { values, running, userIds, userSteps, userRows } = arrays
+    const { values, running, userIds, userSteps, userRows, powers } = arrays
     model.parameters.setValues({ values: values as Float32Array, running: running as Float32Array })
     const { table } = model.inputs.user
     let at = 0
@@ -141,7 +164,8 @@ export class NetworkReader implements Reader {
       at += table.sizes[step]
     }
     this.#vectors = room.at
-    this.#half = model.head.kind === "ncf" ? room.at + items.length * model.inputs.item.width : room.at
+    const ranked = ranksVectors(model) ? room.at : room.at + items.length * model.inputs.item.width
+    this.#candidates = { items: ranked, rows: items.length, powers: powers[0] === 1 }
     this.items = items
     this.#centered = undefined
     const place = new Int32Array(items.reduce((most, id) => Math.max(most, id + 1), 0))
@@ -149,17 +173,6 @@ export class NetworkReader implements Reader {
       place[id] = i + 1
     })
     this.#place = place
-    this.#index(items.length)
-  }
-
-  #index(count: number): void {
-    if (count <= this.#indexed) return
-    const k = this.#model.kernels
-    this.#indexed = Math.ceil(1.5 * count)
-    this.#zeros = k.allocate(this.#indexed)
-    this.#counting = k.allocate(this.#indexed)
-    k.ints.fill(0, this.#zeros, this.#zeros + this.#indexed)
-    for (let i = 0; i < this.#indexed; i++) k.ints[this.#counting + i] = i
   }
 
   knows(side: Side, id: number): boolean {
@@ -167,36 +180,33 @@ export class NetworkReader implements Reader {
   }
 
   scores(user: number): Float32Array {
-    return this.#score(user, this.#counting, this.items.length)
+    return this.#score(user, this.#candidates)
   }
 
   scoresOf(user: number, items: ArrayLike<number>): Float32Array {
-    this.#index(items.length)
-    const k = this.#model.kernels
+    const { kernels: k, head } = this.#model
+    const { halfWidth } = head
     const mark = k.mark()
-    const index = this.#model.placeInts(Int32Array.from(items, (item) => this.#place[item] - 1))
-    const scores = this.#score(user, index, items.length)
+    const chosen = k.allocate(items.length * halfWidth)
+    for (let i = 0; i < items.length; i++) {
+      const from = this.#candidates.items + (this.#place[items[i]] - 1) * halfWidth
+      k.floats.copyWithin(chosen + i * halfWidth, from, from + halfWidth)
+    }
+    const scores = this.#score(user, { ...this.#candidates, items: chosen, rows: items.length })
     k.release(mark)
     return scores
   }
 
-  #score(user: number, itemIndex: Address, pairs: number): Float32Array {
+  #score(user: number, candidates: Candidates): Float32Array {
     const model = this.#model
     const k = model.kernels
     const mark = k.mark()
     const input = model.inputs.user
     const placed = input.place(findDistinct([user], input.table))
-    const half = model.head.rankHalf("user", input.forward(placed, false), 1)
-    const logits = model.head.rank({
-      user: half,
-      item: this.#half,
-      userIndex: this.#zeros,
-      itemIndex,
-      pairs,
-      columns: input.width,
-    })
+    const half = model.head.half("user", input.forward(placed, false), 1)
+    const logits = model.head.scores(half, candidates)
     k.run()
-    const scores = (k.floats as Float32Array).slice(logits, logits + pairs * this.outputs)
+    const scores = (k.floats as Float32Array).slice(logits, logits + candidates.rows * this.outputs)
     k.release(mark)
     return scores
   }
@@ -234,7 +244,8 @@ export class NetworkReader implements Reader {
     const rows = this.items.length
     const mark = k.mark()
     const [sums, squares, along, zero] = [k.allocate(columns), k.allocate(rows), k.allocate(rows), k.allocate(1)]
-    const pairs = { userIndex: this.#counting, itemIndex: this.#counting, pairs: rows, columns }
+    const counting = this.#model.placeInts(Int32Array.from(this.items.keys()))
+    const pairs = { userIndex: counting, itemIndex: counting, pairs: rows, columns }
     k.columnSums({ out: sums, input: this.#vectors, rows, columns })
     k.pairScore({ ...pairs, user: this.#vectors, item: this.#vectors, out: squares, metric: "dot", factor: 1 })
     k.run()

@@ -113,7 +113,7 @@ export class Controller {
     const rows = capped.length
     const seconds = input.second.length / second
     const distinct = findDistinct(capped, this.#frequencies.table)
-    const placed = this.#frequencies.place(distinct)
+    const placed = this.#frequencies.place(distinct, training)
     const normalised = k.allocate(placed.count * FREQUENCY_WIDTH)
     const frequencyHalf = k.allocate(placed.count * HIDDEN)
     const secondMatrix = k.allocate(input.second.length)
@@ -241,7 +241,6 @@ export class Controller {
       out: a.hidden,
       dUser: dFrequencyHalf,
       dItem: dSecondHalf,
-      dBias: this.#bias.gradient,
       dGamma: this.#hiddenNorm.gammaParameter.gradient,
       dBeta: this.#hiddenNorm.betaParameter.gradient,
       dLogits,

@@ -2,9 +2,12 @@
 
 import { describe, expect, test } from "vitest"
 import { openKernels } from "../../src/kernels/open.ts"
+import { Model } from "../../src/models/model.ts"
+import type { NcfHead } from "../../src/models/ncf.ts"
 import { createReader } from "../../src/run/create.ts"
 import { Run } from "../../src/run/loop.ts"
 import { type RunOptions, withDefaults } from "../../src/run/options.ts"
+import { NetworkReader, packUsers, roomPerItem, writeItems } from "../../src/run/reader.ts"
 import type { Segment } from "../../src/types.ts"
 
 const LIVE = { testUsers: 4, smallestBatch: 64, remembered: 100 }
@@ -161,5 +164,45 @@ describe("a reader of published versions", () => {
     for (const cosine of cosines) expect(Math.abs(cosine)).toBeLessThan(1.001)
     run.close()
     kernels.close()
+  })
+
+  test.each([
+    { factor: 1, powers: true },
+    { factor: 1e4, powers: false },
+  ])("scores as Model.predict, to 2e-6, where weights are $factor times as large (powers: $powers)", (options) => {
+    const open = () =>
+      new Model({
+        kernels: openKernels({ shared: true, threads: 1 }),
+        head: "ncf",
+        task: "multiclass",
+        sizes: [2, 4],
+        hidden: 12,
+      })
+    const [model, read] = [open(), open()]
+    const rows = checkerboard(200, 0)
+    const [user, item, label] = [0, 1, 2].map((column) => rows.map((row) => row[column] - (column === 2 ? 1 : 0)))
+    for (let n = 0; n < 3; n++) model.train({ user, item, label })
+    const { itemWeight } = model.head as NcfHead
+    for (let i = 0; i < itemWeight.rows * itemWeight.columns; i++)
+      model.kernels.floats[itemWeight.value + i] *= options.factor
+    const reader = new NetworkReader(read)
+    const items = Int32Array.from(model.inputs.item.table.ids())
+    const room = reader.reserve(items.length * roomPerItem(model))
+    const powers = writeItems(model, items, room)
+    expect(powers).toBe(options.powers)
+    const { ids: userIds, steps: userSteps, rows: userRows } = packUsers(model, model.inputs.user.table.ids())
+    const arrays = { ...model.parameters.copyValues(), userIds, userSteps, userRows, powers: Uint8Array.of(+powers) }
+    reader.apply({ items, arrays }, room)
+    const want = model.predict({ user: [...items].fill(3), item: items, label: [...items].fill(0) }).logits
+    const scores = reader.scores(3)
+    expect(scores).toHaveLength(want.length)
+    scores.forEach((score, i) => {
+      expect(Math.abs(score - want[i])).toBeLessThan(2e-6)
+    })
+    expect(reader.scoresOf(3, [items[5], items[2]])).toEqual(
+      Float32Array.from([...scores.slice(25, 30), ...scores.slice(10, 15)]),
+    )
+    model.kernels.close()
+    read.kernels.close()
   })
 })

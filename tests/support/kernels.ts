@@ -5,6 +5,7 @@
 
 import type { Address, Kernels, Norm } from "../../src/kernels/kernels.ts"
 import { NONE } from "../../src/kernels/kernels.ts"
+import { exp } from "../../src/kernels/math.ts"
 import { Random } from "../../src/kernels/random.ts"
 
 const UNTOUCHED = 12345.5
@@ -182,6 +183,33 @@ function hiddenInfer(keepActivation: boolean): Build {
   }
 }
 
+function hiddenPowers(withBias: boolean, limit: number): Build {
+  return (board, { rows, columns }) =>
+    board.kernels.hiddenPowers({
+      out: board.output("out", rows * columns),
+      largest: board.output("largest", columns),
+      half: board.normals(rows * columns),
+      bias: withBias ? board.normals(columns) : NONE,
+      norm: board.norm(columns),
+      ...{ limit, rows, columns },
+    })
+}
+
+function hiddenScores(several: boolean): Build {
+  return (board, { rows, columns, outputs: most }) => {
+    const outputs = several ? most : 1
+    const powers = (count: number) => board.values(Array.from({ length: count }, () => exp(3 * board.random.normal())))
+    board.kernels.hiddenScores({
+      scores: board.output("scores", rows * outputs),
+      user: powers(columns),
+      items: powers(rows * columns),
+      weight: board.normals(outputs * columns, 0.3),
+      outputBias: board.normals(outputs),
+      ...{ rows, columns, outputs },
+    })
+  }
+}
+
 function loss(kind: "squared" | "logistic" | "softmax", gradient: boolean): Build {
   return (board, { rows, outputs: several }) => {
     const outputs = kind === "softmax" ? several : 1
@@ -230,6 +258,8 @@ function pairScoreGradient(metric: "dot" | "distance", side: "user" | "item"): B
   }
 }
 
+const ADAM = { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, l2: 1e-3 }
+
 function adam(board: Board, rows: number, columns: number): void {
   const value = board.inOut("value", rows * columns)
   const second = board.inOut("second", rows * columns)
@@ -240,7 +270,22 @@ function adam(board: Board, rows: number, columns: number): void {
     first: board.inOut("first", rows * columns),
     gradient: board.normals(rows * columns),
     corrections: board.values(Array.from({ length: 2 * rows }, (_, i) => 1 + i / 8)),
-    ...{ rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, l2: 1e-3 },
+    ...ADAM,
+  })
+}
+
+/** Adam on rows that stand whole, as in the table: numbers, first moments, second moments. */
+function adamWhole(board: Board, rows: number, columns: number): void {
+  const value = board.inOut("whole", 3 * rows * columns)
+  const [first, second, stride] = [value + columns, value + 2 * columns, 3 * columns]
+  const f = board.kernels.floats
+  for (let r = 0; r < rows; r++)
+    for (let c = 0; c < columns; c++) f[second + r * stride + c] = Math.abs(f[second + r * stride + c])
+  board.kernels.adam({
+    ...{ value, first, second, stride, rows, columns },
+    gradient: board.normals(rows * columns),
+    corrections: board.values(Array.from({ length: 2 * rows }, (_, i) => 1 + i / 8)),
+    ...ADAM,
   })
 }
 
@@ -278,7 +323,6 @@ export const OPERATIONS: Record<string, Build> = {
       norm: board.norm(columns),
       dUser: board.output("dUser", users * columns),
       dItem: board.output("dItem", items * columns),
-      dBias: board.output("dBias", columns),
       dGamma: board.output("dGamma", columns),
       dBeta: board.output("dBeta", columns),
       dLogits: board.normals(rows * outputs),
@@ -289,32 +333,6 @@ export const OPERATIONS: Record<string, Build> = {
   },
   hiddenInfer: hiddenInfer(false),
   "hiddenInfer, keeping the activation": hiddenInfer(true),
-  hiddenPower: (board, { rows, columns }) =>
-    board.kernels.hiddenPower({
-      out: board.output("out", rows * columns),
-      input: board.normals(rows * columns, 0.3),
-      bias: board.normals(columns, 0.3),
-      norm: board.norm(columns),
-      ...{ rows, columns },
-    }),
-  "hiddenPower of an item": (board, { rows, columns }) =>
-    board.kernels.hiddenPower({
-      out: board.output("out", rows * columns),
-      input: board.normals(rows * columns, 0.3),
-      bias: NONE,
-      norm: board.norm(columns),
-      ...{ rows, columns },
-    }),
-  hiddenRank: (board, { rows, columns, items, outputs }) =>
-    board.kernels.hiddenRank({
-      logits: board.output("logits", rows * outputs),
-      user: board.values(Array.from({ length: columns }, () => Math.exp(2 * board.random.normal()))),
-      item: board.values(Array.from({ length: items * columns }, () => Math.exp(2 * board.random.normal()))),
-      itemIndex: board.indices(rows, items),
-      weight: board.normals(outputs * columns, 0.3),
-      outputBias: board.normals(outputs),
-      ...{ pairs: rows, columns, outputs },
-    }),
   hiddenInferGradient: (board, shape) => {
     const { columns, outputs } = shape
     const rows = Math.ceil(shape.rows / 2)
@@ -341,6 +359,10 @@ export const OPERATIONS: Record<string, Build> = {
   "loss logistic": loss("logistic", true),
   "loss softmax": loss("softmax", true),
   "loss softmax, no gradient": loss("softmax", false),
+  "hiddenPowers, with bias": hiddenPowers(true, 20),
+  "hiddenPowers, without bias, cut off": hiddenPowers(false, 0.5),
+  hiddenScores: hiddenScores(false),
+  "hiddenScores, several outputs": hiddenScores(true),
   "pairScore dot": pairScore("dot"),
   "pairScore distance": pairScore("distance"),
   "pairScoreBackward dot": pairScoreBackward("dot"),
@@ -365,6 +387,19 @@ export const OPERATIONS: Record<string, Build> = {
     }),
   "adam row by row": (board, { rows, columns }) => adam(board, rows, columns),
   "adam on one block": (board, { rows, columns }) => adam(board, 1, rows * columns),
+  "adam on whole rows": (board, { rows, columns }) => adamWhole(board, rows, columns),
+  "copyRows to rows further apart": (board, { rows, columns }) =>
+    board.kernels.copyRows({
+      out: board.inOut("out", rows * (columns + 2)),
+      input: board.normals(rows * columns),
+      ...{ rows, columns, outStride: columns + 2 },
+    }),
+  "copyRows from rows further apart": (board, { rows, columns }) =>
+    board.kernels.copyRows({
+      out: board.output("out", rows * columns),
+      input: board.normals(rows * (columns + 3)),
+      ...{ rows, columns, inputStride: columns + 3 },
+    }),
   fill: (board, { rows, columns }) =>
     board.kernels.fill({ out: board.output("out", rows * columns), value: 1.5, count: rows * columns }),
 }

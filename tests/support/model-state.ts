@@ -19,12 +19,9 @@ export interface RowState {
 
 export function readRow(table: EmbeddingTable, id: number): RowState {
   const size = table.size(id)
-  const [value, first, second] = [0, 0, 0].map(() => new Float64Array(size))
-  const moments = new Float64Array(2 * size)
-  table.read(id, value, 0)
-  table.readMoments(id, moments, { first: 0, second: size })
-  first.set(moments.subarray(0, size))
-  second.set(moments.subarray(size))
+  const all = new Float64Array(3 * size)
+  table.readAll(id, all, 0)
+  const [value, first, second] = [0, 1, 2].map((part) => all.slice(part * size, (part + 1) * size))
   return { step: table.step(id), steps: table.steps(id), value, first, second }
 }
 
@@ -78,6 +75,20 @@ export function expectSameBits(got: ArrayLike<number>, want: ArrayLike<number>, 
   expect(got.length, `${label}: length`).toBe(want.length)
   for (let i = 0; i < got.length; i++)
     if (!Object.is(got[i], want[i])) expect.fail(`${label}[${i}]: expected exactly ${want[i]}, got ${got[i]}`)
+}
+
+/** Scores of a ranking beside the logits of predict: to rounding with the NCF head, whose rankings are summed in another form. */
+export function expectSameScores(
+  got: ArrayLike<number>,
+  want: ArrayLike<number>,
+  p: { model: Model; label: string },
+): void {
+  expect(got.length, `${p.label}: length`).toBe(want.length)
+  const rounding = p.model.inputs.user.table.precision === "double" ? 1e-13 : 2e-6
+  const tolerance = p.model.head.kind === "ncf" ? rounding : 0
+  for (let i = 0; i < got.length; i++)
+    if (!(Math.abs(got[i] - want[i]) <= tolerance * Math.max(1, Math.abs(want[i]))))
+      expect.fail(`${p.label}[${i}]: expected ${want[i]} to ${tolerance}, got ${got[i]}`)
 }
 
 export function expectSameRow(got: RowState | undefined, want: RowState | undefined, label: string): void {

@@ -1,4 +1,4 @@
-/** The way back through the hidden layer in training: from the logits to users, items, bias and norm. */
+/** The way back through the hidden layer in training: from the logits to users, items and norm. */
 
 import { throughTanh } from "./norm";
 import { firstColumn, lastColumn, LINE } from "./share";
@@ -7,15 +7,15 @@ import { fma, put, putStrip, splat } from "./vector";
 
 /** rows = (dy, h − center) of pairs [from, to), one strip; dy = (dLogits·weight) ∘ (1 − out²). Adds Σdy and Σdy·(h − center) to `sums`. */
 function gatherBackward(rows: usize, p: usize, at: usize, shifts: usize, sums: usize, from: i32, to: i32): void {
-  const weight = load<u32>(p, 32) + at;
-  const outputs = load<i32>(p, 36);
-  const pair = p + 52;
+  const weight = load<u32>(p, 28) + at;
+  const outputs = load<i32>(p, 32);
+  const pair = p + 48;
   const stride: usize = load<i32>(pair, 20) * 4;
   const user = load<u32>(pair) + at, item = load<u32>(pair, 4) + at;
   let u: usize = load<u32>(pair, 8) + from * 4, i: usize = load<u32>(pair, 12) + from * 4;
   const end = u + (to - from) * 4;
   let active = load<u32>(p) + from * stride + at;
-  let dLogits = load<u32>(p, 28) + from * outputs * 4;
+  let dLogits = load<u32>(p, 24) + from * outputs * 4;
   let b0 = v128.load(sums), b1 = v128.load(sums, 16), b2 = v128.load(sums, 32), b3 = v128.load(sums, 48);
   let g0 = v128.load(sums, 64), g1 = v128.load(sums, 80), g2 = v128.load(sums, 96), g3 = v128.load(sums, 112);
   while (u < end) {
@@ -83,7 +83,7 @@ function addStrip(p: usize, d0: v128, d1: v128, d2: v128, d3: v128, width: i32):
 
 /** dh = factor·dy + offset + (h − center)·slope, added to the strips of its user and item. */
 function scatter(rows: usize, p: usize, at: usize, width: i32, constants: usize, from: i32, to: i32): void {
-  const pair = p + 52;
+  const pair = p + 48;
   const stride: usize = load<i32>(pair, 20) * 4;
   const dUser = load<u32>(p, 8) + at, dItem = load<u32>(p, 12) + at;
   let u: usize = load<u32>(pair, 8) + from * 4, i: usize = load<u32>(pair, 12) + from * 4;
@@ -138,10 +138,10 @@ function gatherBackwardStrips(scratch: usize, block: usize, strips: i32, p: usiz
 
 /** From the sums of a strip: dβ = Σdy and dγ = Σdy·x̂; then factor, offset and slope of dh. */
 function finishSums(constants: usize, p: usize, at: usize, width: i32): void {
-  const norm = p + 76;
-  const count = splat(p + 48);
+  const norm = p + 72;
+  const count = splat(p + 44);
   const gamma = load<u32>(norm) + at, scale = load<u32>(norm, 20) + at;
-  const dGamma = load<u32>(p, 20) + at, dBeta = load<u32>(p, 24) + at;
+  const dGamma = load<u32>(p, 16) + at, dBeta = load<u32>(p, 20) + at;
   for (let j = 0; j < min(width, LINE); j += 4) {
     const o: usize = j * 4;
     const x = v128.load(scale + o);
@@ -157,25 +157,12 @@ function finishSums(constants: usize, p: usize, at: usize, width: i32): void {
   }
 }
 
-/** out = the sum of one strip of some rows. */
-function sumRows(out: usize, p: usize, rows: i32, stride: usize, width: i32): void {
-  let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
-  for (let r = 0; r < rows; r++) {
-    s0 = f32x4.add(s0, v128.load(p));
-    s1 = f32x4.add(s1, v128.load(p, 16));
-    s2 = f32x4.add(s2, v128.load(p, 32));
-    s3 = f32x4.add(s3, v128.load(p, 48));
-    p += stride;
-  }
-  putStrip(out, s0, s1, s2, s3, width);
-}
-
 export function hiddenTrainBackward(p: usize, part: i32, parts: i32, scratch: usize): void {
   const bias: usize = load<u32>(p, 4);
-  const users = load<i32>(p, 40);
-  const items = load<i32>(p, 44);
-  const pair = p + 52;
-  const norm = p + 76;
+  const users = load<i32>(p, 36);
+  const items = load<i32>(p, 40);
+  const pair = p + 48;
+  const norm = p + 72;
   const pairs = load<i32>(pair, 16);
   const columns = load<i32>(pair, 20);
   const stride: usize = columns * 4;
@@ -209,9 +196,5 @@ export function hiddenTrainBackward(p: usize, part: i32, parts: i32, scratch: us
         }
       }
     }
-    // Σ dh over all pairs is the sum of what the users got, and of what the items got.
-    const fewer = users < items ? dUser : dItem;
-    for (let s = 0; s < strips; s++)
-      sumRows(load<u32>(p, 16) + at + s * STRIP, fewer + s * STRIP, min(users, items), stride, width - s * LINE);
   }
 }

@@ -1,18 +1,19 @@
 /** The tape: operations one after the other, each done in parts by whoever is awake. */
 
 import {
-  ADAM, COLUMN_SUMS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_POWER, HIDDEN_RANK, HIDDEN_TRAIN, HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
+  ADAM, COLUMN_SUMS, COPY_ROWS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_POWERS, HIDDEN_SCORES, HIDDEN_TRAIN,
+  HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
   MOVE_ROWS, MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
   PAIR_SCORE_GRADIENT, PROJECT, SCRATCH, SCRATCH_BYTES,
 } from "../layout";
 import { hiddenTrainBackward } from "./hidden-backward";
 import { hiddenInfer, hiddenInferGradient } from "./hidden-infer";
-import { hiddenPower, hiddenRank } from "./hidden-rank";
+import { hiddenPowers, hiddenScores } from "./hidden-scores";
 import { hiddenTrain } from "./hidden-train";
 import { mix, mixBackward } from "./mix";
 import { multiply } from "./multiply";
 import { normalize, normalizeBackward, normalizeGradient } from "./norm";
-import { adam, columnSums, fill, moveRows } from "./rows";
+import { adam, columnSums, copyRows, fill, moveRows } from "./rows";
 import { loss, pairScore, pairScoreBackward, pairScoreGradient, project } from "./score";
 import { dismiss, finish, join, offer, offered, report, takeHigh, takeLow } from "./threads";
 
@@ -26,8 +27,8 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case HIDDEN_TRAIN_BACKWARD: return hiddenTrainBackward(p, part, parts, scratch);
     case HIDDEN_INFER: return hiddenInfer(p, part, parts, scratch);
     case HIDDEN_INFER_GRADIENT: return hiddenInferGradient(p, part, parts);
-    case HIDDEN_POWER: return hiddenPower(p, part, parts, scratch);
-    case HIDDEN_RANK: return hiddenRank(p, part, parts, scratch);
+    case HIDDEN_POWERS: return hiddenPowers(p, part, parts, scratch);
+    case HIDDEN_SCORES: return hiddenScores(p, part, parts, scratch);
     case PROJECT: return project(p, part, parts);
     case LOSS: return loss(p, part, parts);
     case PAIR_SCORE: return pairScore(p, part, parts);
@@ -36,6 +37,7 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case COLUMN_SUMS: return columnSums(p, part, parts);
     case MOVE_ROWS: return moveRows(p, part, parts);
     case ADAM: return adam(p, part, parts);
+    case COPY_ROWS: return copyRows(p, part, parts);
     case FILL: return fill(p, part, parts);
     case MIX: return mix(p, part, parts);
     case MIX_BACKWARD: return mixBackward(p, part, parts);

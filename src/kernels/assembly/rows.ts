@@ -1,7 +1,7 @@
-/** Plain passes over rows: column sums, plain steps, Adam, fill. */
+/** Plain passes over rows: column sums, plain steps, Adam, copies, fill. */
 
 import { first, firstColumn, last, lastColumn, LINE } from "./share";
-import { fma, put, splat } from "./vector";
+import { fma, put, putPart, splat } from "./vector";
 
 export function columnSums(p: usize, part: i32, parts: i32): void {
   const out: usize = load<u32>(p);
@@ -48,31 +48,39 @@ export function moveRows(p: usize, part: i32, parts: i32): void {
   }
 }
 
-/** Adam on up to four elements of a row. */
+/**
+ * Adam on up to four elements: w −= rate·(m·c₁)/(√(v·c₂) + ε). On the tape: value, gradient, first, second, corrections,
+ * rows, columns, stride, rate, β₁, 1−β₁, β₂, 1−β₂, ε, l2.
+ */
 @inline
-function adamFour(p: usize, at: usize, rate: v128, correction: v128, lanes: i32): void {
-  const value = load<u32>(p) + at, gradient = load<u32>(p, 4) + at;
-  const firsts = load<u32>(p, 8) + at, seconds = load<u32>(p, 12) + at;
+function adamFour(p: usize, value: usize, gradient: usize, firsts: usize, seconds: usize, rate: v128, correction: v128, lanes: i32): void {
   const w = v128.load(value);
-  const g = fma(splat(p + 52), w, v128.load(gradient));
-  const m = fma(splat(p + 32), v128.load(firsts), f32x4.mul(splat(p + 36), g));
-  const v = fma(splat(p + 40), v128.load(seconds), f32x4.mul(f32x4.mul(splat(p + 44), g), g));
+  const g = fma(splat(p + 56), w, v128.load(gradient));
+  const m = fma(splat(p + 36), v128.load(firsts), f32x4.mul(splat(p + 40), g));
+  const v = fma(splat(p + 44), v128.load(seconds), f32x4.mul(f32x4.mul(splat(p + 48), g), g));
   const root = f32x4.sqrt(f32x4.mul(v, correction));
-  const step = f32x4.div(f32x4.mul(rate, m), f32x4.add(root, splat(p + 48)));
+  const step = f32x4.div(f32x4.mul(rate, m), f32x4.add(root, splat(p + 52)));
   put(firsts, m, lanes);
   put(seconds, v, lanes);
   put(value, f32x4.sub(w, step), lanes);
 }
 
-/** Adam on elements [from, to) of a row: w −= rate·(m·c₁)/(√(v·c₂) + ε). */
+/** Adam on elements [from, to) of a row. */
 function adamRow(p: usize, row: i32, from: i32, to: i32): void {
   const corrections = load<u32>(p, 16) + row * 8;
-  const rate = f32x4.mul(splat(p + 28), splat(corrections));
+  const rate = f32x4.mul(splat(p + 32), splat(corrections));
   const correction = splat(corrections + 4);
   const at: usize = (<usize>row * load<i32>(p, 24) + from) * 4;
-  const full = at + ((to - from) & ~3) * 4;
-  for (let o = at; o < full; o += 16) adamFour(p, o, rate, correction, 4);
-  if ((to - from) & 3) adamFour(p, full, rate, correction, (to - from) & 3);
+  const spread: usize = (<usize>row * load<i32>(p, 28) + from) * 4;
+  let gradient = load<u32>(p, 4) + at;
+  let value = load<u32>(p) + spread, firsts = load<u32>(p, 8) + spread, seconds = load<u32>(p, 12) + spread;
+  for (let left = to - from; left > 0; left -= 4) {
+    adamFour(p, value, gradient, firsts, seconds, rate, correction, left);
+    value += 16;
+    gradient += 16;
+    firsts += 16;
+    seconds += 16;
+  }
 }
 
 export function adam(p: usize, part: i32, parts: i32): void {
@@ -86,6 +94,19 @@ export function adam(p: usize, part: i32, parts: i32): void {
   }
   const end = last(rows, part, parts);
   for (let r = first(rows, part, parts); r < end; r++) adamRow(p, r, 0, columns);
+}
+
+export function copyRows(p: usize, part: i32, parts: i32): void {
+  const rows = load<i32>(p, 8);
+  const columns = load<i32>(p, 12);
+  const outStride: usize = load<i32>(p, 16) * 4, inputStride: usize = load<i32>(p, 20) * 4;
+  const full: usize = (columns & ~3) * 4;
+  const end = last(rows, part, parts);
+  for (let r = first(rows, part, parts); r < end; r++) {
+    const to = load<u32>(p) + r * outStride, from = load<u32>(p, 4) + r * inputStride;
+    for (let o: usize = 0; o < full; o += 16) v128.store(to + o, v128.load(from + o));
+    if (columns & 3) putPart(to + full, v128.load(from + full), columns & 3);
+  }
 }
 
 export function fill(p: usize, part: i32, parts: i32): void {

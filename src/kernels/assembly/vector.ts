@@ -165,7 +165,7 @@ export function takeTanh(out: usize, from: usize, count: i32): void {
   }
 }
 
-/** e^x for x ≤ 0; below −87 it is 0. e^x = 2^n·e^r with |r| ≤ ln 2 / 2. */
+/** e^x for x ≤ 88; below −87 it is 0. e^x = 2^n·e^r with |r| ≤ ln 2 / 2. */
 export function exp(x: v128): v128 {
   const c = f32x4.pmax(x, f32x4.splat(-88));
   // Adding 1.5·2²³ rounds to a whole number and leaves it in the low bits.
