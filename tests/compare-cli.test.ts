@@ -69,7 +69,8 @@ describe("a comparison in processes", () => {
 
   test.each([
     ["--task", "topk", "--ranking", "bpr", "--discount", "auto", "--variation", "2", "--order", "shuffled"],
-    ["--task", "binary", "--norm", "batch", "--discount", "0.9", "--protocol", "prequential"],
+    ["--task", "binary", "--recipe", "paper", "--norm", "batch", "--discount", "0.9", "--protocol", "prequential"],
+    ["--task", "binary", "--price", "1e-4", "--memory-budget", "256KB"],
   ])("gives the figures of dess run with the same flags: %s %s, …", async (...flags) => {
     const file = join(FOLDER, "odd.csv")
     const rows = Array.from({ length: 600 }, (_, i) => `u${i % 7},i${(i * i) % 31},${(i % 10) / 2 + 0.5},${i}`)
@@ -120,12 +121,12 @@ describe("a comparison in processes", () => {
     const methods = ["dess-cv", "plain-bias"]
     writeFileSync(config, JSON.stringify({ methods, data: ["../films.csv"], seeds: 1, controls: false, sizes: [2, 4] }))
     const first = await dess(["compare", "--config", config, "--out", out])
-    expect(first.stderr).toContain("dess-cv binary ncf films seed 1: not possible (dess-cv needs item features")
+    expect(first.stderr).toContain("dess-cv binary mf films seed 1: not possible (dess-cv needs item features")
     expect(first.stdout).toContain("N/A")
     expect(first.code).toBe(0)
     const second = await dess(["compare", "--config", config, "--data", bad, "--methods", "plain-bias", "--out", out])
     expect(second.code).toBe(1)
-    expect(second.stdout).toMatch(/failed: plain-bias binary ncf broken seed 1 \(.*expected a number.*"many"/)
+    expect(second.stdout).toMatch(/failed: plain-bias binary mf broken seed 1 \(.*expected a number.*"many"/)
     expect(
       readResults(out)
         .map(({ status }) => status)

@@ -165,6 +165,7 @@ test("a matched random-grow comes within 2 % of the bytes it is to have", async 
     seeds: 1,
     sizes: [2, 4, 8],
     segment: 200,
+    recipes: ["paper"],
   }
   const cells = expandGrid(completeGrid(grid))
   const cellOf = (method: string) => cells.find((cell) => cell.method === method)!

@@ -17,7 +17,7 @@ import { edit, record, runAll, segmentsOf, untimed } from "./support/runs.ts"
 const LENGTH = 200
 const STREAM = record({ interactions: 6 * LENGTH, users: 40, items: 150 })
 const SEGMENTS = await segmentsOf(STREAM, LENGTH)
-const OPTIONS: RunOptions = { threads: 1, sizes: [2, 4, 8], segment: LENGTH }
+const OPTIONS: RunOptions = { threads: 1, sizes: [2, 4, 8], segment: LENGTH, recipe: "paper" }
 
 const opened: Run[] = []
 
@@ -304,6 +304,24 @@ describe("what a test row may change", () => {
         const [report, same] = [run.step(SEGMENTS[t]), other.step(changed[t])]
         expectSameBits(ask(other, SEGMENTS[t]), ask(run, SEGMENTS[t]), `${method}: logits after segment ${t + 1}`)
         expect(same.trainLoss).toBe(report.trainLoss)
+        if (t === AT) expect(same.accuracy, "the test itself sees the label").not.toBe(report.accuracy)
+      }
+    },
+  )
+
+  test.each("never-grow always-grow dess-cv dess-fre uniform-4 fixed-16".split(" "))(
+    "%s, calibrated recipe: a test label never reaches the model, later segments included",
+    async (method) => {
+      const [run, other] = [open({ method, recipe: "calibrated" }), open({ method, recipe: "calibrated" })]
+      const changed = await segmentsOf(turned, LENGTH)
+      for (const [t, segment] of SEGMENTS.entries()) {
+        const [report, same] = [run.step(segment), other.step(changed[t])]
+        expectSameBits(ask(other, segment), ask(run, segment), `${method}: logits after segment ${t + 1}`)
+        expect([same.trainLoss, same.decided, same.meanSize]).toEqual([
+          report.trainLoss,
+          report.decided,
+          report.meanSize,
+        ])
         if (t === AT) expect(same.accuracy, "the test itself sees the label").not.toBe(report.accuracy)
       }
     },

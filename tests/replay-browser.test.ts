@@ -91,9 +91,15 @@ describeInBrowser("the replay", (browser) => {
     await page.getByText(/^Done: /).waitFor()
     const methods = page.locator("#runs tbody td:first-child")
     expect(await methods.allTextContents()).toEqual(["dess-cv", "fixed-128"])
-    await page.getByRole("button", { name: "Memory kB" }).click()
-    await page.getByRole("button", { name: "Memory kB" }).click()
-    expect(await methods.allTextContents()).toEqual(["fixed-128", "dess-cv"])
+    const place = (await page.locator("#runs thead th").allTextContents()).findIndex((head) => head.includes("Memory"))
+    const memory = async () => {
+      await page.getByRole("button", { name: "Memory kB" }).click()
+      const texts = await page.locator(`#runs tbody td:nth-child(${place + 1})`).allTextContents()
+      return texts.map((text) => Number(text.replaceAll(/[^\d.]/g, "")))
+    }
+    const [one, other] = [await memory(), await memory()]
+    expect(new Set(one).size).toBe(2)
+    expect(other).toEqual(one.toReversed())
     expect(await page.locator("#decisions").textContent()).toContain("decides nothing")
     browser.calm()
     await page.close()

@@ -52,7 +52,7 @@ describe("regret", () => {
     (method, preset) => {
       const policy = method === "never-grow" ? NeverGrow : AlwaysGrow
       const { learn } = policy.prototype
-      const run = new Run({ method, preset, sizes: SIZES, threads: 1 }, STREAM.features)
+      const run = new Run({ method, preset, recipe: "paper", sizes: SIZES, threads: 1 }, STREAM.features)
       const { model } = run.learner as Network
       const want: Record<Side, number> = { user: 0, item: 0 }
       let [previous, paid, rows] = [SEGMENTS[0], 0, 0]
@@ -161,7 +161,7 @@ describe("sizes", () => {
   })
 
   test("fixed-<n> has rows of n numbers, no ladder and no norm of a side", () => {
-    const run = new Run({ method: "fixed-5", sizes: SIZES, threads: 1 })
+    const run = new Run({ method: "fixed-5", recipe: "paper", sizes: SIZES, threads: 1 })
     const report = run.step(SEGMENTS[0])
     const { model } = run.learner as Network
     const ids = new Set(SEGMENTS[0].user).size + new Set(SEGMENTS[0].item).size
@@ -171,11 +171,20 @@ describe("sizes", () => {
     const beside = (of: Model) => of.parameters.list.filter(({ name }) => !name.startsWith("head."))
     expect(beside(model)).toEqual([])
     run.close()
-    const other = new Run({ method: "uniform-4", sizes: SIZES, threads: 1 })
+    const other = new Run({ method: "uniform-4", recipe: "paper", sizes: SIZES, threads: 1 })
     expect(beside((other.learner as Network).model), "with a ladder there are parameters beside the head").not.toEqual(
       [],
     )
     other.close()
+  })
+
+  test("calibrated fixed-<n> counts a bias beside the n numbers of an id", () => {
+    const run = new Run({ method: "fixed-5", sizes: SIZES })
+    const report = run.step(SEGMENTS[0])
+    const ids = new Set(SEGMENTS[0].user).size + new Set(SEGMENTS[0].item).size
+    expect(report.meanSize).toEqual({ user: 5, item: 5 })
+    expect(report.embeddingBytes).toBe(4 * (5 + 1) * ids)
+    run.close()
   })
 
   test("seen ids count test rows too, and the mean size is per seen id", async () => {
@@ -209,7 +218,7 @@ describe("sizes", () => {
 
   test("a cold method draws the larger rows afresh: other predictions, the same decisions to take", async () => {
     const [warm, cold] = await Promise.all(
-      ["dess-fre", "dess-fre-cold"].map((method) => runAll(STREAM, { method, preset: "paper" })),
+      ["dess-fre", "dess-fre-cold"].map((method) => runAll(STREAM, { method, preset: "paper", recipe: "paper" })),
     )
     // Up to the first decision both are the same method.
     expect(untimed(cold.reports[0])).toBe(untimed(warm.reports[0]))
@@ -422,6 +431,13 @@ describe("methods and tasks", () => {
     [{ segment: 1 }, /segment: expected at least 2 with the split protocol, .*, got 1/],
     [{ seed: 1.5 }, /seed: expected a whole number, got 1.5/],
     [{ likeThreshold: Number.NaN }, /like threshold: expected a number, got NaN/],
+    [{ method: "fixed-99999" }, /sizes: expected strictly increasing whole numbers .*, got \[99999\]/],
+    [{ method: "esapn", recipe: "calibrated" }, /method esapn: expected with the paper recipe, got the calibrated one/],
+    [{ model: "ncf", recipe: "calibrated" }, /model: expected mf with the calibrated recipe, got "ncf"/],
+    [{ method: "fixed-4", price: 1 }, /price: expected with a dess method and the calibrated recipe and preset/],
+    [{ recipe: "paper", memoryBudget: 1e6 }, /memory budget: expected with a dess method and the calibrated recipe/],
+    [{ method: "dess-fre", price: -1 }, /price: expected a number from 0, got -1/],
+    [{ method: "dess-fre", memoryBudget: 1000 }, /memory budget: expected at least \d+ bytes, got 1000/],
     [{ method: "fixed-4", threads: 0 }, /threads: expected a whole number from 1 to 64, got 0/],
   ])("%j is refused with what was expected and what came", (options, message) => {
     expect(() => new Run(options)).toThrow(message)

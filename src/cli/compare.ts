@@ -12,7 +12,7 @@ import { buildReport } from "../experiments/report.ts"
 import { isDone } from "../experiments/results.ts"
 import { GRID_SCHEMA, PAPER_NAMES } from "../experiments/schema.ts"
 import { CompareView, describeCell } from "./compare-view.ts"
-import { readDiscount, readList, readNumber, readWhole } from "./flags.ts"
+import { readBytes, readDiscount, readList, readNumber, readWhole } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { formatTables } from "./report-text.ts"
 import { formatSeconds, plain } from "./terminal.ts"
@@ -24,10 +24,10 @@ Usage: dess compare [options]
 Grid (lists with commas; every grid also holds the controls of its tasks)
   --methods <names>                as dess run --method takes them (dess-cv,dess-fre)
   --tasks binary,multiclass,topk   (binary)
-  --models ncf,mf,distance         (ncf)
+  --models ncf,mf,distance         (mf; ncf with the paper recipe)
   --data <folder|file|synthetic>   give it once per data set (synthetic)
   --seeds <n> or <a,b,…>           how many seeds, from 1, or which (5)
-  --presets, --recipes paper,calibrated
+  --presets, --recipes paper,calibrated   (calibrated; recipe paper for models and methods only it has)
   --protocols split,prequential    --orders time,shuffled
   --no-controls                    only the methods named
   --paper <experiment>             ${PAPER_NAMES.join(", ")}:
@@ -38,6 +38,8 @@ Grid (lists with commas; every grid also holds the controls of its tasks)
 Every run
   --limit <n>  --segment <n>  --sizes 2,4,8  --k <n>  --negatives <n>  --ranking bce|bpr
   --discount <x>|auto  --variation <B>  --norm running|batch          as dess run takes them
+  --price <x>                      of the dess methods: loss a number must save per 500 events to be held
+  --memory-budget <bytes|1MB>      of the dess methods: the most the tables may hold
   --columns user=…,item=…  --rating-scale <lo-hi>  --like-threshold <x>      for all data of --data
   --interactions, --users, --items <n>              of the synthetic stream
 
@@ -80,6 +82,8 @@ const OPTIONS = {
   norm: TEXT,
   discount: TEXT,
   variation: TEXT,
+  price: TEXT,
+  "memory-budget": TEXT,
   columns: TEXT,
   "rating-scale": TEXT,
   "like-threshold": TEXT,
@@ -189,6 +193,8 @@ function gridOf(values: Values, data: Grid["data"]): Grid {
   for (const name of ["ranking", "norm"] as const) grid[name] = text(name)
   grid.discount = text("discount") && readDiscount(text("discount") ?? "")
   grid.variation = text("variation") && readNumber("variation", text("variation") ?? "")
+  grid.price = text("price") && readNumber("price", text("price") ?? "")
+  grid.memoryBudget = text("memory-budget") && readBytes("memory-budget", text("memory-budget") ?? "")
   const sizes = text("sizes")
   grid.sizes = sizes && readList("sizes", sizes).map((size) => readWhole("sizes", size, 1))
   grid.controls = values["no-controls"] ? false : undefined

@@ -3,7 +3,7 @@
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { DEFAULT_SIZES } from "../models/model.ts"
-import { matchProbability } from "../run/match.ts"
+import { type Holding, matchProbability } from "../run/match.ts"
 import type { RunOptions } from "../run/options.ts"
 import type { RunResult } from "../run/report.ts"
 import { type SyntheticStream, synthetic } from "../stream/synthetic.ts"
@@ -34,12 +34,12 @@ interface Entry {
   options: RunOptions
 }
 
-/** DESS, the same network at other sizes, fixed sizes, and models without a network. */
+/** DESS, the same model at other sizes, fixed sizes, and the plain models. */
 const ENTRIES: readonly Entry[] = [
   { name: "dess-cv (calibrated)", options: { method: "dess-cv", preset: "calibrated" } },
   { name: "dess-fre (calibrated)", options: { method: "dess-fre", preset: "calibrated" } },
   { name: "dess-cv (paper)", options: { method: "dess-cv", preset: "paper" } },
-  { name: "random-grow (equal bytes)", options: { method: "random-grow" } },
+  { name: "random-grow", options: { method: "random-grow" } },
   { name: "never-grow", options: { method: "never-grow" } },
   { name: "always-grow", options: { method: "always-grow" } },
   ...DEFAULT_SIZES.map((size) => ({ name: `uniform-${size}`, options: { method: `uniform-${size}` } })),
@@ -86,7 +86,7 @@ export async function demoCommand(args: string[]): Promise<void> {
   rows.push(["majority class", formatPercent(first.majorityAccuracy), ...Array(COLUMNS.length - 2).fill("–")])
   const took = formatSeconds((performance.now() - started) / 1000)
   const stopped = results.length < ENTRIES.length || results.some(({ whole }) => !whole)
-  const title = `The embedded stream: ${first.interactions.toLocaleString("en")} interactions, binary task, NCF head, seed ${seed}, ${took}${stopped ? "; stopped before the end" : ""}.`
+  const title = `The embedded stream: ${first.interactions.toLocaleString("en")} interactions, binary task, calibrated recipe, seed ${seed}, ${took}${stopped ? "; stopped before the end" : ""}.`
   console.log(`\n${formatTable(COLUMNS, rows)}\n\n${title}`)
   writeFiles(values.out, {
     "demo.md": `# DESS and its controls\n\n${title}\n\n${formatMarkdown(COLUMNS, rows)}\n`,
@@ -103,6 +103,11 @@ interface Outcome {
   result: RunResult
 }
 
+/** How near to the bytes of DESS random-grow comes. */
+function describeHolding({ user, item }: Record<Side, Holding>): string {
+  return user === item ? `${user} bytes` : `${user} user, ${item} item bytes`
+}
+
 /** One after the other until the signal; the method it stopped says how far it came. */
 async function runEntries(stream: SyntheticStream, seed: number, signal: AbortSignal): Promise<Outcome[]> {
   const outcomes: Outcome[] = []
@@ -110,14 +115,12 @@ async function runEntries(stream: SyntheticStream, seed: number, signal: AbortSi
   for (const { name, options: own } of ENTRIES) {
     if (signal.aborted) break
     const options = { ...own, seed }
-    const matched =
-      own.method === "random-grow" && target
-        ? { probability: (await matchProbability(stream, options, target)).probability }
-        : {}
+    const match = own.method === "random-grow" && target ? await matchProbability(stream, options, target) : undefined
+    const matched = match ? { probability: match.probability } : {}
     const { result } = await drive(stream, { ...options, ...matched }, { label: name.padEnd(26), signal })
     const whole = result.interactions === stream.interactions
     const far = whole ? "" : `, first ${result.interactions.toLocaleString("en")}`
-    outcomes.push({ name: `${name}${far}`, whole, result })
+    outcomes.push({ name: `${name}${match ? ` (${describeHolding(match.holds)})` : ""}${far}`, whole, result })
     target ??= result.embeddingBytesOverTime
   }
   return outcomes

@@ -1,5 +1,6 @@
 /** Reads the values of flags. */
 
+import { parseBytes } from "../engine/options.ts"
 import { DessError, show } from "../errors.ts"
 
 export function readNumber(flag: string, text: string): number {
@@ -14,6 +15,11 @@ export function readWhole(flag: string, text: string, least = 0): number {
   if (!Number.isSafeInteger(value) || value < least)
     throw new DessError("INVALID_ARGUMENT", `--${flag}: expected a whole number from ${least}, got ${show(text)}`)
   return value
+}
+
+/** Bytes: a number, or a text such as 256KB. */
+export function readBytes(flag: string, text: string): number {
+  return parseBytes(`--${flag}`, text)
 }
 
 /** The bandit's γ, or "auto". */

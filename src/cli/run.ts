@@ -7,12 +7,13 @@ import { DessError, show } from "../errors.ts"
 import { runStream } from "../run/loop.ts"
 import { dropUndefined, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
+import { PRESETS } from "../search/presets.ts"
 import { DEFAULT_SCALE, parseRatingScale } from "../stream/interaction.ts"
 import { checkOrder, type Order } from "../stream/order.ts"
 import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
 import { synthetic } from "../stream/synthetic.ts"
-import { readDiscount, readNumber, readWhole } from "./flags.ts"
+import { readBytes, readDiscount, readNumber, readWhole } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { makeFolder, writeFiles } from "./output.ts"
 import { formatBytes, formatMeasure, formatPercent, formatTable, Progress } from "./terminal.ts"
@@ -35,15 +36,17 @@ Method
                                    always-grow, random-grow, esapn, darts, autoemb, plain-bias, plain-factor-<k>;
                                    top-k: plain-popular, plain-trending, plain-knn (${RUN_DEFAULTS.method})
   --preset paper|calibrated        reward and exploration of the policy (${RUN_DEFAULTS.preset})
-  --recipe paper|calibrated        how the model learns (${RUN_DEFAULTS.recipe})
+  --recipe paper|calibrated        how the model learns (${RUN_DEFAULTS.recipe}; paper for ncf, distance, esapn, darts, autoemb)
   --task binary|multiclass|topk    what is predicted (${RUN_DEFAULTS.task})
   --k <n>                          length of the list (top-k task, ${RUN_DEFAULTS.k})
   --ranking bce|bpr                what the top-k task optimises (${RUN_DEFAULTS.ranking})
   --negatives <n>                  negatives per positive (top-k task, 4; 10 with bpr)
-  --model ncf|mf|distance          the head (${RUN_DEFAULTS.model})
+  --model ncf|mf|distance          the head (${RUN_DEFAULTS.model}; ncf with the paper recipe)
   --sizes 2,4,8                    sizes of the ladder (${RUN_DEFAULTS.sizes.join(",")})
   --discount <x>|auto              the bandit's γ instead of the preset's; auto: Corollary 1's, needs --variation
   --variation <B>                  how far the best parameters are thought to move along the stream
+  --price <x>                      of dess, calibrated: loss a number must save per 500 events to be held (${PRESETS.calibrated.rent})
+  --memory-budget <bytes|1MB>      of dess, calibrated: the most the tables may hold; the price is steered to keep it
   --probability <p> or <pu,pi>     of random-grow: chance that a decision grows (0.1)
 
 Run
@@ -82,6 +85,8 @@ const OPTIONS = {
   variation: { type: "string" },
   columns: { type: "string" },
   sizes: { type: "string" },
+  price: { type: "string" },
+  "memory-budget": { type: "string" },
   probability: { type: "string" },
   segment: { type: "string" },
   protocol: { type: "string" },
@@ -115,14 +120,10 @@ export async function runCommand(args: string[]): Promise<void> {
     ...(await drive(stream, options, { label: method, signal })),
     interrupted: signal.aborted,
   }))
+  const { preset, recipe, task, model, protocol, norm } = withDefaults(options)
   const named = {
-    method,
-    preset: options.preset ?? RUN_DEFAULTS.preset,
-    recipe: options.recipe ?? RUN_DEFAULTS.recipe,
-    task: options.task ?? RUN_DEFAULTS.task,
-    model: options.model ?? RUN_DEFAULTS.model,
-    protocol: options.protocol ?? RUN_DEFAULTS.protocol,
-    ...(options.norm === "batch" ? { norm: "batch" } : {}),
+    ...{ method, preset, recipe, task, model, protocol },
+    ...(norm === "batch" ? { norm } : {}),
     order,
     seed,
     data: stream.name,
@@ -141,7 +142,8 @@ type Values = { [Name in Exclude<keyof typeof OPTIONS, "json" | "help">]?: strin
 
 /** The flags that speak of the run, not of its data. */
 function readOptions(values: Values): RunOptions {
-  const { discount, variation, probability } = values
+  const { discount, variation, price, probability } = values
+  const budget = values["memory-budget"]
   return dropUndefined({
     method: values.method,
     preset: values.preset,
@@ -155,6 +157,8 @@ function readOptions(values: Values): RunOptions {
     norm: values.norm,
     discount: discount === undefined ? undefined : readDiscount(discount),
     variation: variation === undefined ? undefined : readNumber("variation", variation),
+    price: price === undefined ? undefined : readNumber("price", price),
+    memoryBudget: budget === undefined ? undefined : readBytes("memory-budget", budget),
     sizes: values.sizes?.split(",").map((text) => readNumber("sizes", text)),
     segment: whole("segment", values.segment, 1),
     threads: whole("threads", values.threads),

@@ -4,7 +4,7 @@ import { parseColumnChoice } from "../datasets/header.ts"
 import { openData } from "../datasets/open.ts"
 import { runStream } from "../run/loop.ts"
 import { matchProbability } from "../run/match.ts"
-import type { RunOptions } from "../run/options.ts"
+import { dropUndefined, type RunOptions } from "../run/options.ts"
 import type { RunResult } from "../run/report.ts"
 import { parseMethod } from "../search/methods.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
@@ -13,6 +13,7 @@ import type { Stream } from "../stream/stream.ts"
 import { synthetic } from "../stream/synthetic.ts"
 import type { Side } from "../types.ts"
 import type { Cell } from "./cells.ts"
+import { methodKind } from "./controls.ts"
 import { type Series, SeriesRecorder } from "./series.ts"
 
 /** What `dess run --json` prints. */
@@ -63,7 +64,7 @@ export async function runCell(
 ): Promise<CellOutcome> {
   const { cell, threads, reference } = job
   const { method, task, model, seed, setting } = cell
-  const { limit, order, ...options } = setting
+  const { limit, order, price, memoryBudget, ...options } = setting
   const stream = await openStream(cell)
   if (needsFeatures(cell) && stream.features === undefined)
     return {
@@ -73,6 +74,7 @@ export async function runCell(
   const total = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
   const base: RunOptions = {
     ...options,
+    ...(methodKind(method) === "dess" ? dropUndefined({ price, memoryBudget }) : {}),
     method,
     task,
     model,

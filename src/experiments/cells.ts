@@ -23,6 +23,8 @@ export interface Setting {
   norm?: "batch"
   discount?: number | "auto"
   variation?: number
+  price?: number
+  memoryBudget?: number
 }
 
 export interface Cell {
@@ -71,12 +73,12 @@ export function expandGrid(grid: FullGrid): Cell[] {
 }
 
 function settings(grid: FullGrid): Setting[] {
-  const { segment, sizes, k, negatives, limit = null, ranking, norm, discount, variation } = grid
+  const { segment, sizes, k, negatives, limit = null, ranking, norm, discount, variation, price, memoryBudget } = grid
   const rest = {
     ...{ segment, sizes, k, negatives, limit },
     ...(ranking === "bpr" ? { ranking } : {}),
     ...(norm === "batch" ? { norm } : {}),
-    ...dropUndefined({ discount, variation }),
+    ...dropUndefined({ discount, variation, price, memoryBudget }),
   }
   return grid.presets.flatMap((preset) =>
     grid.recipes.flatMap((recipe) =>

@@ -5,7 +5,7 @@ import { isAbsolute, join, resolve } from "node:path"
 import { nameOf } from "../datasets/formats.ts"
 import { parseColumnChoice } from "../datasets/header.ts"
 import { DessError, show } from "../errors.ts"
-import { dropUndefined, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
+import { dropUndefined, needsNetwork, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
 import { parseMethod } from "../search/methods.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import type { Order } from "../stream/order.ts"
@@ -49,6 +49,9 @@ export interface Grid {
   norm?: NonNullable<RunOptions["norm"]>
   discount?: NonNullable<RunOptions["discount"]>
   variation?: number
+  /** Of the dess methods; the others hold what they hold. */
+  price?: number
+  memoryBudget?: number
   controls?: boolean
 }
 
@@ -60,7 +63,7 @@ export interface GridData extends DataEntry {
 }
 
 /** Keys without a default of their own. */
-type Open = "limit" | "ranking" | "norm" | "discount" | "variation"
+type Open = "limit" | "ranking" | "norm" | "discount" | "variation" | "price" | "memoryBudget"
 
 export type FullGrid = Required<Omit<Grid, "paper" | "data" | "seeds" | Open>> &
   Pick<Grid, Open> & { data: readonly GridData[]; seeds: readonly number[] }
@@ -68,11 +71,9 @@ export type FullGrid = Required<Omit<Grid, "paper" | "data" | "seeds" | Open>> &
 const DEFAULTS = {
   methods: ["dess-cv", "dess-fre"],
   tasks: [RUN_DEFAULTS.task],
-  models: [RUN_DEFAULTS.model],
   data: ["synthetic"],
   seeds: 5,
   presets: [RUN_DEFAULTS.preset],
-  recipes: [RUN_DEFAULTS.recipe],
   protocols: [RUN_DEFAULTS.protocol],
   orders: ["time"],
   sizes: RUN_DEFAULTS.sizes,
@@ -86,11 +87,16 @@ export function completeGrid(grid: Grid, base = "."): FullGrid {
   checkSchema(grid, GRID_SCHEMA, "grid")
   const { $schema: _, paper, ...own } = grid as Grid & { $schema?: string }
   const negatives = own.ranking === "bpr" ? 10 : 4
-  const merged = { ...DEFAULTS, negatives, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
-  const { sizes, segment, ranking, norm, discount, variation } = merged
-  for (const protocol of merged.protocols)
-    for (const task of merged.tasks)
-      withDefaults(dropUndefined({ protocol, task, sizes, segment, ranking, norm, discount, variation, horizon: 1 }))
+  const asked = { ...DEFAULTS, negatives, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
+  const merged = { ...asked, ...recipesAndModels(asked) }
+  const { sizes, segment, ranking, norm, discount, variation, price, memoryBudget } = merged
+  const every = { sizes, segment, ranking, norm, discount, variation, horizon: 1 }
+  for (const recipe of merged.recipes)
+    for (const protocol of merged.protocols)
+      for (const task of merged.tasks) withDefaults(dropUndefined({ ...every, recipe, protocol, task }))
+  for (const recipe of merged.recipes)
+    for (const preset of merged.presets)
+      withDefaults(dropUndefined({ method: "dess-fre", recipe, preset, sizes, price, memoryBudget }))
   for (const method of merged.methods) parseMethod(method, merged.sizes)
   const data = merged.data.map((entry) => findData(typeof entry === "string" ? { path: entry } : entry, base))
   const double = data.find(({ name }, i) => data.findIndex((other) => other.name === name) < i)
@@ -106,6 +112,15 @@ export function completeGrid(grid: Grid, base = "."): FullGrid {
     data,
     seeds: typeof seeds === "number" ? Array.from({ length: seeds }, (_, i) => i + 1) : distinct(seeds),
   }
+}
+
+/** As a run has them: what only the paper's recipe has asks for it, and a recipe brings its head. */
+function recipesAndModels(grid: Grid & Pick<Required<Grid>, "methods">): Pick<Required<Grid>, "recipes" | "models"> {
+  const network =
+    (grid.models ?? []).some((model) => needsNetwork({ model })) ||
+    grid.methods.some((method) => needsNetwork({ method }))
+  const recipes = grid.recipes ?? [network ? "paper" : RUN_DEFAULTS.recipe]
+  return { recipes, models: grid.models ?? [recipes.includes("calibrated") ? RUN_DEFAULTS.model : "ncf"] }
 }
 
 const distinct = <T>(values: readonly T[]): T[] => [...new Set(values)]

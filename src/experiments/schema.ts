@@ -65,6 +65,12 @@ export const GRID_SCHEMA = {
       description: "the bandit's γ, or auto",
     },
     variation: { type: "number", minimum: 0, description: "B of Corollary 1, with discount auto" },
+    price: {
+      type: "number",
+      minimum: 0,
+      description: "loss a number must save per 500 events to be held (dess methods, calibrated recipe and preset)",
+    },
+    memoryBudget: whole(1, "most bytes the tables may hold (dess methods, calibrated recipe and preset)"),
     controls: { type: "boolean", description: "add the controls of every task (true)" },
   },
 } as const

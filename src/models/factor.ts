@@ -12,7 +12,7 @@
  * move: where p and q are both 0, so are both gradients. A row is [biases, accumulators, vector]; it needs no moments.
  */
 
-import { EmbeddingTable } from "../embedding/table.ts"
+import { checkSizes, EmbeddingTable } from "../embedding/table.ts"
 import { exp, log, sigmoid } from "../kernels/math.ts"
 import { Random } from "../kernels/random.ts"
 import type { State } from "../kernels/state.ts"
@@ -64,6 +64,7 @@ export class FactorModel {
 
   constructor(options: FactorOptions) {
     const { task, sizes, start, seed } = options
+    checkSizes(sizes)
     this.task = task
     this.outputs = task === "multiclass" ? 5 : 1
     this.sizes = sizes

@@ -7,6 +7,7 @@
 import { Activity } from "../context/activity.ts"
 import { type Context, createContext } from "../context/context.ts"
 import { Indicators } from "../context/indicators.ts"
+import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
 import type { FactorModel, RungLosses } from "../models/factor.ts"
 import { turnFrame, widest } from "../models/frame.ts"
@@ -26,8 +27,9 @@ import type {
   Ranker,
   SideStatus,
 } from "./learner.ts"
-import { Limiter } from "./limiter.ts"
+import { type Limited, Limiter, type Unmet } from "./limiter.ts"
 import type { LiveRun } from "./options.ts"
+import { type Outlook, outlookOf } from "./outlook.ts"
 import type { Published } from "./reader.ts"
 import { SizeLog } from "./size-log.ts"
 
@@ -54,6 +56,8 @@ const SPARE = 0.85
 const LOWEST_PRICE = 1e-9
 const HIGHEST_PRICE = 1
 
+const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
+
 export class Factor implements Learner, LiveLearner {
   readonly model: FactorModel
   readonly live: LiveLearner | undefined
@@ -68,6 +72,8 @@ export class Factor implements Learner, LiveLearner {
   readonly #activity = new Activity()
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   #waiting: Judged | undefined
+  /** Ids of the segment at hand that get their rows after the decisions. */
+  #unmet = NOBODY
   #segments = 0
   /** In segments of 500 events. */
   #time = 0
@@ -84,7 +90,7 @@ export class Factor implements Learner, LiveLearner {
     this.#limiter = new Limiter({
       tables: model.tables,
       forget: (side, ids) => this.forget(side, ids),
-      ...(search?.policy.release ? { shrink } : {}),
+      ...(search ? { shrink, cut: this.#cutter() } : {}),
     })
     const kind = search?.policy.context ?? "none"
     const features = kind === "cv" ? search?.features : undefined
@@ -117,6 +123,7 @@ export class Factor implements Learner, LiveLearner {
     }
     for (const side of SIDES) this.#learn(side, search, preparation)
     this.#meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
+    this.#unmet = this.#limiter.unmet(segment)
     const waiting = this.#observe(segment, deciding)
     const decided = performance.now()
     if (this.#segments >= search.policy.from)
@@ -127,7 +134,8 @@ export class Factor implements Learner, LiveLearner {
     }
     // Ids first met in a test row are seen ids too.
     this.#meet(segment)
-    this.#steer(search.policy)
+    this.#unmet = NOBODY
+    this.#steer(search.policy, segment.length / SEGMENT)
     for (const side of SIDES) {
       const table = this.model.tables[side]
       for (let l = 0; l < deciding; l++) waiting.steps[side][l] = table.step(waiting.ids[side][l])
@@ -135,6 +143,26 @@ export class Factor implements Learner, LiveLearner {
     this.#waiting = waiting
     preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
     return preparation
+  }
+
+  #cutter(): NonNullable<Limited["cut"]> {
+    const { tables } = this.model
+    return {
+      take(side, id) {
+        const table = tables[side]
+        const row = new Float32Array(table.sizes[table.step(id)])
+        table.read(id, row, 0)
+        table.free(id)
+        return row
+      },
+      put: (side, id, row) => {
+        const { start } = tables[side]
+        tables[side].ensure(id)
+        tables[side].replace(id, start, row, 0)
+        this.#sizeLog?.add(side, id, this.#segments, start)
+        if (this.live) this.#changed[side].add(id)
+      },
+    }
   }
 
   /** Gives the ids of a segment their rows. */
@@ -155,11 +183,13 @@ export class Factor implements Learner, LiveLearner {
   }
 
   /** Under a budget the price follows the bytes: it rises when they near the budget and falls while they are far from it. */
-  #steer(policy: SizePolicy): void {
+  #steer(policy: SizePolicy, time: number): void {
     if (this.#budget === undefined || policy.price === undefined) return
     const used = this.model.heldBytes / this.#budget
-    if (used > FULL) policy.price = Math.min(HIGHEST_PRICE, policy.price * 1.2)
-    else if (used < SPARE) policy.price = Math.max(LOWEST_PRICE, policy.price / 1.1)
+    // A segment of a few events moves it by their share.
+    const by = (factor: number) => (time < 1 ? exp(time * log(factor)) : factor)
+    if (used > FULL) policy.price = Math.min(HIGHEST_PRICE, policy.price * by(1.2))
+    else if (used < SPARE) policy.price = Math.max(LOWEST_PRICE, policy.price / by(1.1))
   }
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
@@ -313,12 +343,12 @@ export class Factor implements Learner, LiveLearner {
     return true
   }
 
-  /** Whether there is room for one more row of a step. */
+  /** Whether there is room for one more row of a step, and for the ids still to be met. */
   #affordable(side: Side, step: number): boolean {
     if (this.#budget === undefined) return true
-    const added = new Int32Array(this.model.sizes.length)
-    added[step] = 1
-    return this.model.heldBytes + this.model.tables[side].bytesToAdd(added, 0) <= this.#budget
+    const other = side === "user" ? "item" : "user"
+    const added = this.#limiter.bytesToAdd(side, this.#unmet, step) + this.#limiter.bytesToAdd(other, this.#unmet)
+    return this.model.heldBytes + added <= this.#budget
   }
 
   #release(side: Side, policy: SizePolicy, choices: Choices): number {
@@ -409,9 +439,10 @@ export class Factor implements Learner, LiveLearner {
     for (const id of ids) this.model.meetOne("item", id)
     const scores = (user: number): Float64Array => {
       this.model.meetOne("user", user)
-      const out = new Float64Array(ids.length)
+      const { outputs } = this.model
+      const out = new Float64Array(ids.length * outputs)
       this.model.logitsOf(out, user, ids)
-      return out
+      return outputs === 1 ? out : out.filter((_, at) => at % outputs === 0)
     }
     return { items: ids, scores, release: () => {} }
   }
@@ -427,6 +458,12 @@ export class Factor implements Learner, LiveLearner {
     }
     const { embeddingBytes, heldBytes } = this.model
     return { user: side("user"), item: side("item"), embeddingBytes, heldBytes }
+  }
+
+  outlook(): Outlook | undefined {
+    if (!this.#search || !this.#context) return undefined
+    const largest = Math.sqrt(this.#search.features?.columns.length ?? 0)
+    return outlookOf(this.#search.policy, this.#context, largest)
   }
 
   close(): void {}

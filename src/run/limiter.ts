@@ -2,6 +2,7 @@
 
 import type { EmbeddingTable } from "../embedding/table.ts"
 import { DessError } from "../errors.ts"
+import type { Floats } from "../kernels/kernels.ts"
 import type { State } from "../kernels/state.ts"
 import type { Segment, Side } from "../types.ts"
 import { Idle, type Limits } from "./idle.ts"
@@ -15,6 +16,13 @@ export interface Limited {
   forget(side: Side, ids: ReadonlySet<number>): void
   /** Moves an id one size down; left out where sizes are fixed. */
   shrink?(side: Side, id: number): void
+  /** Takes rows out, and puts them back at the start size; where a row can be cut. */
+  cut?: { take(side: Side, id: number): Floats; put(side: Side, id: number, row: Floats): void }
+}
+
+export interface Unmet {
+  rows: number
+  largest: number
 }
 
 export class Limiter {
@@ -68,27 +76,62 @@ export class Limiter {
     while (this.#held + this.#bytesToMeet(segment) > bytes) {
       const ids = this.#limited.tables.user.count + this.#limited.tables.item.count
       const chosen = this.#idle.longest(Math.max(64, ids >> 6), number)
-      if (chosen.user.length + chosen.item.length === 0)
-        throw new DessError("NUMERIC", `memory budget: expected room for one segment, got ${bytes} bytes`)
+      if (chosen.user.length + chosen.item.length === 0) {
+        this.#cut(segment, { bytes, shrunk })
+        break
+      }
       for (const side of SIDES) this.#release(side, chosen[side], left)
     }
     return { shrunk, left }
   }
 
+  /** Nobody is idle: the segment's own ids lose what they have grown, from the largest rows on, until the new ones fit. */
+  #cut(segment: Segment, p: { bytes: number; shrunk: Record<Side, number> }): void {
+    const { tables, cut } = this.#limited
+    const taken: { side: Side; id: number; row: Floats }[] = []
+    const fits = () => this.#held + this.#bytesToMeet(segment) <= p.bytes
+    for (let step = tables.user.top; cut && step > tables.user.start && !fits(); step--)
+      for (const side of SIDES)
+        for (const id of new Set(segment[side]))
+          if (tables[side].has(id) && tables[side].step(id) === step) taken.push({ side, id, row: cut.take(side, id) })
+    // A row that was taken out counts as one of the new until it is back, so it has room.
+    const room = fits()
+    for (const { side, id, row } of taken) cut?.put(side, id, row)
+    for (const { side } of taken) p.shrunk[side]++
+    if (!room)
+      throw new DessError(
+        "NUMERIC",
+        `memory budget: expected room for one segment and a place for every id met so far, got ${p.bytes} bytes`,
+      )
+  }
+
   /** Bytes that the rows of the segment's new ids would add. */
   #bytesToMeet(segment: Segment): number {
-    let bytes = 0
-    for (const side of SIDES) {
+    const meeting = this.unmet(segment)
+    return SIDES.reduce((bytes, side) => bytes + this.bytesToAdd(side, meeting), 0)
+  }
+
+  /** The ids of a segment that have no row yet: how many, and the largest id to make a place for. */
+  unmet(segment: { user: Int32Array; item: Int32Array }): Record<Side, Unmet> {
+    const of = (side: Side) => {
       const table = this.#limited.tables[side]
       const fresh = new Set<number>()
-      let most = 0
+      let largest = 0
       for (const id of segment[side]) {
         if (!table.has(id)) fresh.add(id)
-        most = Math.max(most, id)
+        largest = Math.max(largest, id)
       }
-      bytes += table.bytesToAdd(addedAt(table, table.start, fresh.size), most)
+      return { rows: fresh.size, largest }
     }
-    return bytes
+    return { user: of("user"), item: of("item") }
+  }
+
+  /** Bytes a side would grow by once its unmet ids have rows, and one more of a step where that is given. */
+  bytesToAdd(side: Side, unmet: Record<Side, Unmet>, step?: number): number {
+    const table = this.#limited.tables[side]
+    const added = addedAt(table, table.start, unmet[side].rows)
+    if (step !== undefined) added[step]++
+    return table.bytesToAdd(added, unmet[side].largest)
   }
 
   #release(side: Side, ids: readonly number[], left: Record<Side, number[]>): void {

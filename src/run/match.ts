@@ -1,6 +1,8 @@
 /**
  * Equal memory for `random-grow` (method.md §8): its sizes depend on the order of ids and on chance alone, never on the
  * model, so the growth of its table is replayed without training and the probability per side is found by bisection.
+ * It cannot hold less than every id at its first size, nor more than one size a segment gives: a target beyond is
+ * answered with the nearest there is, and said to be.
  */
 
 import { RandomGrow } from "../search/controls.ts"
@@ -61,12 +63,15 @@ function replayBytes(
   return segments.length === 0 ? 0 : sum / segments.length
 }
 
+/** What random-grow holds beside the target: the same to 2 %, or as near as it comes. */
+export type Holding = "equal" | "more" | "less"
+
 /** The probabilities whose time-averaged bytes come nearest to the target's, per side. */
 export async function matchProbability(
   stream: Stream,
   options: RunOptions,
   target: Record<Side, number>,
-): Promise<{ probability: Record<Side, number>; bytes: Record<Side, number> }> {
+): Promise<{ probability: Record<Side, number>; bytes: Record<Side, number>; holds: Record<Side, Holding> }> {
   const { segment: length, limit, sizes, seed, protocol } = withDefaults(options)
   const segments: Segment[] = []
   for await (const segment of cutSegments(stream.batches(), limit === undefined ? { length } : { length, limit }))
@@ -89,5 +94,11 @@ export async function matchProbability(
   return {
     probability: { user: user.probability, item: item.probability },
     bytes: { user: user.bytes, item: item.bytes },
+    holds: { user: compare(user.bytes, target.user), item: compare(item.bytes, target.item) },
   }
+}
+
+function compare(bytes: number, target: number): Holding {
+  if (Math.abs(bytes - target) <= 0.02 * target) return "equal"
+  return bytes > target ? "more" : "less"
 }

@@ -76,6 +76,8 @@ export const RUN_DEFAULTS = {
 /** A segment is held in memory, several times over. */
 const MOST_ROWS = 10_000_000
 
+const MOST_THREADS = 64
+
 /** Options without a default of their own. */
 type Open = "live" | "price" | "memoryBudget" | "threads" | "limit" | "discount" | "variation" | "horizon"
 
@@ -102,7 +104,7 @@ function isDefault({ user, item }: Record<Side, number>): boolean {
 }
 
 /** The calibrated recipe has one head, and no mixtures or controllers: what asks for others asks for the paper's recipe. */
-function needsNetwork({ model = "mf", method = "" }: RunOptions): boolean {
+export function needsNetwork({ model = "mf", method = "" }: RunOptions): boolean {
   return model !== "mf" || NETWORK_METHODS.has(method)
 }
 
@@ -167,6 +169,12 @@ function checkOptions(options: FullRunOptions): void {
     throw new DessError(
       "INVALID_ARGUMENT",
       `variation: expected with discount auto only, got ${discount === undefined ? "no discount" : `discount ${show(discount)}`}`,
+    )
+  const { threads } = options
+  if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= MOST_THREADS))
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `threads: expected a whole number from 1 to ${MOST_THREADS}, got ${show(threads)}`,
     )
   if (!Number.isSafeInteger(options.seed))
     throw new DessError("INVALID_ARGUMENT", `seed: expected a whole number, got ${show(options.seed)}`)

@@ -110,7 +110,10 @@ export class Rent implements SizePolicy {
     return rung.bandit.bound(GROW, contexts, { offset, unit })
   }
 
-  /** What the next rung is thought to save per event at most, and what it costs until the next event. */
+  /**
+   * What the next rung is thought to save per event at most, and what it costs until the next event. Without a place to
+   * look from: the first rung, for an id met once a segment.
+   */
   scores(side: Side, context: Float64Array, at = { step: 0, rate: 0 }): { keep: number; grow: number } {
     const { sizes } = this.#options
     const rent = this.price * (sizes[at.step + 1] - sizes[at.step])

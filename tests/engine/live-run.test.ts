@@ -41,8 +41,9 @@ function open(options: RunOptions): Run {
 
 describe("one event per segment", () => {
   test("is learned: the pattern is found, which a batch of one row cannot teach a network with batch norms", () => {
-    const accuracy = (smallestBatch: number) => {
-      const run = open({ method: "dess-fre", task: "binary", sizes: [2, 4, 8], live: { ...LIVE, smallestBatch } })
+    const accuracy = (smallestBatch: number, recipe: "paper" | "calibrated" = "paper") => {
+      const live = { ...LIVE, smallestBatch }
+      const run = open({ method: "dess-fre", task: "binary", sizes: [2, 4, 8], recipe, live })
       let hits = 0
       const [all, late] = [900, 300]
       for (let n = 0; n < all; n++) {
@@ -54,6 +55,7 @@ describe("one event per segment", () => {
     }
     expect(accuracy(64)).toBeGreaterThan(0.9)
     expect(accuracy(1)).toBeLessThan(0.75)
+    expect(accuracy(1, "calibrated"), "event by event there are no batches").toBeGreaterThan(0.9)
   })
 })
 
@@ -133,6 +135,9 @@ describe("a reader of published versions", () => {
     { method: "dess-fre", model: "ncf", task: "topk" },
     { method: "dess-fre", model: "mf", task: "binary" },
     { method: "fixed-8", model: "ncf", task: "multiclass" },
+    { method: "dess-fre", model: "mf", task: "topk" },
+    { method: "dess-fre", model: "mf", task: "multiclass" },
+    { method: "fixed-8", model: "mf", task: "binary" },
   ] as const)("scores as the learner, to 2e-6: $method, $model, $task", (options) => {
     const run = open({ ...options, sizes: [2, 4, 8] })
     const kernels = openKernels({ shared: true, threads: 1 })
