@@ -469,7 +469,14 @@ describe("the top-k task along a stream", () => {
   )
 
   test("negatives count neither for growth nor for the round: the probe sees positives only", () => {
-    const run = new Run({ task: "topk", method: "always-grow", preset: "paper", sizes: [2, 4, 8], threads: 1 })
+    const run = new Run({
+      task: "topk",
+      method: "always-grow",
+      preset: "paper",
+      recipe: "paper",
+      sizes: [2, 4, 8],
+      threads: 1,
+    })
     const { learner } = run
     const train = vi.spyOn(learner, "train")
     const reports = SEGMENTS.slice(0, 3).map((segment) => run.step(segment))

@@ -60,7 +60,7 @@ export interface GridData extends DataEntry {
 }
 
 /** Keys without a default of their own. */
-type Open = "limit" | "ranking" | "norm" | "discount" | "variation"
+type Open = "limit" | "negatives" | "ranking" | "norm" | "discount" | "variation"
 
 export type FullGrid = Required<Omit<Grid, "paper" | "data" | "seeds" | Open>> &
   Pick<Grid, Open> & { data: readonly GridData[]; seeds: readonly number[] }
@@ -85,8 +85,7 @@ const DEFAULTS = {
 export function completeGrid(grid: Grid, base = "."): FullGrid {
   checkSchema(grid, GRID_SCHEMA, "grid")
   const { $schema: _, paper, ...own } = grid as Grid & { $schema?: string }
-  const negatives = own.ranking === "bpr" ? 10 : 4
-  const merged = { ...DEFAULTS, negatives, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
+  const merged = { ...DEFAULTS, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
   const { sizes, segment, ranking, norm, discount, variation } = merged
   for (const protocol of merged.protocols)
     for (const task of merged.tasks)
