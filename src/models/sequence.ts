@@ -7,7 +7,7 @@
  *   e_j = π_j − [j is the positive]   a dislike stands alone: e = σ(z)      dx = Σ_j e_j·q̂_j
  *   b ← b − 0.1·e     q ← q − 0.05·(e·x + 0.01·q)     p ← p − 0.05·(dx + 0.005·p)     y ← y − 0.1·ω·(dx + 0.01·y)
  *
- * Two passes over the rows of a segment. Rows: a user's is [latest items, p], an item's [b, q, y]; no moments.
+ * Two passes over the rows of a segment, each with a share of the negatives for its own. Rows: a user's is [latest items, p], an item's [b, q, y]; no moments.
  */
 
 import { EmbeddingTable } from "../embedding/table.ts"
@@ -30,7 +30,8 @@ const RECENT = 20
 const DECAY = 0.85
 const RATE = { bias: 0.1, item: 0.05, user: 0.05, input: 0.1 }
 const L2 = { item: 0.01, user: 0.005, input: 0.01 }
-const PASSES = 2
+/** Over the rows of a segment. */
+export const SEQUENCE_PASSES = 2
 
 /** Latest items stand in a row as 1 + their index, exact up to here; 0 is none. Later indices are not kept. */
 const LAST_KEPT = 16_777_214
@@ -40,8 +41,9 @@ export interface SequenceOptions extends RowOptions {
   passes?: number
 }
 
-/** Rows from … to−1 of a batch: a positive and its negatives, or a dislike; and how many items its user had met before. */
+/** A positive and its negatives, or a dislike: row `own` of a batch and rows from … to−1 of this pass; how many items the user had met before. */
 interface Group {
+  own: number
   from: number
   to: number
   alone: boolean
@@ -73,7 +75,7 @@ export class SequenceModel implements RowModel {
   #errors = new Float64Array(16)
 
   constructor(options: SequenceOptions) {
-    const { sizes, start, seed, passes = PASSES } = options
+    const { sizes, start, seed, passes = SEQUENCE_PASSES } = options
     this.sizes = sizes
     this.#passes = passes
     const make = (side: Side) =>
@@ -234,7 +236,8 @@ export class SequenceModel implements RowModel {
     const groups = this.#groups(batch, trails)
     const losses = new Float64Array(groups.length)
     for (let pass = 0; pass < this.#passes; pass++)
-      groups.forEach((group, g) => {
+      groups.forEach((whole, g) => {
+        const group = this.#share(whole, pass)
         const loss = this.#weigh(batch, group)
         if (pass === 0) losses[g] = loss
         if (pass === 0 && rungs) this.#judge(batch, group, { loss, rungs })
@@ -263,19 +266,27 @@ export class SequenceModel implements RowModel {
         trail = this.latestOf(user[r])
         trails.set(user[r], trail)
       }
-      groups.push({ from: r, to: r + 1, alone, trail, before: trail.length })
+      groups.push({ own: r, from: r + 1, to: r + 1, alone, trail, before: trail.length })
       if (!alone && item[r] <= LAST_KEPT) trail.push(item[r])
     }
     return groups
   }
 
+  /** The group with the negatives of one pass. */
+  #share(group: Group, pass: number): Group {
+    const count = group.to - group.from
+    const at = (part: number) => group.from + Math.floor((count * part) / this.#passes)
+    return { ...group, from: at(pass), to: at(pass + 1) }
+  }
+
   /** Computes x, z − log Q and e of a group; returns its loss. */
-  #weigh(batch: ModelBatch, { from, to, alone, trail, before }: Group): number {
+  #weigh(batch: ModelBatch, group: Group): number {
+    const { own, from, to, alone, trail, before } = group
     const count = Math.min(before, RECENT)
     for (let a = 0; a < count; a++) this.#latest[a] = trail[before - 1 - a]
     this.#count = count
-    this.#combine(batch.user[from])
-    const length = to - from
+    this.#combine(batch.user[own])
+    const length = 1 + to - from
     if (length > this.#z.length) {
       this.#z = new Float64Array(2 * length)
       this.#other = new Float64Array(2 * length)
@@ -283,8 +294,8 @@ export class SequenceModel implements RowModel {
     }
     const [z, e] = [this.#z, this.#errors]
     for (let j = 0; j < length; j++) {
-      const chance = batch.logChance?.[from + j] ?? 0
-      z[j] = this.#score(batch.item[from + j]) - (alone ? 0 : chance)
+      const r = j === 0 ? own : from + j - 1
+      z[j] = this.#score(batch.item[r]) - (alone ? 0 : (batch.logChance?.[r] ?? 0))
     }
     const loss = groupLoss(z, length, alone)
     if (alone) e[0] = sigmoid(z[0])
@@ -298,19 +309,19 @@ export class SequenceModel implements RowModel {
   }
 
   /** Writes what the group would have cost without the last rung of its user's p, and of its own item's q. */
-  #judge(batch: ModelBatch, { from, to, alone }: Group, p: { loss: number; rungs: RungLosses }): void {
+  #judge(batch: ModelBatch, { own, from, to, alone }: Group, p: { loss: number; rungs: RungLosses }): void {
     const { rungs } = p
     const { user: users, item: items } = this.tables
-    const [z, other, length] = [this.#z, this.#other, to - from]
-    const [user, own] = [batch.user[from], batch.item[from]]
-    rungs.full[from] = p.loss
+    const [z, other, length] = [this.#z, this.#other, 1 + to - from]
+    const [user, positive] = [batch.user[own], batch.item[own]]
+    rungs.full[own] = p.loss
     const step = users.step(user)
     if (step > 0) {
       const [low, high] = [this.sizes[step - 1], this.sizes[step]]
       const row = users.numbersOf(user)
       const at = users.placeOf(user) + RECENT
       for (let j = 0; j < length; j++) {
-        const item = batch.item[from + j]
+        const item = j === 0 ? positive : batch.item[from + j - 1]
         const q = items.numbersOf(item)
         const b = items.placeOf(item) + 1
         const held = Math.max(low, Math.min(high, this.#size(item)))
@@ -320,29 +331,30 @@ export class SequenceModel implements RowModel {
         for (let k = held; k < high; k++) sum += row[at + k] * this.#noise.numbers[tail + k]
         other[j] = z[j] - sum
       }
-      rungs.without.user[from] = groupLoss(other, length, alone)
+      rungs.without.user[own] = groupLoss(other, length, alone)
     }
-    const held = items.step(own)
+    const held = items.step(positive)
     if (held > 0) {
-      const q = items.numbersOf(own)
-      const b = items.placeOf(own) + 1
-      const tail = this.#noise.tail(own)
+      const q = items.numbersOf(positive)
+      const b = items.placeOf(positive) + 1
+      const tail = this.#noise.tail(positive)
       const high = Math.min(this.sizes[held], this.#width)
       let sum = 0
       for (let k = this.sizes[held - 1]; k < high; k++) sum += this.#x[k] * (q[b + k] - this.#noise.numbers[tail + k])
       for (let j = 0; j < length; j++) other[j] = z[j]
       other[0] -= sum
-      rungs.without.item[from] = groupLoss(other, length, alone)
+      rungs.without.item[own] = groupLoss(other, length, alone)
     }
   }
 
   /** One step on the errors of the group scored last. */
-  #step(batch: ModelBatch, { from, to }: Group): void {
+  #step(batch: ModelBatch, { own, from, to }: Group): void {
     const [dx, width] = [this.#dx, this.#width]
     dx.fill(0, 0, width)
-    for (let r = from; r < to; r++) this.#stepItem(batch.item[r], this.#errors[r - from])
+    this.#stepItem(batch.item[own], this.#errors[0])
+    for (let r = from; r < to; r++) this.#stepItem(batch.item[r], this.#errors[1 + r - from])
     const { user: users, item: items } = this.tables
-    const user = batch.user[from]
+    const user = batch.user[own]
     const p = users.numbersOf(user)
     const at = users.placeOf(user) + RECENT
     const held = this.sizes[users.step(user)]

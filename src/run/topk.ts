@@ -8,6 +8,7 @@
 
 import type { State } from "../kernels/state.ts"
 import type { ModelBatch } from "../models/model.ts"
+import { SEQUENCE_PASSES } from "../models/sequence.ts"
 import { binaryLabel } from "../stream/labels.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Exam } from "./exam.ts"
@@ -31,7 +32,7 @@ export class TopkExam implements Exam {
     k: number
     negatives: number
     seed: number
-    /** Negatives of the calibrated recipe, with their chances. Default: uniform ones. */
+    /** Negatives of the calibrated recipe, with their chances, anew for each pass. Default: uniform ones. */
     mixture?: boolean
     /** Default: every interaction is a positive. */
     likeThreshold?: number | undefined
@@ -41,7 +42,7 @@ export class TopkExam implements Exam {
     this.#k = options.k
     this.#likeThreshold = options.likeThreshold
     this.#testUsers = options.testUsers ?? Number.POSITIVE_INFINITY
-    this.#negatives = options.negatives
+    this.#negatives = options.mixture ? SEQUENCE_PASSES * options.negatives : options.negatives
     this.#sampler = options.mixture ? new NegativeMixture(options.seed) : new NegativeSampler(options.seed)
   }
 
