@@ -75,7 +75,9 @@ describe("the cells of a grid", () => {
 test("options that are the default leave a cell's key as it is, others are part of it", () => {
   const one = { methods: ["dess-fre"], tasks: ["topk"], seeds: 1, controls: false } as const
   const keyOf = (more: Grid) => cellsOf({ ...one, ...more }).map(cellKey)
-  expect(keyOf({ ranking: "bce", norm: "running", negatives: 4 })).toEqual(keyOf({}))
+  expect(keyOf({ ranking: "bce", norm: "running", negatives: 10 })).toEqual(keyOf({}))
+  const paper = { recipes: ["paper"] } as const
+  expect(keyOf({ ...paper, negatives: 4 })).toEqual(keyOf(paper))
   const others = [{ ranking: "bpr", negatives: 4 }, { discount: 0.9 }, { discount: "auto", variation: 2 }] as const
   expect(new Set([{}, ...others].flatMap(keyOf)).size).toBe(4)
   expect(cellsOf({ ...one, ranking: "bpr" })[0].setting).toMatchObject({ ranking: "bpr", negatives: 10 })

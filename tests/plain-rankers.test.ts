@@ -31,6 +31,7 @@ class DefinedKnn {
   }
 
   score(user: number, item: number): number {
+    if (!this.recent.has(user)) return this.counts.get(item) ?? 0
     let score = 0
     for (const j of (this.recent.get(user) ?? []).slice(-50)) {
       const both = this.together.get(item * 10_000 + j) ?? 0
@@ -114,15 +115,17 @@ describe("the plain rankers", () => {
     for (const item of [1, 3, 5, 7]) expect(scores[item]).toBe(0)
   })
 
-  it("score nothing for a user without a history, and write no more than they are asked for", () => {
+  it("plain-knn ranks by popularity for a user without a history, and writes no more than it is asked for", () => {
     const knn = new PlainKnn()
     knn.learn(
       pairs([
         [0, 0],
+        [1, 0],
         [0, 5],
       ]),
     )
-    expect(ask(knn, 77, 3)).toEqual([0, 0, 0])
+    expect(ask(knn, 77, 3)).toEqual([2, 0, 0])
+    expect(ask(knn, 77, 9)).toEqual([2, 0, 0, 0, 0, 1, 0, 0, 0])
     expect(ask(knn, 0, 2)).toEqual([expect.any(Number), 0])
   })
 

@@ -40,7 +40,7 @@ Method
   --task binary|multiclass|topk    what is predicted (${RUN_DEFAULTS.task})
   --k <n>                          length of the list (top-k task, ${RUN_DEFAULTS.k})
   --ranking bce|bpr                what the top-k task optimises (${RUN_DEFAULTS.ranking})
-  --negatives <n>                  negatives per positive (top-k task, 4; 10 with bpr)
+  --negatives <n>                  negatives per positive (top-k task, 10; paper recipe 4, 10 with bpr)
   --model ncf|mf|distance          the head (${RUN_DEFAULTS.model}; ncf with the paper recipe)
   --sizes 2,4,8                    sizes of the ladder (${RUN_DEFAULTS.sizes.join(",")})
   --discount <x>|auto              the bandit's γ instead of the preset's; auto: Corollary 1's, needs --variation

@@ -1,6 +1,6 @@
 /** From a grid to its cells: one run each, with a key that says which run it is. */
 
-import { dropUndefined, type RunOptions } from "../run/options.ts"
+import { defaultNegatives, dropUndefined, type RunOptions } from "../run/options.ts"
 import { parseMethod } from "../search/methods.ts"
 import type { Order } from "../stream/order.ts"
 import type { HeadKind, Task } from "../types.ts"
@@ -73,17 +73,20 @@ export function expandGrid(grid: FullGrid): Cell[] {
 }
 
 function settings(grid: FullGrid): Setting[] {
-  const { segment, sizes, k, negatives, limit = null, ranking, norm, discount, variation, price, memoryBudget } = grid
+  const { segment, sizes, k, limit = null, ranking, norm, discount, variation, price, memoryBudget } = grid
   const rest = {
-    ...{ segment, sizes, k, negatives, limit },
+    ...{ segment, sizes, k, limit },
     ...(ranking === "bpr" ? { ranking } : {}),
     ...(norm === "batch" ? { norm } : {}),
     ...dropUndefined({ discount, variation, price, memoryBudget }),
   }
   return grid.presets.flatMap((preset) =>
-    grid.recipes.flatMap((recipe) =>
-      grid.protocols.flatMap((protocol) => grid.orders.map((order) => ({ preset, recipe, protocol, order, ...rest }))),
-    ),
+    grid.recipes.flatMap((recipe) => {
+      const { negatives = defaultNegatives(recipe, ranking) } = grid
+      return grid.protocols.flatMap((protocol) =>
+        grid.orders.map((order) => ({ preset, recipe, protocol, order, negatives, ...rest })),
+      )
+    }),
   )
 }
 

@@ -63,7 +63,7 @@ export interface GridData extends DataEntry {
 }
 
 /** Keys without a default of their own. */
-type Open = "limit" | "ranking" | "norm" | "discount" | "variation" | "price" | "memoryBudget"
+type Open = "limit" | "negatives" | "ranking" | "norm" | "discount" | "variation" | "price" | "memoryBudget"
 
 export type FullGrid = Required<Omit<Grid, "paper" | "data" | "seeds" | Open>> &
   Pick<Grid, Open> & { data: readonly GridData[]; seeds: readonly number[] }
@@ -86,8 +86,7 @@ const DEFAULTS = {
 export function completeGrid(grid: Grid, base = "."): FullGrid {
   checkSchema(grid, GRID_SCHEMA, "grid")
   const { $schema: _, paper, ...own } = grid as Grid & { $schema?: string }
-  const negatives = own.ranking === "bpr" ? 10 : 4
-  const asked = { ...DEFAULTS, negatives, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
+  const asked = { ...DEFAULTS, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
   const merged = { ...asked, ...recipesAndModels(asked) }
   const { sizes, segment, ranking, norm, discount, variation, price, memoryBudget } = merged
   const every = { sizes, segment, ranking, norm, discount, variation, horizon: 1 }

@@ -54,7 +54,7 @@ export const GRID_SCHEMA = {
     segment: whole(1, "interactions per segment"),
     limit: whole(1, "only the first so many interactions"),
     k: whole(1, "length of the ranked list (top-k task)"),
-    negatives: whole(1, "negatives per positive (top-k task; 4, or 10 with bpr)"),
+    negatives: whole(1, "negatives per positive (top-k task; 10, or 4 with the paper recipe and bce)"),
     ranking: { type: "string", enum: ["bce", "bpr"], description: "what the top-k task optimises (bce)" },
     norm: { type: "string", enum: ["running", "batch"], description: "statistics a test normalises with (running)" },
     discount: {

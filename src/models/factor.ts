@@ -14,10 +14,18 @@
 
 import { checkSizes, EmbeddingTable } from "../embedding/table.ts"
 import { exp, log, sigmoid } from "../kernels/math.ts"
-import { Random } from "../kernels/random.ts"
 import type { State } from "../kernels/state.ts"
 import type { Side, Task } from "../types.ts"
 import type { ModelBatch, PassResult } from "./model.ts"
+import {
+  freeRows,
+  ItemNoise,
+  largestSize,
+  ROW_CHUNK_BYTES,
+  type RowModel,
+  type RowOptions,
+  type RungLosses,
+} from "./rows.ts"
 
 const GLOBAL_RATE = 0.002
 const BIAS_RATE = 0.3
@@ -25,39 +33,23 @@ const BIAS_L2 = 0.02
 const ACCUMULATOR = 0.5
 const RATE = { user: 0.2, item: 0.05 }
 const L2 = { user: 0.005, item: 0.01 }
-const DEVIATION = 0.05
 const PASSES = 2
 
-/** Normal numbers ε is read from: item i's start at a place its index is hashed to. */
-const NOISE = 16_384
-
-/** Small chunks: a stream of a few thousand ids should not hold more free rows than live ones. */
-const CHUNK_BYTES = 8192
-
-export interface FactorOptions {
-  task: Task
-  /** Sizes of the vectors, strictly increasing, from 0 or more. */
-  sizes: readonly number[]
-  /** Which of them a new id gets. */
-  start: number
-  seed: number
+export interface FactorOptions extends RowOptions {
+  task: Exclude<Task, "topk">
 }
 
-/** What each rung was worth, row by row of a batch: losses before the row was learned, with and without the last rung held. */
-export interface RungLosses {
-  full: Float64Array
-  without: Record<Side, Float64Array>
-}
-
-export class FactorModel {
+export class FactorModel implements RowModel {
   readonly task: Task
   readonly outputs: number
   readonly sizes: readonly number[]
   readonly tables: Record<Side, EmbeddingTable>
+  readonly heads: Record<Side, number>
+  readonly vectors = { user: 1, item: 1 }
   /** g */
   readonly global: Float64Array
   readonly #slopes: Float64Array
-  readonly #noise: Float32Array
+  readonly #noise: ItemNoise
   readonly #base: Float64Array
   readonly #errors: Float64Array
   readonly #row: Float32Array
@@ -69,24 +61,22 @@ export class FactorModel {
     this.outputs = task === "multiclass" ? 5 : 1
     this.sizes = sizes
     const { outputs } = this
+    this.heads = { user: 2 * outputs, item: 2 * outputs }
     const rows = { sizes: sizes.map((size) => size + 2 * outputs), start, deviation: 0, moments: false }
     this.tables = {
-      user: new EmbeddingTable({ ...rows, chunkBytes: CHUNK_BYTES }),
-      item: new EmbeddingTable({ ...rows, chunkBytes: CHUNK_BYTES }),
+      user: new EmbeddingTable({ ...rows, chunkBytes: ROW_CHUNK_BYTES }),
+      item: new EmbeddingTable({ ...rows, chunkBytes: ROW_CHUNK_BYTES }),
     }
     this.global = new Float64Array(outputs)
     this.#slopes = new Float64Array(outputs).fill(1)
     if (outputs > 1) for (let c = 0; c < outputs; c++) this.#slopes[c] = (2 * c) / (outputs - 1) - 1
     const top = sizes[sizes.length - 1]
-    this.#noise = new Float32Array(NOISE + top)
-    const random = new Random(seed, "factor")
-    for (let k = 0; k < this.#noise.length; k++) this.#noise[k] = DEVIATION * random.normal()
+    this.#noise = new ItemNoise(seed, top)
     this.#base = new Float64Array(outputs)
     this.#errors = new Float64Array(outputs)
     this.#row = new Float32Array(top + 2 * outputs)
   }
 
-  /** 4 × the biases and vector numbers of live rows. */
   get embeddingBytes(): number {
     const { user, item } = this.tables
     return 4 * (user.numbers + item.numbers - this.outputs * (user.count + item.count))
@@ -96,7 +86,6 @@ export class FactorModel {
     return this.tables.user.heldBytes + this.tables.item.heldBytes
   }
 
-  /** Numbers of the vectors of one side. */
   vectorNumbers(side: Side): number {
     const table = this.tables[side]
     return table.numbers - 2 * this.outputs * table.count
@@ -110,7 +99,15 @@ export class FactorModel {
     }
   }
 
-  /** Gives an id a row; false if it has one. */
+  get width(): number {
+    return Math.min(largestSize(this, "user"), largestSize(this, "item"))
+  }
+
+  forget(side: Side, ids: ReadonlySet<number>): number[] {
+    freeRows(this.tables[side], ids)
+    return []
+  }
+
   meetOne(side: Side, id: number): boolean {
     const table = this.tables[side]
     if (!table.ensure(id)) return false
@@ -123,7 +120,6 @@ export class FactorModel {
     return true
   }
 
-  /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
     const table = this.tables[side]
     const head = 2 * this.outputs
@@ -138,13 +134,8 @@ export class FactorModel {
   /** Numbers `from` … `to`−1 of a row that does not hold them. */
   #fillTail(side: Side, id: number, p: { target: ArrayLike<number>; at: number; from: number; to: number }): void {
     const target = p.target as Float32Array
-    const tail = this.#tail(id)
-    for (let k = p.from; k < p.to; k++) target[p.at + k] = side === "user" ? 0 : this.#noise[tail + k]
-  }
-
-  /** Where ε(i) starts. */
-  #tail(item: number): number {
-    return (Math.imul(item + 1, 0x9e3779b1) >>> 18) & (NOISE - 1)
+    const tail = this.#noise.tail(id)
+    for (let k = p.from; k < p.to; k++) target[p.at + k] = side === "user" ? 0 : this.#noise.numbers[tail + k]
   }
 
   /** Writes g + b_u + b_i to the base logits; returns ⟨p̂, q̂⟩. */
@@ -163,8 +154,8 @@ export class FactorModel {
     let product = 0
     for (let k = 0; k < shared; k++) product += p[a + k] * q[b + k]
     if (shared < size) {
-      const noise = this.#noise
-      const tail = this.#tail(item)
+      const noise = this.#noise.numbers
+      const tail = this.#noise.tail(item)
       for (let k = shared; k < size; k++) product += p[a + k] * noise[tail + k]
     }
     return product
@@ -179,10 +170,10 @@ export class FactorModel {
     const a = users.placeOf(user) + 2 * this.outputs
     const b = items.placeOf(item) + 2 * this.outputs
     const held = this.sizes[items.step(item)]
-    const tail = this.#tail(item)
+    const tail = this.#noise.tail(item)
     let sum = 0
     for (let k = this.sizes[step - 1]; k < this.sizes[step]; k++)
-      sum += p[a + k] * (k < held ? q[b + k] : this.#noise[tail + k])
+      sum += p[a + k] * (k < held ? q[b + k] : this.#noise.numbers[tail + k])
     return sum
   }
 
@@ -195,9 +186,9 @@ export class FactorModel {
     const a = users.placeOf(user) + 2 * this.outputs
     const b = items.placeOf(item) + 2 * this.outputs
     const size = Math.min(this.sizes[users.step(user)], this.sizes[step])
-    const tail = this.#tail(item)
+    const tail = this.#noise.tail(item)
     let sum = 0
-    for (let k = this.sizes[step - 1]; k < size; k++) sum += p[a + k] * (q[b + k] - this.#noise[tail + k])
+    for (let k = this.sizes[step - 1]; k < size; k++) sum += p[a + k] * (q[b + k] - this.#noise.numbers[tail + k])
     return sum
   }
 
@@ -209,8 +200,7 @@ export class FactorModel {
     if (outputs === 1) {
       const z = e[0]
       e[0] = sigmoid(z) - label
-      if (this.task === "binary") return e[0] * e[0]
-      return label === 1 ? softplus(-z) : softplus(z)
+      return e[0] * e[0]
     }
     let top = e[0]
     for (let c = 1; c < outputs; c++) if (e[c] > top) top = e[c]
@@ -225,11 +215,11 @@ export class FactorModel {
     return log(sum) + top - own
   }
 
-  /** Learns rows in order, twice over; `losses` of the first pass are from before each row was learned. */
-  train(batch: ModelBatch, rungs?: RungLosses): PassResult {
+  train(batch: ModelBatch, rungs?: RungLosses, touched?: Set<number>): PassResult {
     const { user, item, label } = batch
     const losses = new Float64Array(user.length)
     this.meet(batch)
+    if (touched) for (let r = 0; r < item.length; r++) touched.add(item[r])
     for (let pass = 0; pass < PASSES; pass++)
       for (let r = 0; r < user.length; r++) {
         const product = this.#score(user[r], item[r])
@@ -276,11 +266,11 @@ export class FactorModel {
       q[b + k] = qk - RATE.item * (error * pk + L2.item * qk)
     }
     if (shared === size) return
-    const tail = this.#tail(item)
-    for (let k = shared; k < size; k++) p[a + k] -= RATE.user * (error * this.#noise[tail + k] + L2.user * p[a + k])
+    const tail = this.#noise.tail(item)
+    for (let k = shared; k < size; k++)
+      p[a + k] -= RATE.user * (error * this.#noise.numbers[tail + k] + L2.user * p[a + k])
   }
 
-  /** Logits and task losses of rows; nothing is learned. */
   predict(batch: ModelBatch): PassResult {
     const { user, item, label } = batch
     const { outputs } = this
@@ -295,7 +285,6 @@ export class FactorModel {
     return { logits, losses }
   }
 
-  /** Logits [items×outputs] of a user and items, all of which have rows. */
   logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
     const { outputs } = this
     for (let i = 0; i < items.length; i++) {
@@ -322,9 +311,4 @@ function stepBias(row: ArrayLike<number>, at: number, p: { outputs: number; erro
   const sum = numbers[at + p.outputs] + gradient * gradient
   numbers[at + p.outputs] = sum
   numbers[at] -= (BIAS_RATE / Math.sqrt(sum)) * gradient
-}
-
-/** log(1 + e^x) */
-function softplus(x: number): number {
-  return x > 0 ? x + log(1 + exp(-x)) : log(1 + exp(x))
 }

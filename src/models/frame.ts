@@ -6,13 +6,11 @@
  * row is the least-squares way to shorten it. (SGD keeps PᵀP/0.2 ≈ QᵀQ/0.05, so the frame suits the users as well.)
  */
 
-import type { Side } from "../types.ts"
-import type { FactorModel } from "./factor.ts"
+import type { RowModel } from "./rows.ts"
 
 /** Turns the model's frame; `weigh` says how much an item counts. */
-export function turnFrame(model: FactorModel, weigh: (item: number) => number): void {
-  const head = 2 * model.outputs
-  const width = widest(model)
+export function turnFrame(model: RowModel, weigh: (item: number) => number): void {
+  const { width } = model
   if (width < 2) return
   const moments = secondMoments(model, width, weigh)
   const turn = eigenvectors(moments, width)
@@ -20,32 +18,25 @@ export function turnFrame(model: FactorModel, weigh: (item: number) => number): 
   for (const side of ["user", "item"] as const) {
     const table = model.tables[side]
     for (const id of table.ids()) {
-      const size = Math.min(width, model.sizes[table.step(id)])
+      const held = model.sizes[table.step(id)]
+      const size = Math.min(width, held)
       if (size === 0) continue
       const row = table.numbersOf(id)
-      const at = table.placeOf(id) + head
-      for (let r = 0; r < size; r++) {
-        let sum = 0
-        for (let k = 0; k < size; k++) sum += turn[r * width + k] * row[at + k]
-        turned[r] = sum
+      for (let v = 0; v < model.vectors[side]; v++) {
+        const at = table.placeOf(id) + model.heads[side] + v * held
+        for (let r = 0; r < size; r++) {
+          let sum = 0
+          for (let k = 0; k < size; k++) sum += turn[r * width + k] * row[at + k]
+          turned[r] = sum
+        }
+        for (let r = 0; r < size; r++) row[at + r] = turned[r]
       }
-      for (let r = 0; r < size; r++) row[at + r] = turned[r]
     }
   }
 }
 
-/** The largest size an item holds that some user holds too. */
-export function widest(model: FactorModel): number {
-  const largest = (side: Side) => {
-    const rows = model.tables[side].histogram()
-    for (let step = rows.length - 1; step > 0; step--) if (rows[step] > 0) return model.sizes[step]
-    return model.sizes[0]
-  }
-  return Math.min(largest("user"), largest("item"))
-}
-
-function secondMoments(model: FactorModel, width: number, weigh: (item: number) => number): Float64Array {
-  const head = 2 * model.outputs
+/** Σ w_i·q_i·q_iᵀ; q is the first vector of an item. */
+function secondMoments(model: RowModel, width: number, weigh: (item: number) => number): Float64Array {
   const table = model.tables.item
   const moments = new Float64Array(width * width)
   for (const id of table.ids()) {
@@ -53,7 +44,7 @@ function secondMoments(model: FactorModel, width: number, weigh: (item: number) 
     const weight = weigh(id)
     if (weight === 0) continue
     const row = table.numbersOf(id)
-    const at = table.placeOf(id) + head
+    const at = table.placeOf(id) + model.heads.item
     for (let j = 0; j < size; j++) {
       const scaled = weight * row[at + j]
       for (let k = 0; k <= j; k++) moments[j * width + k] += scaled * row[at + k]

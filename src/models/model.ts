@@ -50,6 +50,8 @@ export interface ModelBatch {
   user: ArrayLike<number>
   item: ArrayLike<number>
   label: ArrayLike<number>
+  /** Where negatives are not uniform: the log of each row's chance to be drawn as one, NaN for an own row of label 0. */
+  logChance?: ArrayLike<number>
 }
 
 /** What a pass gives, copied out of working memory. */

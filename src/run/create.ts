@@ -5,6 +5,8 @@ import type { Kernels } from "../kernels/kernels.ts"
 import { openKernels } from "../kernels/open.ts"
 import { FactorModel } from "../models/factor.ts"
 import { Model, type ModelOptions } from "../models/model.ts"
+import type { RowModel } from "../models/rows.ts"
+import { SequenceModel } from "../models/sequence.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../search/controls.ts"
 import { Dess } from "../search/dess.ts"
 import { Esapn } from "../search/esapn.ts"
@@ -33,8 +35,9 @@ import { TopkExam } from "./topk.ts"
 export function createExam(options: FullRunOptions): Exam {
   const { task, likeThreshold, live } = options
   if (task !== "topk") return new RatingExam({ task, likeThreshold })
-  const { k, negatives, seed } = options
-  return new TopkExam({ k, negatives, seed, ...(live && { likeThreshold, testUsers: live.testUsers }) })
+  const { k, negatives, seed, recipe } = options
+  const mixture = recipe === "calibrated"
+  return new TopkExam({ k, negatives, seed, mixture, ...(live && { likeThreshold, testUsers: live.testUsers }) })
 }
 
 /** Builds the learner a run's options ask for. */
@@ -66,33 +69,36 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
 /** The calibrated recipe: below the first size of the ladder stands 0, the biases alone. */
 function createFactor(method: Method, options: FullRunOptions, features: ItemFeatures | undefined): Learner {
   const model = factorModel(method, options)
-  const { sizes } = model
   const { live } = options
   if (method.family !== "search") return new Factor(model, undefined, live)
   const preset = PRESETS[options.preset]
-  const policy = createFactorPolicy(method, { sizes, preset, options, features })
+  const policy = createFactorPolicy(method, { tables: model.tables, preset, options, features })
   const learner = new Factor(model, { policy, preset, initial: method.initial, features }, live)
   if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
   return learner
 }
 
-function factorModel(method: Method, options: FullRunOptions): FactorModel {
+function factorModel(method: Method, options: FullRunOptions): RowModel {
   const { task, seed } = options
   const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
   const start = sizes.indexOf(
     method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : options.sizes[0],
   )
+  if (task === "topk") return new SequenceModel({ sizes, start, seed })
   return new FactorModel({ task, sizes, start, seed })
 }
 
 /** A first guess at how much a rung changes the loss of an event, by task. */
 const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 }
 
+/** What the preset's rent, meant for the squared error, is multiplied by. */
+const RENT_SCALE: Record<Task, number> = { binary: 1, multiclass: 1, topk: 1 }
+
 function createFactorPolicy(
   method: SearchMethod,
-  p: { sizes: readonly number[]; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
+  p: { tables: RowModel["tables"]; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
 ): SizePolicy {
-  const { sizes, preset, options, features } = p
+  const { tables, preset, options, features } = p
   const { policy } = method
   if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
   const dimension = contextDimension(policy.context, preset, features)
@@ -100,8 +106,8 @@ function createFactorPolicy(
   return new Rent({
     context: policy.context,
     dimension,
-    sizes,
-    price: options.price ?? (preset.rent * SPREAD[options.task]) / SPREAD.binary,
+    sizes: { user: tables.user.sizes, item: tables.item.sizes },
+    price: options.price ?? preset.rent * RENT_SCALE[options.task],
     discount,
     subgaussian: 0.5,
     prior: SPREAD[options.task],

@@ -3,7 +3,7 @@
 import type { EmbeddingTable } from "../embedding/table.ts"
 import type { Kernels } from "../kernels/kernels.ts"
 import type { StateArray } from "../kernels/state.ts"
-import type { FactorModel } from "../models/factor.ts"
+import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
 import type { Published, Reader, Room } from "./reader.ts"
 
@@ -48,10 +48,10 @@ function unpackRows(table: EmbeddingTable, packed: Record<"ids" | "steps" | "row
 export class FactorReader implements Reader {
   items: Int32Array = new Int32Array(0)
   readonly outputs: number
-  readonly #model: FactorModel
+  readonly #model: RowModel
   readonly #kernels: Kernels
 
-  constructor(model: FactorModel, kernels: Kernels) {
+  constructor(model: RowModel, kernels: Kernels) {
     this.#model = model
     this.#kernels = kernels
     this.outputs = model.outputs
@@ -90,9 +90,9 @@ export class FactorReader implements Reader {
 
   /** cos(q_i, q_j) over the numbers both hold; 0 where one holds none. */
   nearest(item: number): Float32Array {
-    const { sizes, outputs, tables } = this.#model
+    const { sizes, heads, tables } = this.#model
     const table = tables.item
-    const head = 2 * outputs
+    const head = heads.item
     const own = table.numbersOf(item)
     const a = table.placeOf(item) + head
     const size = sizes[table.step(item)]

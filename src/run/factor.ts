@@ -9,9 +9,9 @@ import { type Context, createContext } from "../context/context.ts"
 import { Indicators } from "../context/indicators.ts"
 import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
-import type { FactorModel, RungLosses } from "../models/factor.ts"
-import { turnFrame, widest } from "../models/frame.ts"
+import { turnFrame } from "../models/frame.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
+import type { RowModel, RungLosses } from "../models/rows.ts"
 import type { Choices, Round, SizePolicy } from "../search/policy.ts"
 import type { Preset } from "../search/presets.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
@@ -59,7 +59,7 @@ const HIGHEST_PRICE = 1
 const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
 export class Factor implements Learner, LiveLearner {
-  readonly model: FactorModel
+  readonly model: RowModel
   readonly live: LiveLearner | undefined
   readonly #limiter: Limiter
   readonly #sizeLog: SizeLog | undefined
@@ -79,7 +79,7 @@ export class Factor implements Learner, LiveLearner {
   #time = 0
   #turned = 0
 
-  constructor(model: FactorModel, search?: FactorSearch, live?: LiveRun) {
+  constructor(model: RowModel, search?: FactorSearch, live?: LiveRun) {
     this.model = model
     this.#search = search
     if (live) {
@@ -211,7 +211,7 @@ export class Factor implements Learner, LiveLearner {
   /** The rows whose id held a rung, each as a choice between the size below (keep) and the size held (grow). */
   #round(side: Side, search: FactorSearch, waiting: Judged): Round {
     const { preset } = search
-    const { sizes } = this.model
+    const { sizes } = this.model.tables[side]
     const rows: number[] = []
     for (let l = 0; l < waiting.trained; l++) if (waiting.steps[side][l] > 0) rows.push(l)
     const choices = this.#choices(side, Int32Array.from(rows), waiting)
@@ -394,40 +394,36 @@ export class Factor implements Learner, LiveLearner {
   }
 
   #turn(): void {
-    if (this.#time - this.#turned < TURN * Math.max(1, widest(this.model) / 64)) return
+    if (this.#time - this.#turned < TURN * Math.max(1, this.model.width / 64)) return
     this.#turned = this.#time
     turnFrame(this.model, (item) => this.#activity.rate("item", item, this.#time))
     if (this.live) for (const side of SIDES) for (const id of this.model.tables[side].ids()) this.#changed[side].add(id)
   }
 
   train(batch: ModelBatch): PassResult {
-    if (this.live) for (let r = 0; r < batch.item.length; r++) this.#changed.item.add(batch.item[r])
+    const touched = this.live ? this.#changed.item : undefined
     const waiting = this.#waiting
-    if (!waiting) return this.model.train(batch)
+    if (!waiting) return this.model.train(batch, undefined, touched)
     const floats = () => new Float64Array(batch.user.length)
     const rungs: RungLosses = { full: floats(), without: { user: floats(), item: floats() } }
-    const result = this.model.train(batch, rungs)
+    const result = this.model.train(batch, rungs, touched)
     this.#note(batch, rungs, waiting)
     return result
   }
 
-  /** Hands what was judged to the rows it belongs to. Sampled negatives follow their row; a user's rung answers for them too. */
+  /** Hands what was judged to the rows it belongs to; sampled negatives follow their row and are judged with it. */
   #note(batch: ModelBatch, rungs: RungLosses, waiting: Judged): void {
     const { ids, full, without } = waiting
-    let row = -1
-    for (let b = 0; b < batch.user.length; b++) {
-      const next = row + 1
-      const own = next < ids.user.length && batch.user[b] === ids.user[next] && batch.item[b] === ids.item[next]
-      if (own) {
-        row = next
-        full.item[row] = rungs.full[b]
-        without.item[row] = rungs.without.item[b]
+    let row = 0
+    for (let b = 0; b < batch.user.length && row < ids.user.length; b++) {
+      if (batch.user[b] !== ids.user[row] || batch.item[b] !== ids.item[row]) continue
+      for (const side of SIDES) {
+        full[side][row] = rungs.full[b]
+        without[side][row] = rungs.without[side][b]
       }
-      if (row < 0) continue
-      full.user[row] += rungs.full[b]
-      without.user[row] += rungs.without.user[b]
+      row++
     }
-    waiting.trained = row + 1
+    waiting.trained = row
   }
 
   test(batch: ModelBatch): PassResult {
@@ -474,10 +470,10 @@ export class Factor implements Learner, LiveLearner {
   }
 
   forget(side: Side, ids: ReadonlySet<number>): void {
-    const table = this.model.tables[side]
-    for (const id of ids) {
-      if (table.has(id)) table.free(id)
-      if (this.live) this.#changed[side].add(id)
+    const users = this.model.forget(side, ids)
+    if (this.live) {
+      for (const id of ids) this.#changed[side].add(id)
+      for (const user of users) this.#changed.user.add(user)
     }
     this.#indicators.forget(side, ids)
     this.#activity.forget(side, ids)

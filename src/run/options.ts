@@ -25,7 +25,7 @@ export interface RunOptions {
   likeThreshold?: number
   /** Length of the ranked list (top-k task). */
   k?: number
-  /** Negatives per positive (top-k task): 4, or 10 for BPR. */
+  /** Negatives per positive (top-k task): 10, or 4 for the cross-entropy of the paper recipe. */
   negatives?: number
   /** What the top-k task optimises. */
   ranking?: "bce" | "bpr"
@@ -88,7 +88,7 @@ export function withDefaults(options: RunOptions): FullRunOptions {
   const given = dropUndefined(options)
   const recipe = given.recipe ?? (needsNetwork(given) ? "paper" : RUN_DEFAULTS.recipe)
   const model: HeadKind = recipe === "paper" ? "ncf" : RUN_DEFAULTS.model
-  const full = { ...RUN_DEFAULTS, negatives: given.ranking === "bpr" ? 10 : 4, model, ...given, recipe }
+  const full = { ...RUN_DEFAULTS, negatives: defaultNegatives(recipe, given.ranking), model, ...given, recipe }
   checkOptions(full)
   if (given.probability !== undefined && !isDefault(given.probability) && full.method !== "random-grow")
     throw new DessError(
@@ -101,6 +101,11 @@ export function withDefaults(options: RunOptions): FullRunOptions {
 /** Options filled in before may be filled in again. */
 function isDefault({ user, item }: Record<Side, number>): boolean {
   return user === RUN_DEFAULTS.probability.user && item === RUN_DEFAULTS.probability.item
+}
+
+/** Negatives per positive when none are asked for. */
+export function defaultNegatives(recipe: RunOptions["recipe"], ranking: RunOptions["ranking"]): number {
+  return recipe === "calibrated" || ranking === "bpr" ? 10 : 4
 }
 
 /** The calibrated recipe has one head, and no mixtures or controllers: what asks for others asks for the paper's recipe. */

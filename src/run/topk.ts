@@ -8,12 +8,14 @@
 
 import type { State } from "../kernels/state.ts"
 import type { ModelBatch } from "../models/model.ts"
+import { SEQUENCE_PASSES } from "../models/sequence.ts"
 import { binaryLabel } from "../stream/labels.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Exam } from "./exam.ts"
 import { History, NegativeSampler } from "./history.ts"
 import type { Learner } from "./learner.ts"
 import type { Score } from "./metrics.ts"
+import { NegativeMixture } from "./negative-mixture.ts"
 import { rankingQuality, topPositions } from "./ranking.ts"
 
 export class TopkExam implements Exam {
@@ -24,12 +26,14 @@ export class TopkExam implements Exam {
   /** Segments since the last tested one. */
   #untested = 0
   readonly #history = new History()
-  readonly #sampler: NegativeSampler
+  readonly #sampler: NegativeSampler | NegativeMixture
 
   constructor(options: {
     k: number
     negatives: number
     seed: number
+    /** Negatives of the calibrated recipe, with their chances, anew for each pass. Default: uniform ones. */
+    mixture?: boolean
     /** Default: every interaction is a positive. */
     likeThreshold?: number | undefined
     /** Users tested per segment. Default: all. */
@@ -38,8 +42,8 @@ export class TopkExam implements Exam {
     this.#k = options.k
     this.#likeThreshold = options.likeThreshold
     this.#testUsers = options.testUsers ?? Number.POSITIVE_INFINITY
-    this.#negatives = options.negatives
-    this.#sampler = new NegativeSampler(options.seed)
+    this.#negatives = options.mixture ? SEQUENCE_PASSES * options.negatives : options.negatives
+    this.#sampler = options.mixture ? new NegativeMixture(options.seed) : new NegativeSampler(options.seed)
   }
 
   labels(segment: Segment): Float64Array {
@@ -52,19 +56,29 @@ export class TopkExam implements Exam {
   /** Each positive followed by its negatives, drawn from what is not in the history, these rows included. */
   training(rows: ModelBatch): ModelBatch {
     this.#history.add(rows.user, rows.item)
+    const mixture = this.#sampler instanceof NegativeMixture ? this.#sampler : undefined
+    if (mixture) for (let r = 0; r < rows.user.length; r++) if (rows.label[r] === 1) mixture.add(rows.item[r])
+    const seen = this.#history.seen.length
     const most = rows.user.length * (1 + this.#negatives)
     const [user, item, label] = [new Int32Array(most), new Int32Array(most), new Float64Array(most)]
+    const logChance = new Float64Array(mixture ? most : 0)
     let at = 0
     for (let r = 0; r < rows.user.length; r++) {
+      const from = at
       user[at] = rows.user[r]
       item[at] = rows.item[r]
       label[at++] = rows.label[r]
-      if (rows.label[r] === 0) continue
+      if (rows.label[r] === 0) {
+        if (mixture) logChance[from] = Number.NaN
+        continue
+      }
       const drawn = this.#sampler.draw(this.#history, rows.user[r], { items: item, at, count: this.#negatives })
       user.fill(rows.user[r], at, at + drawn)
       at += drawn
+      if (mixture) for (let b = from; b < at; b++) logChance[b] = mixture.logChance(item[b], seen)
     }
-    return { user: user.subarray(0, at), item: item.subarray(0, at), label: label.subarray(0, at) }
+    const batch = { user: user.subarray(0, at), item: item.subarray(0, at), label: label.subarray(0, at) }
+    return mixture ? { ...batch, logChance: logChance.subarray(0, at) } : batch
   }
 
   test(learner: Learner, rows: ModelBatch): Score {
@@ -112,6 +126,7 @@ export class TopkExam implements Exam {
 
   forget(side: Side, ids: ReadonlySet<number>): void {
     this.#history.forget(side, ids)
+    if (side === "item" && this.#sampler instanceof NegativeMixture) this.#sampler.forget(ids)
   }
 
   save(state: State): void {

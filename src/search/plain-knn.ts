@@ -5,6 +5,7 @@
  *   n_i    training pairs of i
  *   score(u, i) = Σ_j C_ij/√((n_i + 1)(n_j + 1)) over u's last 50 distinct items j
  *
+ * A user without such items is ranked by popularity: score(u, i) = n_i.
  * C is symmetric with an empty diagonal. An item met again counts again and becomes the user's latest.
  * Each row of C is a small hash table until a plain column is smaller.
  */
@@ -38,15 +39,18 @@ export class PlainKnn implements PlainRanker {
   scores(out: Float64Array, user: number): void {
     out.fill(0)
     const counts = this.#counts
+    const known = Math.min(out.length, this.#items)
     const recent = this.#recent
     const count = recent.count(user)
-    if (count === 0) return
+    if (count === 0) {
+      out.set(counts.subarray(0, known))
+      return
+    }
     const end = recent.start[user] + count
     for (let k = end - Math.min(count, ASKED); k < end; k++) {
       const j = recent.cells[k]
       this.#rows[j].addTo(out, 1 / Math.sqrt(counts[j] + 1))
     }
-    const known = Math.min(out.length, this.#items)
     for (let i = 0; i < known; i++) out[i] /= Math.sqrt(counts[i] + 1)
   }
 

@@ -28,7 +28,8 @@ const PRIOR_EVENTS = 5
 export interface RentOptions {
   context: "fre" | "cv"
   dimension: number
-  sizes: readonly number[]
+  /** Numbers of a row, step by step. */
+  sizes: Record<Side, readonly number[]>
   /** Loss per number and segment. */
   price: number
   discount: number
@@ -55,13 +56,13 @@ export class Rent implements SizePolicy {
     this.context = context
     this.price = price
     this.#options = options
-    const rungs = () =>
-      sizes.slice(1).map(() => ({
+    const rungs = (side: Side) =>
+      sizes[side].slice(1).map(() => ({
         bandit: new LinUcb({ dimension, subgaussian, discount, forget: "selected" }),
         squares: 0,
         weight: 0,
       }))
-    this.#rungs = { user: rungs(), item: rungs() }
+    this.#rungs = { user: rungs("user"), item: rungs("item") }
   }
 
   learn(side: Side, round: Round): Uint8Array {
@@ -93,7 +94,8 @@ export class Rent implements SizePolicy {
     choices: Choices,
     p: { down: number; holds: (earned: number, rent: number) => boolean },
   ): Uint8Array {
-    const { dimension, sizes } = this.#options
+    const { dimension } = this.#options
+    const sizes = this.#options.sizes[side]
     const arms = new Uint8Array(choices.length)
     for (let i = 0; i < choices.length; i++) {
       const step = choices.steps[i] - p.down
@@ -115,7 +117,7 @@ export class Rent implements SizePolicy {
    * look from: the first rung, for an id met once a segment.
    */
   scores(side: Side, context: Float64Array, at = { step: 0, rate: 0 }): { keep: number; grow: number } {
-    const { sizes } = this.#options
+    const sizes = this.#options.sizes[side]
     const rent = this.price * (sizes[at.step + 1] - sizes[at.step])
     return { keep: at.rate > 0 ? rent / at.rate : rent, grow: this.#bound(this.#rungs[side][at.step], context, 0) }
   }

@@ -1,0 +1,89 @@
+/** What the models of the calibrated recipe have in common: rows of varying size, learned event by event. */
+
+import type { EmbeddingTable } from "../embedding/table.ts"
+import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
+import type { Side, Task } from "../types.ts"
+import type { ModelBatch, PassResult } from "./model.ts"
+
+export interface RowOptions {
+  /** Sizes of the vectors, strictly increasing, from 0 or more. */
+  sizes: readonly number[]
+  /** Which of them a new id gets. */
+  start: number
+  seed: number
+}
+
+/** What each rung was worth, by own row of a batch: losses before the row was learned, with and without the last rung held. */
+export interface RungLosses {
+  full: Float64Array
+  without: Record<Side, Float64Array>
+}
+
+/** A row is a head of fixed length and one or more vectors of the id's size. */
+export interface RowModel {
+  readonly task: Task
+  readonly outputs: number
+  readonly sizes: readonly number[]
+  readonly tables: Record<Side, EmbeddingTable>
+  readonly heads: Record<Side, number>
+  readonly vectors: Record<Side, number>
+  /** Numbers of no id. */
+  readonly global: Float64Array
+  /** 4 × the biases and vector numbers of live rows. */
+  readonly embeddingBytes: number
+  readonly heldBytes: number
+  /** Numbers of the vectors of one side. */
+  vectorNumbers(side: Side): number
+  /** The largest size at which a product of two rows has learned numbers on both sides. */
+  readonly width: number
+  /** Gives an id a row; false if it has one. */
+  meetOne(side: Side, id: number): boolean
+  /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
+  resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
+  /** Drops rows of ids; returns the users whose rows changed by that. */
+  forget(side: Side, ids: ReadonlySet<number>): number[]
+  /** Learns rows in order; `losses` are from before each was learned. `touched` takes the items whose rows moved. */
+  train(batch: ModelBatch, rungs?: RungLosses, touched?: Set<number>): PassResult
+  /** Logits and task losses of rows; nothing is learned. */
+  predict(batch: ModelBatch): PassResult
+  /** Logits [items×outputs] of a user and items, all of which have rows. */
+  logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void
+  save(state: State): void
+  load(state: State): void
+}
+
+/** Normal numbers ε is read from: item i's start at a place its index is hashed to. */
+const NOISE = 16_384
+const DEVIATION = 0.05
+
+/** Small chunks: a stream of a few thousand ids should not hold more free rows than live ones. */
+export const ROW_CHUNK_BYTES = 8192
+
+/** ε: the numbers an item is lifted with, drawn once and for all from its index. */
+export class ItemNoise {
+  readonly numbers: Float32Array
+
+  constructor(seed: number, top: number) {
+    this.numbers = new Float32Array(NOISE + top)
+    const random = new Random(seed, "factor")
+    for (let k = 0; k < this.numbers.length; k++) this.numbers[k] = DEVIATION * random.normal()
+  }
+
+  /** Where ε(i) starts. */
+  tail(item: number): number {
+    return (Math.imul(item + 1, 0x9e3779b1) >>> 18) & (NOISE - 1)
+  }
+}
+
+/** The largest size that rows of a side hold. */
+export function largestSize(model: { tables: RowModel["tables"]; sizes: readonly number[] }, side: Side): number {
+  const rows = model.tables[side].histogram()
+  for (let step = rows.length - 1; step > 0; step--) if (rows[step] > 0) return model.sizes[step]
+  return model.sizes[0]
+}
+
+/** Drops the rows of ids that have one. */
+export function freeRows(table: EmbeddingTable, ids: Iterable<number>): void {
+  for (const id of ids) if (table.has(id)) table.free(id)
+}

@@ -1,0 +1,435 @@
+/**
+ * The model of the calibrated recipe for top-k: a user is a vector of its own and what its latest items say.
+ *
+ *   x = p̂_u + Σ_a ω_a·ŷ_{j_a}     j_0 … j_{m−1}: the user's latest training items, m ≤ 20;  ω_a = 0.85^a/√(Σ 0.85^a)
+ *   z_i = b_i + ⟨x, q̂_i⟩           p̂ = [p; 0]  ŷ = [y; 0]  q̂ = [q; ε(i)]: the ladder, as in factor.ts
+ *   π = softmax(z − log Q)          over a positive and its negatives; Q: the chance of each to be drawn as a negative
+ *   e_j = π_j − [j is the positive]   a dislike stands alone: e = σ(z)      dx = Σ_j e_j·q̂_j
+ *   b ← b − 0.1·e     q ← q − 0.05·(e·x + 0.01·q)     p ← p − 0.05·(dx + 0.005·p)     y ← y − 0.1·ω·(dx + 0.01·y)
+ *
+ * Two passes over the rows of a segment, each with a share of the negatives for its own. Rows: a user's is [latest items, p], an item's [b, q, y]; no moments.
+ */
+
+import { EmbeddingTable } from "../embedding/table.ts"
+import type { Floats } from "../kernels/kernels.ts"
+import { exp, log, sigmoid } from "../kernels/math.ts"
+import type { State } from "../kernels/state.ts"
+import type { Side } from "../types.ts"
+import type { ModelBatch, PassResult } from "./model.ts"
+import {
+  freeRows,
+  ItemNoise,
+  largestSize,
+  ROW_CHUNK_BYTES,
+  type RowModel,
+  type RowOptions,
+  type RungLosses,
+} from "./rows.ts"
+
+const RECENT = 20
+const DECAY = 0.85
+const RATE = { bias: 0.1, item: 0.05, user: 0.05, input: 0.1 }
+const L2 = { item: 0.01, user: 0.005, input: 0.01 }
+/** Over the rows of a segment. */
+export const SEQUENCE_PASSES = 2
+
+/** Latest items stand in a row as 1 + their index, exact up to here; 0 is none. Later indices are not kept. */
+const LAST_KEPT = 16_777_214
+
+export interface SequenceOptions extends RowOptions {
+  /** Default 2. */
+  passes?: number
+}
+
+/** A positive and its negatives, or a dislike: row `own` of a batch and rows from … to−1 of this pass; how many items the user had met before. */
+interface Group {
+  own: number
+  from: number
+  to: number
+  alone: boolean
+  trail: number[]
+  before: number
+}
+
+export class SequenceModel implements RowModel {
+  readonly task = "topk"
+  readonly outputs = 1
+  readonly sizes: readonly number[]
+  readonly tables: Record<Side, EmbeddingTable>
+  readonly heads = { user: RECENT, item: 1 }
+  readonly vectors = { user: 1, item: 2 }
+  readonly global = new Float64Array(0)
+  readonly #passes: number
+  readonly #noise: ItemNoise
+  /** x, its learned width, and dx. */
+  readonly #x: Float64Array
+  #width = 0
+  readonly #dx: Float64Array
+  /** j_a, ω_a and m. */
+  readonly #latest = new Int32Array(RECENT)
+  readonly #weights = new Float64Array(RECENT)
+  #count = 0
+  /** z − log Q of a group, the same without a rung, and e. */
+  #z = new Float64Array(16)
+  #other = new Float64Array(16)
+  #errors = new Float64Array(16)
+
+  constructor(options: SequenceOptions) {
+    const { sizes, start, seed, passes = SEQUENCE_PASSES } = options
+    this.sizes = sizes
+    this.#passes = passes
+    const make = (side: Side) =>
+      new EmbeddingTable({
+        sizes: sizes.map((size) => this.heads[side] + this.vectors[side] * size),
+        start,
+        deviation: 0,
+        moments: false,
+        chunkBytes: ROW_CHUNK_BYTES,
+      })
+    this.tables = { user: make("user"), item: make("item") }
+    const top = sizes[sizes.length - 1]
+    this.#noise = new ItemNoise(seed, top)
+    this.#x = new Float64Array(top)
+    this.#dx = new Float64Array(top)
+  }
+
+  get embeddingBytes(): number {
+    const { user, item } = this.tables
+    return 4 * (user.numbers - RECENT * user.count + item.numbers)
+  }
+
+  get heldBytes(): number {
+    return this.tables.user.heldBytes + this.tables.item.heldBytes
+  }
+
+  vectorNumbers(side: Side): number {
+    const table = this.tables[side]
+    return table.numbers - this.heads[side] * table.count
+  }
+
+  /** The users' latest items have the items' size. */
+  get width(): number {
+    return largestSize(this, "item")
+  }
+
+  meetOne(side: Side, id: number): boolean {
+    const table = this.tables[side]
+    if (!table.ensure(id)) return false
+    if (side === "item")
+      this.#fillNoise(id, table.numbersOf(id), { at: table.placeOf(id) + 1, from: 0, to: this.#size(id) })
+    return true
+  }
+
+  #size(item: number): number {
+    return this.sizes[this.tables.item.step(item)]
+  }
+
+  /** Numbers `from` … `to`−1 of q that an item does not hold. */
+  #fillNoise(item: number, target: Floats, p: { at: number; from: number; to: number }): void {
+    const tail = this.#noise.tail(item)
+    for (let k = p.from; k < p.to; k++) target[p.at + k] = this.#noise.numbers[tail + k]
+  }
+
+  resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
+    const table = this.tables[side]
+    const head = this.heads[side]
+    const [size, next] = [this.sizes[table.step(id)], this.sizes[p.step]]
+    const old = new Float32Array(head + this.vectors[side] * size)
+    const row = new Float32Array(head + this.vectors[side] * next)
+    table.read(id, old, 0)
+    for (let k = 0; k < head; k++) row[k] = old[k]
+    const kept = p.cold ? 0 : Math.min(size, next)
+    for (let v = 0; v < this.vectors[side]; v++)
+      for (let k = 0; k < kept; k++) row[head + v * next + k] = old[head + v * size + k]
+    if (side === "item") this.#fillNoise(id, row, { at: head, from: kept, to: next })
+    table.replace(id, p.step, row, 0)
+  }
+
+  /** An item that leaves is struck from every user's latest. */
+  forget(side: Side, ids: ReadonlySet<number>): number[] {
+    freeRows(this.tables[side], ids)
+    if (side === "user") return []
+    const changed: number[] = []
+    for (const user of this.tables.user.ids()) {
+      const trail = this.latestOf(user)
+      const rest = trail.filter((item) => !ids.has(item))
+      if (rest.length === trail.length) continue
+      this.#keepLatest(user, rest)
+      changed.push(user)
+    }
+    return changed
+  }
+
+  /** A user's latest items, oldest first. */
+  latestOf(user: number): number[] {
+    this.#readLatest(user)
+    return Array.from(this.#latest.subarray(0, this.#count)).reverse()
+  }
+
+  #readLatest(user: number): void {
+    const row = this.tables.user.numbersOf(user)
+    const at = this.tables.user.placeOf(user)
+    let count = 0
+    while (count < RECENT && row[at + count] > 0) {
+      this.#latest[count] = row[at + count] - 1
+      count++
+    }
+    this.#count = count
+  }
+
+  #keepLatest(user: number, trail: readonly number[]): void {
+    const row = this.tables.user.numbersOf(user)
+    const at = this.tables.user.placeOf(user)
+    for (let a = 0; a < RECENT; a++) row[at + a] = a < trail.length ? trail[trail.length - 1 - a] + 1 : 0
+  }
+
+  /** x of a user and the latest items read. */
+  #combine(user: number): void {
+    const { user: users, item: items } = this.tables
+    const { sizes } = this
+    const [x, weights, latest, count] = [this.#x, this.#weights, this.#latest, this.#count]
+    x.fill(0, 0, this.#width)
+    const p = users.numbersOf(user)
+    const at = users.placeOf(user) + RECENT
+    let width = sizes[users.step(user)]
+    for (let k = 0; k < width; k++) x[k] = p[at + k]
+    let [sum, weight] = [0, 1]
+    for (let a = 0; a < count; a++) {
+      weights[a] = weight
+      sum += weight
+      weight *= DECAY
+    }
+    const scale = 1 / Math.sqrt(sum)
+    for (let a = 0; a < count; a++) {
+      const w = weights[a] * scale
+      weights[a] = w
+      const size = sizes[items.step(latest[a])]
+      const y = items.numbersOf(latest[a])
+      const from = items.placeOf(latest[a]) + 1 + size
+      for (let k = 0; k < size; k++) x[k] += w * y[from + k]
+      if (size > width) width = size
+    }
+    this.#width = width
+  }
+
+  /** z of an item, given x. */
+  #score(item: number): number {
+    const table = this.tables.item
+    const [x, width] = [this.#x, this.#width]
+    const q = table.numbersOf(item)
+    const at = table.placeOf(item)
+    const shared = Math.min(this.sizes[table.step(item)], width)
+    let z = q[at]
+    for (let k = 0; k < shared; k++) z += x[k] * q[at + 1 + k]
+    if (shared < width) {
+      const noise = this.#noise.numbers
+      const tail = this.#noise.tail(item)
+      for (let k = shared; k < width; k++) z += x[k] * noise[tail + k]
+    }
+    return z
+  }
+
+  train(batch: ModelBatch, rungs?: RungLosses, touched?: Set<number>): PassResult {
+    for (const side of ["user", "item"] as const)
+      for (let r = 0; r < batch.user.length; r++) this.meetOne(side, batch[side][r])
+    const trails = new Map<number, number[]>()
+    const groups = this.#groups(batch, trails)
+    const losses = new Float64Array(groups.length)
+    for (let pass = 0; pass < this.#passes; pass++)
+      groups.forEach((whole, g) => {
+        const group = this.#share(whole, pass)
+        const loss = this.#weigh(batch, group)
+        if (pass === 0) losses[g] = loss
+        if (pass === 0 && rungs) this.#judge(batch, group, { loss, rungs })
+        this.#step(batch, group)
+      })
+    for (const [user, trail] of trails) {
+      this.#keepLatest(user, trail)
+      if (touched) for (const item of trail) touched.add(item)
+    }
+    if (touched) for (let r = 0; r < batch.item.length; r++) touched.add(batch.item[r])
+    return { logits: new Float64Array(0), losses }
+  }
+
+  /** Cuts a batch into groups and follows each user's items through it. */
+  #groups(batch: ModelBatch, trails: Map<number, number[]>): Group[] {
+    const { user, item, label, logChance } = batch
+    const groups: Group[] = []
+    for (let r = 0; r < user.length; r++) {
+      const alone = label[r] === 0 && (groups.length === 0 || Number.isNaN(logChance?.[r] ?? 0))
+      if (label[r] === 0 && !alone) {
+        groups[groups.length - 1].to = r + 1
+        continue
+      }
+      let trail = trails.get(user[r])
+      if (!trail) {
+        trail = this.latestOf(user[r])
+        trails.set(user[r], trail)
+      }
+      groups.push({ own: r, from: r + 1, to: r + 1, alone, trail, before: trail.length })
+      if (!alone && item[r] <= LAST_KEPT) trail.push(item[r])
+    }
+    return groups
+  }
+
+  /** The group with the negatives of one pass. */
+  #share(group: Group, pass: number): Group {
+    const count = group.to - group.from
+    const at = (part: number) => group.from + Math.floor((count * part) / this.#passes)
+    return { ...group, from: at(pass), to: at(pass + 1) }
+  }
+
+  /** Computes x, z − log Q and e of a group; returns its loss. */
+  #weigh(batch: ModelBatch, group: Group): number {
+    const { own, from, to, alone, trail, before } = group
+    const count = Math.min(before, RECENT)
+    for (let a = 0; a < count; a++) this.#latest[a] = trail[before - 1 - a]
+    this.#count = count
+    this.#combine(batch.user[own])
+    const length = 1 + to - from
+    if (length > this.#z.length) {
+      this.#z = new Float64Array(2 * length)
+      this.#other = new Float64Array(2 * length)
+      this.#errors = new Float64Array(2 * length)
+    }
+    const [z, e] = [this.#z, this.#errors]
+    for (let j = 0; j < length; j++) {
+      const r = j === 0 ? own : from + j - 1
+      z[j] = this.#score(batch.item[r]) - (alone ? 0 : (batch.logChance?.[r] ?? 0))
+    }
+    const loss = groupLoss(z, length, alone)
+    if (alone) e[0] = sigmoid(z[0])
+    else {
+      // loss = log Σ exp(z) − z_0
+      const all = loss + z[0]
+      for (let j = 0; j < length; j++) e[j] = exp(z[j] - all)
+      e[0] -= 1
+    }
+    return loss
+  }
+
+  /** Writes what the group would have cost without the last rung of its user's p, and of its own item's q. */
+  #judge(batch: ModelBatch, { own, from, to, alone }: Group, p: { loss: number; rungs: RungLosses }): void {
+    const { rungs } = p
+    const { user: users, item: items } = this.tables
+    const [z, other, length] = [this.#z, this.#other, 1 + to - from]
+    const [user, positive] = [batch.user[own], batch.item[own]]
+    rungs.full[own] = p.loss
+    const step = users.step(user)
+    if (step > 0) {
+      const [low, high] = [this.sizes[step - 1], this.sizes[step]]
+      const row = users.numbersOf(user)
+      const at = users.placeOf(user) + RECENT
+      for (let j = 0; j < length; j++) {
+        const item = j === 0 ? positive : batch.item[from + j - 1]
+        const q = items.numbersOf(item)
+        const b = items.placeOf(item) + 1
+        const held = Math.max(low, Math.min(high, this.#size(item)))
+        const tail = this.#noise.tail(item)
+        let sum = 0
+        for (let k = low; k < held; k++) sum += row[at + k] * q[b + k]
+        for (let k = held; k < high; k++) sum += row[at + k] * this.#noise.numbers[tail + k]
+        other[j] = z[j] - sum
+      }
+      rungs.without.user[own] = groupLoss(other, length, alone)
+    }
+    const held = items.step(positive)
+    if (held > 0) {
+      const q = items.numbersOf(positive)
+      const b = items.placeOf(positive) + 1
+      const tail = this.#noise.tail(positive)
+      const high = Math.min(this.sizes[held], this.#width)
+      let sum = 0
+      for (let k = this.sizes[held - 1]; k < high; k++) sum += this.#x[k] * (q[b + k] - this.#noise.numbers[tail + k])
+      for (let j = 0; j < length; j++) other[j] = z[j]
+      other[0] -= sum
+      rungs.without.item[own] = groupLoss(other, length, alone)
+    }
+  }
+
+  /** One step on the errors of the group scored last. */
+  #step(batch: ModelBatch, { own, from, to }: Group): void {
+    const [dx, width] = [this.#dx, this.#width]
+    dx.fill(0, 0, width)
+    this.#stepItem(batch.item[own], this.#errors[0])
+    for (let r = from; r < to; r++) this.#stepItem(batch.item[r], this.#errors[1 + r - from])
+    const { user: users, item: items } = this.tables
+    const user = batch.user[own]
+    const p = users.numbersOf(user)
+    const at = users.placeOf(user) + RECENT
+    const held = this.sizes[users.step(user)]
+    for (let k = 0; k < held; k++) p[at + k] -= RATE.user * (dx[k] + L2.user * p[at + k])
+    for (let a = 0; a < this.#count; a++) {
+      const item = this.#latest[a]
+      const rate = RATE.input * this.#weights[a]
+      const size = this.sizes[items.step(item)]
+      const y = items.numbersOf(item)
+      const b = items.placeOf(item) + 1 + size
+      for (let k = 0; k < size; k++) y[b + k] -= rate * (dx[k] + L2.input * y[b + k])
+    }
+  }
+
+  /** Adds e·q̂ to dx, and steps b and q. */
+  #stepItem(item: number, e: number): void {
+    const table = this.tables.item
+    const [x, dx, width] = [this.#x, this.#dx, this.#width]
+    const q = table.numbersOf(item)
+    const at = table.placeOf(item) + 1
+    const shared = Math.min(this.sizes[table.step(item)], width)
+    q[at - 1] -= RATE.bias * e
+    for (let k = 0; k < shared; k++) {
+      const qk = q[at + k]
+      dx[k] += e * qk
+      q[at + k] = qk - RATE.item * (e * x[k] + L2.item * qk)
+    }
+    if (shared === width) return
+    const noise = this.#noise.numbers
+    const tail = this.#noise.tail(item)
+    for (let k = shared; k < width; k++) dx[k] += e * noise[tail + k]
+  }
+
+  /** Logits, and the logistic loss of each row. */
+  predict(batch: ModelBatch): PassResult {
+    const { user, item, label } = batch
+    const logits = new Float64Array(user.length)
+    const losses = new Float64Array(user.length)
+    for (let r = 0; r < user.length; r++) {
+      this.meetOne("user", user[r])
+      this.meetOne("item", item[r])
+      this.#readLatest(user[r])
+      this.#combine(user[r])
+      logits[r] = this.#score(item[r])
+      losses[r] = softplus(label[r] === 1 ? -logits[r] : logits[r])
+    }
+    return { logits, losses }
+  }
+
+  logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
+    this.#readLatest(user)
+    this.#combine(user)
+    for (let i = 0; i < items.length; i++) out[i] = this.#score(items[i])
+  }
+
+  save(state: State): void {
+    for (const side of ["user", "item"] as const) this.tables[side].save(state.at(side))
+  }
+
+  load(state: State): void {
+    for (const side of ["user", "item"] as const) this.tables[side].load(state.at(side))
+  }
+}
+
+/** −log softmax(z)_0, or of a dislike −log(1 − σ(z_0)). */
+function groupLoss(z: Float64Array, length: number, alone: boolean): number {
+  if (alone) return softplus(z[0])
+  let top = z[0]
+  for (let j = 1; j < length; j++) if (z[j] > top) top = z[j]
+  let sum = 0
+  for (let j = 0; j < length; j++) sum += exp(z[j] - top)
+  return log(sum) + top - z[0]
+}
+
+/** log(1 + e^x) */
+function softplus(x: number): number {
+  return x > 0 ? x + log(1 + exp(-x)) : log(1 + exp(x))
+}
