@@ -1,0 +1,126 @@
+/** The service as a Fastify application: every route behind the same checks. */
+
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
+import { checkOrigin, PAGE_POLICY, SECURITY_HEADERS } from "./browser.ts"
+import { type GorseOptions, gorseRoutes } from "./gorse.ts"
+import { type ApiKeys, createGuard, type Guard } from "./keys.ts"
+import { Metrics } from "./metrics.ts"
+import { nativeRoutes, type Surroundings } from "./native.ts"
+import { operationRoutes } from "./operations.ts"
+import { readPageFiles } from "./page-files.ts"
+import { describeError, Refusal, sendProblem } from "./problem.ts"
+import type { Route } from "./route.ts"
+import { compileValidator } from "./validate.ts"
+
+export interface AppOptions extends Pick<Surroundings, "recommender"> {
+  keys: ApiKeys
+  /** The most a body that is not a stream may have. */
+  bodyBytes: number
+  /** The most requests under way at a time. */
+  requests: number
+  gorse: GorseOptions
+  /** Folder of the dashboard. */
+  page?: string | undefined
+  /** Told of every error that is not the caller's. */
+  onError(error: unknown, where: string): void
+}
+
+const LINE_TYPES = ["application/x-ndjson", "application/ndjson", "application/jsonl"]
+
+export function createApp(options: AppOptions): FastifyInstance {
+  const { keys, bodyBytes, onError } = options
+  const app = fastify({
+    bodyLimit: bodyBytes,
+    // Longer names are told so, not lost.
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
+    requestTimeout: 0,
+    keepAliveTimeout: 72_000,
+    exposeHeadRoutes: false,
+  })
+  const stop = new AbortController()
+  const metrics = new Metrics()
+  const guard = createGuard(keys)
+  const surroundings: Surroundings = { recommender: options.recommender, stopping: stop.signal, guard }
+
+  app.setValidatorCompiler(compileValidator as never)
+  app.setSerializerCompiler(() => (value) => JSON.stringify(value))
+  app.addContentTypeParser(LINE_TYPES, (_request, payload, done) => done(null, payload))
+  app.addHook("onRequest", async (request, reply) => {
+    reply.headers(SECURITY_HEADERS)
+    checkOrigin(request.headers, keys.read !== undefined || keys.write !== undefined)
+  })
+  app.addHook("preClose", async () => stop.abort())
+  app.setNotFoundHandler((request, reply) =>
+    sendProblem(
+      reply,
+      new Refusal(404, "NOT_FOUND", `route: expected one of /openapi.json, got ${request.method} on another`),
+    ),
+  )
+  app.setErrorHandler((error, request, reply) => {
+    if (describeError(error).status >= 500 && describeError(error).status !== 503)
+      onError(error, `${request.method} ${request.routeOptions.url ?? "?"}`)
+    return sendProblem(reply, error)
+  })
+
+  const api = [...nativeRoutes(surroundings), ...gorseRoutes(surroundings, options.gorse)]
+  const admit = createAdmission(guard, options.requests, metrics)
+  for (const route of [...api, ...operationRoutes(surroundings, metrics, api)]) addRoute(app, route, admit)
+  addPage(app, options.page)
+  return app
+}
+
+type Admission = (route: Route, request: FastifyRequest, reply: FastifyReply) => void
+
+/** Who may pass, how many at a time, and how long it took. */
+function createAdmission(guard: Guard, requests: number, metrics: Metrics): Admission {
+  return (route, request, reply) => {
+    const { method, path, long = false, access } = route
+    const started = performance.now()
+    if (!long) metrics.active++
+    // "close" comes in every case, also when the caller goes away.
+    reply.raw.once("close", () => {
+      if (!long) metrics.active--
+      const seconds = (performance.now() - started) / 1000
+      metrics.record({ method, route: path, status: reply.raw.statusCode, seconds })
+    })
+    guard(request.headers, access)
+    if (!long && access !== "open" && metrics.active > requests)
+      throw new Refusal(503, "BUSY", `requests: expected at most ${requests} under way, got one more; try again later`)
+  }
+}
+
+function addRoute(app: FastifyInstance, route: Route, admit: Admission): void {
+  const { method, path: url, params, query, body, lines = false, type, handle } = route
+  const schema = { ...(params && { params }), ...(query && { querystring: query }), ...(body && { body }) }
+  app.route({
+    method,
+    url,
+    schema,
+    onRequest: async (request, reply) => admit(route, request, reply),
+    preValidation: async (request) => {
+      const type = request.headers["content-type"]?.split(";")[0].trim().toLowerCase() ?? ""
+      if (!lines && LINE_TYPES.includes(type))
+        throw new Refusal(415, "BAD_REQUEST", "body: expected application/json, got JSON lines")
+    },
+    handler: async (request, reply) => {
+      const answer = await handle({
+        params: request.params as never,
+        query: request.query as never,
+        body: request.body as never,
+        request,
+        reply,
+      })
+      if (reply.sent) return reply
+      return reply.type(type ?? "application/json; charset=utf-8").send(answer)
+    },
+  })
+}
+
+function addPage(app: FastifyInstance, folder: string | undefined): void {
+  for (const { path, type, tag, bytes } of folder === undefined ? [] : readPageFiles(folder))
+    app.get(path, async (request, reply) => {
+      reply.headers({ "content-security-policy": PAGE_POLICY, "cache-control": "no-cache", etag: tag })
+      if (request.headers["if-none-match"] === tag) return reply.code(304).send()
+      return reply.type(type).send(bytes)
+    })
+}
