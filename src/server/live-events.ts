@@ -3,6 +3,7 @@
 import { once } from "node:events"
 import type { FastifyReply } from "fastify"
 import type { Recommender } from "../engine/types.ts"
+import { SECURITY_HEADERS } from "./browser.ts"
 import { Refusal } from "./problem.ts"
 
 const MOST_LISTENERS = 64
@@ -32,7 +33,7 @@ export class LiveEvents {
     raw.once("close", () => gone.abort())
     const beat = setInterval(() => raw.write(": here\n\n"), HEARTBEAT)
     try {
-      raw.writeHead(200, { ...reply.getHeaders(), "content-type": "text/event-stream", "x-accel-buffering": "no" })
+      raw.writeHead(200, { ...SECURITY_HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" })
       // Told at once, so that a listener knows where to take up: reports before this were not sent.
       raw.write("retry: 2000\n\n")
       for await (const report of recommender.reports(signal)) {
