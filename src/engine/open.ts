@@ -1,13 +1,42 @@
 /** Opens a recommender. */
 
-import { DessError } from "../errors.ts"
-import type { Recommender as LiveRecommender, RecommenderOptions } from "./types.ts"
+import { mkdirSync } from "node:fs"
+import { resolve } from "node:path"
+import { DessError, show } from "../errors.ts"
+import { completeOptions } from "./options.ts"
+import { LiveRecommender } from "./recommender.ts"
+import type { Recommender as LiveInterface, RecommenderOptions } from "./types.ts"
 
-export type Recommender = LiveRecommender
+export type Recommender = LiveInterface
 
 export const Recommender = {
-  /** Opens the directory, or a recommender in memory. */
-  async open(_options: RecommenderOptions = {}): Promise<Recommender> {
-    throw new DessError("UNSUPPORTED", "recommender: not built yet")
+  /** Opens a directory, created when missing, or a recommender in memory. Resolves when it has caught up with its journal. */
+  async open(options: RecommenderOptions = {}): Promise<Recommender> {
+    const { directory } = options
+    if (directory === undefined) return start(new LiveRecommender(completeOptions(options), undefined))
+    if (typeof directory !== "string" || directory === "")
+      throw new DessError("INVALID_ARGUMENT", `directory: expected a path, got ${show(directory)}`)
+    const place = resolve(directory)
+    mkdirSync(place, { recursive: true })
+    const { openLmdbStore } = await import("./lmdb-store.ts")
+    const store = await openLmdbStore(place)
+    let recommender: LiveRecommender | undefined
+    try {
+      recommender = new LiveRecommender(completeOptions({ ...options, directory: place }, store.created), store)
+    } catch (error) {
+      await store.close()
+      throw error
+    }
+    return start(recommender)
   },
+}
+
+async function start(recommender: LiveRecommender): Promise<LiveRecommender> {
+  try {
+    await recommender.start()
+    return recommender
+  } catch (error) {
+    await recommender.abandon()
+    throw error
+  }
 }

@@ -273,7 +273,7 @@ export interface Recommender {
   /** Removes a user from memory and disk and says what was removed. Resolves when it is done. */
   forget(user: Id): Promise<Receipt>
   /** The journalled events that are still kept, in order of acceptance. */
-  events(): AsyncIterable<Required<Pick<Event, "user" | "item" | "rating" | "timestamp">>>
+  events(): AsyncIterable<{ user: string; item: string; rating?: number; timestamp: number }>
   /** Every catalogue entry with its features. */
   items(): Iterable<ItemView & { features: readonly number[] | null }>
   status(): Status

@@ -57,6 +57,8 @@ export class Run {
     const training = split ? segment.trainLength : segment.length
     const trainBatch = slice(segment, labels, 0, training)
     const testBatch = split ? slice(segment, labels, training, segment.length) : trainBatch
+    this.shrunk = { user: 0, item: 0 }
+    this.left = { user: [], item: [] }
     const preparation = this.learner.prepare(segment, labels, training)
     this.shrunk = preparation.shrunk ?? { user: 0, item: 0 }
     this.left = preparation.left ?? { user: [], item: [] }

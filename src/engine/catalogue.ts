@@ -1,0 +1,203 @@
+/**
+ * What reading needs beside the model: which ids there are, what each user has met, which items are hidden, new or
+ * trending. It is changed as events are accepted, in their order, so a list never shows what was just met.
+ * Trending is a count that halves about every 11,000 events (0.97 per 500); the weight of an event grows instead of
+ * every count shrinking.
+ */
+
+import { grown, nextCapacity } from "../context/growth.ts"
+import { Lists } from "../context/lists.ts"
+import type { State, StateArray } from "../kernels/state.ts"
+import { binaryLabel, classLabel } from "../stream/labels.ts"
+import type { Side } from "../types.ts"
+import { Names } from "./names.ts"
+import { type EventsRecord, GONE } from "./records.ts"
+import type { StoredItem } from "./store.ts"
+import type { ItemView } from "./types.ts"
+
+/** Items kept per user; of more the oldest is forgotten. */
+const LONGEST_HISTORY = 10_000
+const DECAY_PER_EVENT = 0.97 ** (1 / 500)
+const PLAIN: StoredItem = { categories: [], hidden: false, features: null }
+
+export class Catalogue {
+  readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
+  /** Items that were put. */
+  readonly entries = new Map<number, StoredItem>()
+  hidden = 0
+  readonly #histories = new Lists()
+  /** By item: decayed count in units of the present weight, events, and when it was first known. */
+  #trend = new Float64Array(64)
+  #events = new Uint32Array(64)
+  #born = new Float64Array(64)
+  #weight = 1
+  #clock = 0
+  /** By side: the segment of the id's last event. */
+  readonly #last: Record<Side, Uint32Array> = { user: new Uint32Array(64), item: new Uint32Array(64) }
+  /** Events by class (multiclass) and likes among all: what is said of an unknown pair. */
+  readonly #classes = new Float64Array(5)
+  #likes = 0
+  readonly #likeThreshold: number
+
+  constructor(likeThreshold: number) {
+    this.#likeThreshold = likeThreshold
+  }
+
+  /** Takes in events that belong to a segment. */
+  add(events: Omit<EventsRecord, "kind" | "timestamp">, segment: number): void {
+    for (let r = 0; r < events.user.length; r++)
+      if (events.user[r] !== GONE)
+        this.addOne({ user: events.user[r], item: events.item[r], rating: events.rating[r] }, segment)
+  }
+
+  addOne({ user, item, rating }: { user: number; item: number; rating: number }, segment: number): void {
+    this.know(item)
+    this.#reserve("user", user)
+    this.#last.user[user] = segment
+    this.#last.item[item] = segment
+    this.#events[item]++
+    const value = Number.isNaN(rating) ? 5 : rating
+    const like = binaryLabel(value, this.#likeThreshold)
+    this.#likes += like
+    this.#classes[classLabel(value)]++
+    this.#weight /= DECAY_PER_EVENT
+    if (like) this.#trend[item] += this.#weight
+    if (this.#weight > 1e100) {
+      for (let i = 0; i < this.#trend.length; i++) this.#trend[i] /= this.#weight
+      this.#weight = 1
+    }
+    if (this.hasMet(user, item)) return
+    if (this.#histories.count(user) >= LONGEST_HISTORY) this.#histories.remove(user, 0)
+    this.#histories.append(user, item)
+  }
+
+  #reserve(side: Side, id: number): void {
+    if (id < this.#last[side].length) return
+    this.#last[side] = grown(this.#last[side], nextCapacity(this.#last[side].length, id + 1))
+  }
+
+  /** Notes that an item exists. */
+  know(item: number): void {
+    this.#reserve("item", item)
+    if (item >= this.#trend.length) {
+      const capacity = nextCapacity(this.#trend.length, item + 1)
+      this.#trend = grown(this.#trend, capacity)
+      this.#events = grown(this.#events, capacity)
+      this.#born = grown(this.#born, capacity)
+    }
+    if (this.#born[item] === 0) this.#born[item] = ++this.#clock
+  }
+
+  put(item: number, entry: StoredItem | null): void {
+    const before = this.entries.get(item) ?? PLAIN
+    this.hidden += Number(entry?.hidden ?? false) - Number(before.hidden)
+    if (entry === null) this.entries.delete(item)
+    else {
+      this.entries.set(item, entry)
+      this.know(item)
+    }
+  }
+
+  entry(item: number): StoredItem {
+    return this.entries.get(item) ?? PLAIN
+  }
+
+  view(item: number): ItemView {
+    const { categories, hidden, features } = this.entry(item)
+    const name = this.names.item.name(item) ?? ""
+    return { item: name, categories, hidden, hasFeatures: features !== null, events: this.events(item) }
+  }
+
+  events(item: number): number {
+    return item < this.#events.length ? this.#events[item] : 0
+  }
+
+  born(item: number): number {
+    return this.#born[item]
+  }
+
+  /** The decayed count of an item's likes. */
+  trend(item: number): number {
+    return item < this.#trend.length ? this.#trend[item] / this.#weight : 0
+  }
+
+  /** How many indices of items there may be. */
+  get itemRoom(): number {
+    return this.#born.length
+  }
+
+  hasMet(user: number, item: number): boolean {
+    const { cells, start } = this.#histories
+    const count = this.#histories.count(user)
+    for (let c = 0; c < count; c++) if (cells[start[user] + c] === item) return true
+    return false
+  }
+
+  /** Items a user has met, oldest first: a view until the next event. */
+  history(user: number): Int32Array {
+    const count = this.#histories.count(user)
+    const from = count === 0 ? 0 : this.#histories.start[user]
+    return this.#histories.cells.subarray(from, from + count)
+  }
+
+  lastSegment(side: Side, id: number): number {
+    return id < this.#last[side].length ? this.#last[side][id] : 0
+  }
+
+  /** The share of likes, or of each class, among all events. */
+  average(): { likes: number; classes: number[] } {
+    const all = this.#classes.reduce((sum, count) => sum + count, 0)
+    return {
+      likes: (this.#likes + 1) / (all + 2),
+      classes: Array.from(this.#classes, (count) => (count + 1) / (all + 5)),
+    }
+  }
+
+  /** Drops what is kept of ids; their names are not touched. */
+  drop(side: Side, ids: readonly number[]): void {
+    for (const id of ids) {
+      if (id < this.#last[side].length) this.#last[side][id] = 0
+      if (side === "user") this.#histories.clear(id)
+      else if (id < this.#trend.length) {
+        this.#trend[id] = 0
+        this.#events[id] = 0
+        this.#born[id] = 0
+      }
+    }
+    if (side === "item" && ids.length > 0) this.#dropFromHistories(new Set(ids))
+  }
+
+  #dropFromHistories(items: ReadonlySet<number>): void {
+    for (let user = 0; user < this.#histories.lengths.length; user++)
+      for (let c = this.#histories.count(user) - 1; c >= 0; c--)
+        if (items.has(this.#histories.cells[this.#histories.start[user] + c])) this.#histories.remove(user, c)
+  }
+
+  /** Everything that is not in the store, copied. */
+  save(state: State): void {
+    this.#histories.save(state.at("histories"))
+    state.put("trend", this.#trend)
+    state.put("events", this.#events)
+    state.put("born", this.#born)
+    state.put("lastUser", this.#last.user)
+    state.put("lastItem", this.#last.item)
+    state.put("classes", this.#classes)
+    state.put("clock", Float64Array.of(this.#weight, this.#clock, this.#likes))
+    for (const [name, array] of state.arrays) state.arrays.set(name, array.slice() as StateArray)
+  }
+
+  load(state: State): void {
+    this.#histories.load(state.at("histories"))
+    this.#trend = state.take("trend", Float64Array).slice()
+    this.#events = state.take("events", Uint32Array).slice()
+    this.#born = state.take("born", Float64Array).slice()
+    this.#last.user = state.take("lastUser", Uint32Array).slice()
+    this.#last.item = state.take("lastItem", Uint32Array).slice()
+    this.#classes.set(state.take("classes", Float64Array))
+    const [weight, clock, likes] = state.take("clock", Float64Array)
+    this.#weight = weight
+    this.#clock = clock
+    this.#likes = likes
+    for (const item of this.entries.keys()) this.know(item)
+  }
+}

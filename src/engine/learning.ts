@@ -1,0 +1,130 @@
+/**
+ * What lies between accepting and reading: orders on their way to the training thread, a few segments at a time so that
+ * questions are answered soon, and the versions that come back.
+ */
+
+import type { DessError } from "../errors.ts"
+import type { Kernels } from "../kernels/kernels.ts"
+import { openKernels } from "../kernels/open.ts"
+import { availableCores } from "../kernels/pool.ts"
+import { createReader } from "../run/create.ts"
+import type { FullRunOptions } from "../run/options.ts"
+import type { Reader, Room } from "../run/reader.ts"
+import type { Segment } from "../types.ts"
+import type { Learned, TrainerOptions } from "./trainer.ts"
+import { type News, type Question, TrainingThread } from "./training-thread.ts"
+
+/** Segments given to the thread and not yet learned. */
+const AHEAD = 4
+/** Numbers of the first room; larger ones are asked for. */
+const FIRST_ROOM = 65_536
+/** Versions whose freshness is remembered. */
+const REMEMBERED = 1000
+
+interface Waiting {
+  number: number
+  events: number
+  /** When its first event was accepted, on the clock of `performance`; undefined in a replay. */
+  accepted: number | undefined
+}
+
+export class Learning {
+  readonly reader: Reader
+  readonly thread: TrainingThread
+  readonly #kernels: Kernels
+  readonly #onLearned: (learned: Learned, events: number) => void
+  readonly #onEnd: (error: DessError) => void
+  readonly #orders: { segment: boolean; send: () => void }[] = []
+  #ahead = 0
+  /** Not yet learned, and learned but not yet published. */
+  #waiting: Waiting[] = []
+  #unpublished: Waiting[] = []
+  #reading: Room | undefined
+  readonly freshness: number[] = []
+
+  constructor(p: {
+    run: FullRunOptions
+    trainer: TrainerOptions
+    onLearned: (learned: Learned, events: number) => void
+    onEnd: (error: DessError) => void
+  }) {
+    this.#onLearned = p.onLearned
+    this.#onEnd = p.onEnd
+    this.#kernels = openKernels({ shared: true, threads: Math.min(2, availableCores()) })
+    this.reader = createReader(p.run, this.#kernels)
+    this.thread = new TrainingThread(p.trainer, (news) => this.#hear(news))
+    this.#give(this.reader.reserve(FIRST_ROOM))
+  }
+
+  learn(number: number, segment: Segment, accepted: number | undefined): void {
+    this.#waiting.push({ number, events: segment.length, accepted })
+    this.order(() => this.thread.tell({ kind: "segment", number, segment }), true)
+  }
+
+  /** Sends something after everything ordered before. */
+  order(send: () => void, segment = false): void {
+    this.#orders.push({ segment, send })
+    this.#pump()
+  }
+
+  /** Asks something after everything ordered before. */
+  ask<T>(question: Question): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.order(() => this.thread.ask<T>(question).then(resolve, reject))
+    })
+  }
+
+  #pump(): void {
+    for (;;) {
+      const next = this.#orders[0]
+      if (!next || (next.segment && this.#ahead >= AHEAD)) return
+      this.#orders.shift()
+      if (next.segment) this.#ahead++
+      next.send()
+    }
+  }
+
+  #hear(news: News): void {
+    if (news.kind === "ended") this.#onEnd(news.error)
+    else if (news.kind === "room") this.#give(this.reader.reserve(news.length))
+    else if (news.kind === "published") this.#goOver(news)
+    else {
+      this.#ahead--
+      const waiting = this.#waiting.shift()
+      if (waiting) this.#unpublished.push(waiting)
+      this.#pump()
+      this.#onLearned(news, waiting?.events ?? 0)
+    }
+  }
+
+  /** Reads the new version from now on; the room read until now is free for the next. */
+  #goOver({ published, at, length, through }: Extract<News, { kind: "published" }>): void {
+    const before = this.#reading
+    this.#reading = { floats: this.#kernels.floats as Float32Array, at, length }
+    this.reader.apply(published, this.#reading)
+    this.#noteFreshness(through)
+    this.#give(before ?? this.reader.reserve(length))
+  }
+
+  #give(room: Room): void {
+    const buffer = this.#kernels.floats.buffer as SharedArrayBuffer
+    this.thread.tell({ kind: "room", buffer, at: room.at, length: room.length })
+  }
+
+  #noteFreshness(through: number): void {
+    const now = performance.now()
+    let slowest = -1
+    while (this.#unpublished[0]?.number <= through) {
+      const { accepted } = this.#unpublished.shift() as Waiting
+      if (accepted !== undefined) slowest = Math.max(slowest, now - accepted)
+    }
+    if (slowest < 0) return
+    this.freshness.push(slowest)
+    if (this.freshness.length > REMEMBERED) this.freshness.shift()
+  }
+
+  async close(): Promise<void> {
+    await this.thread.close()
+    this.#kernels.close()
+  }
+}

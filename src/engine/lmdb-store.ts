@@ -1,0 +1,302 @@
+/**
+ * The store in one LMDB file. A directory belongs to one process at a time: the owner is written inside a write
+ * transaction, which LMDB gives to one process only, and is told apart from a dead one by process id and start time.
+ */
+
+import { randomUUID } from "node:crypto"
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs"
+import { join } from "node:path"
+import type { Database, RootDatabase } from "lmdb"
+import { DessError, show } from "../errors.ts"
+import type { Side } from "../types.ts"
+import type { FixedOptions } from "./options.ts"
+import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
+import { syncFolder } from "./snapshots.ts"
+import type { Store, StoredItem, Writes } from "./store.ts"
+
+export const STORE_VERSION = 1
+
+/** A compacted file takes the place of the one before: the highest number counts. */
+function fileOf(generation: number): string {
+  return `journal-${generation}.mdb`
+}
+
+/** The highest number there is; 1 in a new directory. */
+function findGeneration(directory: string): number {
+  const found = readdirSync(directory).map((name) => Number(/^journal-(\d+)\.mdb$/.exec(name)?.[1] ?? 0))
+  return Math.max(1, ...found)
+}
+
+/** Removes the files of other numbers and what a crash left half written. */
+function removeOthers(directory: string, generation: number): void {
+  const own = fileOf(generation)
+  for (const name of readdirSync(directory))
+    if (/^journal-\d+\.mdb/.test(name) && name !== own && name !== `${own}-lock`) rmSync(join(directory, name))
+  syncFolder(directory)
+}
+
+interface Owner {
+  process: number
+  /** Of the process, in clock ticks since boot, where the system tells. */
+  started: string
+  token: string
+}
+
+/** Directories open in this process. */
+const openHere = new Set<string>()
+
+async function loadLmdb(): Promise<typeof import("lmdb")> {
+  try {
+    return await import("lmdb")
+  } catch (cause) {
+    throw new DessError("UNSUPPORTED", "directory: expected the package lmdb; install it: npm install lmdb", { cause })
+  }
+}
+
+/** Opens the store of a directory that exists, and takes ownership. */
+export async function openLmdbStore(directory: string): Promise<Store> {
+  const lmdb = await loadLmdb()
+  if (openHere.has(directory))
+    throw new DessError("LOCKED", `directory ${show(directory)}: expected it to be free, it is open in this process`)
+  openHere.add(directory)
+  try {
+    return new LmdbStore(lmdb, directory)
+  } catch (cause) {
+    openHere.delete(directory)
+    if (cause instanceof DessError) throw cause
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new DessError("INVALID_DATA", `directory ${show(directory)}: expected a readable journal, got: ${reason}`, {
+      cause,
+    })
+  }
+}
+
+class LmdbStore implements Store {
+  readonly #lmdb: typeof import("lmdb")
+  readonly #directory: string
+  readonly #token = randomUUID()
+  #root!: RootDatabase
+  #meta!: Database<unknown, string>
+  #log!: Database<Buffer, number>
+  #names!: Record<Side, Database<string, number>>
+  #items!: Database<StoredItem, number>
+  #keys!: Database<number, Buffer>
+  #keyOrder!: Database<Buffer, number>
+  #created: FixedOptions | undefined
+  #generation: number
+  nextKey = 0
+
+  constructor(lmdb: typeof import("lmdb"), directory: string) {
+    this.#lmdb = lmdb
+    this.#directory = directory
+    this.#generation = findGeneration(directory)
+    this.#open()
+    this.#claim()
+    removeOthers(directory, this.#generation)
+    const version = this.#meta.get("version")
+    if (version !== undefined && !(typeof version === "number" && version <= STORE_VERSION)) {
+      this.#meta.removeSync("owner")
+      void this.#root.close()
+      throw new DessError(
+        "UNSUPPORTED",
+        `directory ${show(directory)}: expected version ${STORE_VERSION} or older, got ${show(version)}; use a newer dess`,
+      )
+    }
+    this.#created = this.#meta.get("options") as FixedOptions | undefined
+    for (const key of this.#keyOrder.getKeys({ reverse: true, limit: 1 })) this.nextKey = Number(key) + 1
+  }
+
+  #open(): void {
+    // Durable in the plain way: a commit is on disk when its promise resolves. Freed memory is not written out.
+    const path = join(this.#directory, fileOf(this.#generation))
+    const options = { path, noSubdir: true, overlappingSync: false, noMemInit: false, maxDbs: 12 }
+    checkLength(path)
+    this.#root = this.#lmdb.open(options)
+    this.#meta = this.#root.openDB({ name: "meta", encoding: "json" })
+    this.#log = this.#root.openDB({ name: "log", keyEncoding: "uint32", encoding: "binary" })
+    this.#names = {
+      user: this.#root.openDB({ name: "users", keyEncoding: "uint32", encoding: "string" }),
+      item: this.#root.openDB({ name: "itemNames", keyEncoding: "uint32", encoding: "string" }),
+    }
+    this.#items = this.#root.openDB({ name: "items", keyEncoding: "uint32", encoding: "json" })
+    this.#keys = this.#root.openDB({ name: "keys", keyEncoding: "binary", encoding: "json" })
+    this.#keyOrder = this.#root.openDB({ name: "keyOrder", keyEncoding: "uint32", encoding: "binary" })
+  }
+
+  #claim(): void {
+    const owner = this.#root.transactionSync(() => {
+      const before = this.#meta.get("owner") as Owner | undefined
+      if (before && isAlive(before)) return before
+      this.#meta.putSync("owner", { process: process.pid, started: startOf(process.pid), token: this.#token })
+      return undefined
+    })
+    if (owner === undefined) return
+    void this.#root.close()
+    throw new DessError(
+      "LOCKED",
+      `directory ${show(this.#directory)}: expected it to be free, process ${owner.process} has it open`,
+    )
+  }
+
+  get created(): FixedOptions | undefined {
+    return this.#created
+  }
+
+  create(options: FixedOptions): void {
+    this.#root.transactionSync(() => {
+      this.#meta.putSync("version", STORE_VERSION)
+      this.#meta.putSync("options", options)
+    })
+    this.#created = options
+  }
+
+  async write(writes: Writes): Promise<void> {
+    await this.#root.transaction(() => {
+      for (const { position, record } of writes.log) this.#log.put(position, Buffer.from(encodeRecord(record)))
+      for (const { side, index, name } of writes.names)
+        if (name === null) this.#names[side].remove(index)
+        else this.#names[side].put(index, name)
+      for (const { index, item } of writes.items)
+        if (item === null) this.#items.remove(index)
+        else this.#items.put(index, item)
+      for (const { hash, order } of writes.keys) {
+        this.#keys.put(hash, order)
+        this.#keyOrder.put(order, hash)
+      }
+      if (writes.forgetting !== undefined) this.#meta.put("forgetting", writes.forgetting)
+    })
+  }
+
+  *names(side: Side): Generator<{ index: number; name: string }> {
+    for (const { key, value } of this.#names[side].getRange()) yield { index: key, name: value }
+  }
+
+  *items(): Generator<{ index: number; item: StoredItem }> {
+    for (const { key, value } of this.#items.getRange()) yield { index: key, item: value }
+  }
+
+  *log(from: number, limit?: number): Generator<{ position: number; record: LogRecord }> {
+    for (const { key, value } of this.#log.getRange({ start: from, ...(limit === undefined ? {} : { limit }) }))
+      yield { position: key, record: decodeRecord(value, key) }
+  }
+
+  async truncate(before: number): Promise<void> {
+    await this.#removeBefore(this.#log, before)
+  }
+
+  hasKey(hash: Buffer): boolean {
+    return this.#keys.doesExist(hash)
+  }
+
+  async dropKeys(before: number): Promise<void> {
+    await this.#removeBefore(this.#keyOrder, before, (hash) => this.#keys.remove(hash))
+  }
+
+  /** In portions, so that no transaction is long. */
+  async #removeBefore(db: Database<Buffer, number>, end: number, also?: (value: Buffer) => void): Promise<void> {
+    for (;;) {
+      const found = [...db.getRange({ end, limit: 2000 })].map(({ key, value }) => ({ key, value: Buffer.from(value) }))
+      if (found.length === 0) return
+      await this.#root.transaction(() => {
+        for (const { key, value } of found) {
+          also?.(value)
+          db.remove(key)
+        }
+      })
+    }
+  }
+
+  get forgetting(): number | null {
+    return (this.#meta.get("forgetting") as number | null | undefined) ?? null
+  }
+
+  get bytes(): number {
+    return statSync(join(this.#directory, fileOf(this.#generation))).size
+  }
+
+  async compact(): Promise<void> {
+    const generation = this.#generation + 1
+    const copy = join(this.#directory, fileOf(generation))
+    rmSync(`${copy}.part`, { force: true })
+    await this.#root.backup(`${copy}.part`, true)
+    syncFile(`${copy}.part`)
+    renameSync(`${copy}.part`, copy)
+    syncFolder(this.#directory)
+    const old = this.#root
+    this.#generation = generation
+    this.#open()
+    await old.close()
+    removeOthers(this.#directory, generation)
+  }
+
+  async close(): Promise<void> {
+    await this.#meta.remove("owner")
+    await this.#root.close()
+    openHere.delete(this.#directory)
+  }
+}
+
+function syncFile(path: string): void {
+  const file = openSync(path, "r+")
+  fsyncSync(file)
+  closeSync(file)
+}
+
+/**
+ * LMDB maps the file, so reading past the end of one that was cut short would end the process. The two first pages say
+ * how many there are: page size at byte 48, last page at 144, transaction at 152.
+ */
+function checkLength(path: string): void {
+  if (!existsSync(path)) return
+  const { size } = statSync(path)
+  const file = openSync(path, "r")
+  const head = Buffer.alloc(16_384)
+  const read = readSync(file, head, 0, head.length, 0)
+  closeSync(file)
+  if (read === 0) return
+  let [pages, newest] = [2, -1n]
+  const page = read > 160 ? head.readUInt32LE(48) : 4096
+  for (const at of [0, page]) {
+    if (at + 160 > read || head.readUInt32LE(at + 24) !== 0xbeefc0de) continue
+    if (head.readBigUInt64LE(at + 152) < newest) continue
+    newest = head.readBigUInt64LE(at + 152)
+    pages = Number(head.readBigUInt64LE(at + 144)) + 1
+  }
+  if (size < pages * page)
+    throw new DessError(
+      "INVALID_DATA",
+      `journal: expected ${pages} pages of ${page} bytes, got ${size} bytes: it was cut short`,
+    )
+}
+
+/** When a process started, as the system counts; empty where it does not tell. */
+function startOf(pid: number): string {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
+    // The name in brackets may hold anything, so count from its end.
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]
+  } catch {
+    return ""
+  }
+}
+
+function isAlive(owner: Owner): boolean {
+  if (owner.process === process.pid) return false // this process has not got it open, so it is that of a namesake
+  try {
+    process.kill(owner.process, 0)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false
+  }
+  return startOf(owner.process) === owner.started
+}

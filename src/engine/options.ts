@@ -1,0 +1,136 @@
+/** The options of a live recommender: defaults, units, and what is refused. */
+
+import { DessError, show } from "../errors.ts"
+import { availableCores } from "../kernels/pool.ts"
+import type { Limits } from "../run/idle.ts"
+import { dropUndefined, type FullRunOptions, type RunOptions, withDefaults } from "../run/options.ts"
+import { DEFAULT_SCALE, type RatingScale } from "../stream/interaction.ts"
+import type { Bytes, Duration, RecommenderOptions } from "./types.ts"
+
+/** Everything decided. */
+export interface EngineOptions {
+  directory: string | undefined
+  run: FullRunOptions
+  features: readonly string[] | undefined
+  scale: RatingScale
+  segment: number
+  delay: number
+  limits: Limits
+  snapshotEvents: number
+  snapshotDelay: number
+  queue: number
+  publishDelay: number
+  keys: number
+  keepJournal: boolean
+}
+
+/** Users ranked for per segment to measure with (top-k task), and rows below which a batch borrows from those before it. */
+const LIVE = { testUsers: 4, smallestBatch: 64, remembered: 1000 }
+
+const MOST_FEATURES = 4096
+
+/** What a directory keeps: options that may not change between one opening and the next. */
+const FIXED = ["task", "method", "model", "preset", "recipe", "sizes", "seed", "likeThreshold", "negatives"] as const
+export type FixedOptions = Pick<FullRunOptions, (typeof FIXED)[number]> & {
+  features: readonly string[] | null
+  scale: RatingScale
+}
+
+export function fixedOptions(options: EngineOptions): FixedOptions {
+  const entries = FIXED.map((name) => [name, options.run[name]])
+  return { ...Object.fromEntries(entries), features: options.features ?? null, scale: options.scale } as FixedOptions
+}
+
+/** Fills in the defaults, or what the directory was created with, and refuses what is outside its domain or differs. */
+export function completeOptions(given: RecommenderOptions, created?: FixedOptions): EngineOptions {
+  const options = dropUndefined(given)
+  if (created) {
+    for (const [name, before] of Object.entries(created)) {
+      const now = options[name as keyof FixedOptions]
+      if (now !== undefined && JSON.stringify(now) !== JSON.stringify(before))
+        throw new DessError(
+          "INVALID_ARGUMENT",
+          `${name}: expected ${show(before)}, which the directory was created with, got ${show(now)}`,
+        )
+    }
+  }
+  const { features: createdFeatures, ...createdRest } = created ?? { features: undefined }
+  const all = { ...options, ...createdRest }
+  const features = created ? (createdFeatures ?? undefined) : checkFeatures(options.features)
+  const run: RunOptions = { task: "topk", method: features ? "dess-cv" : "dess-fre", protocol: "prequential" }
+  for (const name of [...FIXED, "k"] as const) if (all[name] !== undefined) Object.assign(run, { [name]: all[name] })
+  const threads = options.threads ?? Math.max(1, Math.min(64, availableCores() - 1))
+  const segment = whole("segment", options.segment ?? 500, 1, 10_000)
+  const idle = options.idle ?? {}
+  return {
+    directory: options.directory,
+    run: withDefaults({ ...run, threads, segment, live: LIVE }),
+    features,
+    scale: checkScale(all.scale ?? DEFAULT_SCALE),
+    segment,
+    delay: parseDuration("delay", options.delay ?? 1000),
+    limits: {
+      bytes: options.memoryBudget === undefined ? undefined : parseBytes("memory budget", options.memoryBudget),
+      shrinkAfter: idle.shrink === undefined ? undefined : parseDuration("idle shrink", idle.shrink),
+      leaveAfter: idle.leave === undefined ? undefined : parseDuration("idle leave", idle.leave),
+    },
+    snapshotEvents: whole("snapshot events", options.snapshotEvents ?? 200_000, 1),
+    snapshotDelay: parseDuration("snapshot delay", options.snapshotDelay ?? "15m"),
+    queue: whole("queue", options.queue ?? 100_000, segment),
+    publishDelay: parseDuration("publish delay", options.publishDelay ?? 250),
+    keys: whole("keys", options.keys ?? 1_000_000, 0),
+    keepJournal: options.keepJournal ?? false,
+  }
+}
+
+function whole(name: string, value: number, least: number, most = Number.MAX_SAFE_INTEGER): number {
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return value
+  throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from ${least}, got ${show(value)}`)
+}
+
+function checkScale(scale: RatingScale): RatingScale {
+  const { min, max } = scale
+  if (min >= 0 && min < max && max < Number.POSITIVE_INFINITY) return { min, max }
+  throw new DessError("INVALID_ARGUMENT", `scale: expected 0 ≤ min < max, got ${show(scale)}`)
+}
+
+function checkFeatures(names: readonly string[] | undefined): readonly string[] | undefined {
+  if (names === undefined) return undefined
+  const fine =
+    Array.isArray(names) &&
+    names.length > 0 &&
+    names.length <= MOST_FEATURES &&
+    names.every((name) => typeof name === "string" && name.length > 0 && name.length <= 128) &&
+    new Set(names).size === names.length
+  if (fine) return [...names]
+  throw new DessError(
+    "INVALID_ARGUMENT",
+    `features: expected 1 to ${MOST_FEATURES} different names, got ${show(names)}`,
+  )
+}
+
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** Milliseconds of a duration. */
+export function parseDuration(name: string, value: Duration): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(String(value))
+  const milliseconds =
+    typeof value === "number" ? value : match ? Number(match[1]) * UNITS[match[2] as "s"] : Number.NaN
+  // A timer takes at most 2³¹ − 1 milliseconds, 24 days; idle times may be longer.
+  if (milliseconds >= 0 && milliseconds <= 1e13) return milliseconds
+  throw new DessError(
+    "INVALID_ARGUMENT",
+    `${name}: expected milliseconds or a text such as 90s, 12h, 30d, got ${show(value)}`,
+  )
+}
+
+const SIZES: Record<string, number> = { "": 1, B: 1, KB: 1024, MB: 1024 ** 2, GB: 1024 ** 3 }
+
+/** Bytes of a size. */
+export function parseBytes(name: string, value: Bytes): number {
+  const match = /^(\d+(?:\.\d+)?)\s?(B|KB|MB|GB|)$/i.exec(String(value))
+  const bytes =
+    typeof value === "number" ? value : match ? Number(match[1]) * SIZES[match[2].toUpperCase()] : Number.NaN
+  if (bytes >= 1 && bytes <= Number.MAX_SAFE_INTEGER) return Math.floor(bytes)
+  throw new DessError("INVALID_ARGUMENT", `${name}: expected bytes or a text such as 256MB, got ${show(value)}`)
+}

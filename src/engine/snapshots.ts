@@ -1,0 +1,82 @@
+/** Snapshots of a directory: written beside, flushed, renamed; the last two are kept. */
+
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs"
+import { join } from "node:path"
+import { DessError, show } from "../errors.ts"
+import type { State } from "../kernels/state.ts"
+import { decodeState, encodeState } from "./safetensors.ts"
+
+const PATTERN = /^snapshot-(\d{12})\.safetensors$/
+
+export interface SnapshotFile {
+  segment: number
+  path: string
+}
+
+export function snapshotPath(directory: string, segment: number): string {
+  return join(directory, `snapshot-${String(segment).padStart(12, "0")}.safetensors`)
+}
+
+/** Newest first. What a crash left half written is removed. */
+export function listSnapshots(directory: string): SnapshotFile[] {
+  const found: SnapshotFile[] = []
+  for (const name of readdirSync(directory)) {
+    if (name.startsWith("snapshot-") && name.endsWith(".part")) rmSync(join(directory, name), { force: true })
+    const match = PATTERN.exec(name)
+    if (match) found.push({ segment: Number(match[1]), path: join(directory, name) })
+  }
+  return found.sort((a, b) => b.segment - a.segment)
+}
+
+/** Writes a state; it is there whole or not at all. Returns the bytes. */
+export function writeSnapshot(path: string, state: State, directory: string): number {
+  const part = `${path}.part`
+  const file = openSync(part, "w")
+  try {
+    for (const piece of encodeState(state)) for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(part, path)
+  syncFolder(directory)
+  return statSync(path).size
+}
+
+/** The newest snapshot that can be read; undefined when there is none. Those that cannot are told of. */
+export function readNewest(
+  files: readonly SnapshotFile[],
+): { state: State; file: SnapshotFile; damaged: string[] } | undefined {
+  const damaged: string[] = []
+  for (const file of files) {
+    try {
+      return { state: decodeState(readFileSync(file.path)), file, damaged }
+    } catch (error) {
+      if (error instanceof DessError && error.code === "UNSUPPORTED") throw error
+      damaged.push(error instanceof Error ? error.message : String(error))
+    }
+  }
+  if (files.length === 0) return undefined
+  throw new DessError("INVALID_DATA", `snapshots: expected one that can be read, got ${show(damaged)}`)
+}
+
+/** Makes renames and removals in a folder durable. */
+export function syncFolder(directory: string): void {
+  try {
+    const folder = openSync(directory, "r")
+    fsyncSync(folder)
+    closeSync(folder)
+  } catch {
+    // Some systems do not let a folder be opened; there is nothing to flush then.
+  }
+}

@@ -1,0 +1,52 @@
+/** What is kept on disk beside the snapshots: the journal, names, items, idempotency keys. One interface, LMDB behind it. */
+
+import type { Side } from "../types.ts"
+import type { FixedOptions } from "./options.ts"
+import type { LogRecord } from "./records.ts"
+
+/** An item of the catalogue as it is stored. */
+export interface StoredItem {
+  categories: readonly string[]
+  hidden: boolean
+  features: readonly number[] | null
+}
+
+/** Changes that become durable together. */
+export interface Writes {
+  log: { position: number; record: LogRecord }[]
+  /** null takes the name away. */
+  names: { side: Side; index: number; name: string | null }[]
+  items: { index: number; item: StoredItem | null }[]
+  /** 16 bytes each, by order of acceptance. */
+  keys: { hash: Buffer; order: number }[]
+  /** The index of a user whose removal has begun, or null when it is done. */
+  forgetting?: number | null
+}
+
+export function noWrites(): Writes {
+  return { log: [], names: [], items: [], keys: [] }
+}
+
+export interface Store {
+  /** What the directory was created with; undefined for a new one. */
+  readonly created: FixedOptions | undefined
+  create(options: FixedOptions): void
+  /** Resolves when everything is on disk, all or nothing. */
+  write(writes: Writes): Promise<void>
+  names(side: Side): Iterable<{ index: number; name: string }>
+  items(): Iterable<{ index: number; item: StoredItem }>
+  /** Records from a position on, in order, at most so many. */
+  log(from: number, limit?: number): Iterable<{ position: number; record: LogRecord }>
+  /** Drops the records before a position. */
+  truncate(before: number): Promise<void>
+  hasKey(hash: Buffer): boolean
+  /** The order the next key gets. */
+  readonly nextKey: number
+  /** Drops the keys before an order. */
+  dropKeys(before: number): Promise<void>
+  readonly forgetting: number | null
+  readonly bytes: number
+  /** Rewrites the file so that nothing deleted is left in it. Nothing may be written meanwhile; reading goes on. */
+  compact(): Promise<void>
+  close(): Promise<void>
+}

@@ -1,0 +1,257 @@
+/** The training side: the loop of the experiments, fed with orders, publishing versions. Runs in a thread of its own. */
+
+import { DessError } from "../errors.ts"
+import { type Json, State, type StateArray } from "../kernels/state.ts"
+import type { Limits } from "../run/idle.ts"
+import type { LearnerExplanation, LiveLearner } from "../run/learner.ts"
+import { liveOf, Run } from "../run/loop.ts"
+import type { RunOptions } from "../run/options.ts"
+import type { Published, Room } from "../run/reader.ts"
+import type { SegmentReport } from "../run/report.ts"
+import type { ItemFeatures, Segment, Side } from "../types.ts"
+import { hashState } from "./safetensors.ts"
+import { writeSnapshot } from "./snapshots.ts"
+
+export interface TrainerOptions {
+  run: RunOptions
+  features: readonly string[] | undefined
+  limits: Limits
+  /** Events per segment. */
+  segment: number
+  publishDelay: number
+}
+
+/** A state between threads. */
+export interface StateMessage {
+  arrays: Map<string, StateArray>
+  values: Map<string, Json>
+}
+
+/** What the trainer is told. Those with an `id` are answered. */
+export type Order =
+  | { kind: "load"; id: number; state: StateMessage }
+  | { kind: "segment"; number: number; segment: Segment }
+  | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
+  | { kind: "forget"; id: number; side: Side; ids: number[] }
+  | { kind: "save"; id: number; path: string; directory: string; state: StateMessage }
+  | { kind: "explain"; id: number; side: Side; index: number }
+  | { kind: "publish"; id: number }
+  | { kind: "hash"; id: number }
+  | { kind: "room"; buffer: SharedArrayBuffer; at: number; length: number }
+
+export interface Learned {
+  kind: "learned"
+  number: number
+  report: SegmentReport | undefined
+  failed: string | undefined
+  /** At this segment. */
+  shrunk: Record<Side, number>
+  left: Record<Side, number[]>
+  totals: Totals
+}
+
+/** Ids that lost a step of their size, or left, since the beginning. */
+export interface Totals {
+  shrunk: Record<Side, number>
+  left: Record<Side, number>
+}
+
+/** What the trainer says. */
+export type Answer =
+  | { kind: "ready" }
+  | Learned
+  | { kind: "published"; through: number; published: Published; at: number; length: number }
+  | { kind: "room"; length: number }
+  | { kind: "done"; id: number; value: unknown }
+  | { kind: "failed"; id: number | undefined; code: string; message: string }
+
+/** Publishing takes at most this share of the thread's time. */
+const PUBLISH_SHARE = 0.25
+
+export class Trainer {
+  readonly #run: Run
+  readonly #live: LiveLearner
+  readonly #options: TrainerOptions
+  readonly #say: (answer: Answer) => void
+  /** Grows with the items; the learner sees the same object. */
+  readonly #features: ItemFeatures | undefined
+  readonly #totals: Totals = { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } }
+  #room: Room | undefined
+  #through = 0
+  #dirty = false
+  #published = Number.NEGATIVE_INFINITY
+  #cost = 0
+  #timer: NodeJS.Timeout | undefined
+  #wanted: number[] = []
+
+  constructor(options: TrainerOptions, say: (answer: Answer) => void) {
+    this.#options = options
+    this.#say = say
+    const { features: columns } = options
+    if (columns) this.#features = { columns, values: new Float32Array(0), present: new Uint8Array(0) }
+    this.#run = new Run(options.run, this.#features)
+    this.#live = liveOf(this.#run.learner)
+    this.#live.limit(options.limits, options.segment)
+  }
+
+  /** Carries out one order. */
+  take(order: Order): void {
+    const id = "id" in order ? order.id : undefined
+    try {
+      const value = this.#carryOut(order)
+      if (id !== undefined && order.kind !== "publish") this.#say({ kind: "done", id, value })
+    } catch (error) {
+      const code = error instanceof DessError ? error.code : "UNSUPPORTED"
+      this.#say({ kind: "failed", id, code, message: error instanceof Error ? error.message : String(error) })
+    }
+  }
+
+  #carryOut(order: Order): unknown {
+    switch (order.kind) {
+      case "load":
+        return this.#load(new State(order.state.arrays, order.state.values))
+      case "segment":
+        return this.#learn(order.number, order.segment)
+      case "features":
+        return this.#setFeatures(order.items, order.values)
+      case "forget":
+        this.#run.forget(order.side, new Set(order.ids))
+        this.#dirty = true
+        this.#publishSoon()
+        return undefined
+      case "save":
+        return this.#save(order)
+      case "explain":
+        return this.#live.explain(order.side, order.index) satisfies LearnerExplanation | undefined
+      case "hash": {
+        const state = new State()
+        this.#write(state)
+        return hashState(state)
+      }
+      case "room":
+        this.#room = { floats: new Float32Array(order.buffer), at: order.at, length: order.length }
+        return this.#publishSoon()
+      case "publish":
+        this.#wanted.push(order.id)
+        return this.#dirty ? this.#publish() : this.#answerWanted()
+    }
+  }
+
+  #learn(number: number, segment: Segment): void {
+    let report: SegmentReport | undefined
+    let failed: string | undefined
+    try {
+      report = this.#run.step(segment)
+    } catch (error) {
+      // A loss that is not finite: the segment was not learned. A replay fails the same way, so the state is the same.
+      if (!(error instanceof DessError && error.code === "NUMERIC")) throw error
+      failed = error.message
+    }
+    this.#through = number
+    this.#dirty = true
+    const { shrunk, left } = this.#run
+    for (const side of ["user", "item"] as const) {
+      this.#totals.shrunk[side] += shrunk[side]
+      this.#totals.left[side] += left[side].length
+    }
+    this.#say({ kind: "learned", number, report, failed, shrunk, left, totals: this.#totals })
+    this.#publishSoon()
+  }
+
+  #setFeatures(items: readonly number[], values: readonly (readonly number[] | null)[]): void {
+    const features = this.#features
+    if (!features) return
+    const width = features.columns.length
+    const most = items.reduce((largest, item) => Math.max(largest, item + 1), 0)
+    if (most > features.present.length) {
+      const room = Math.max(most, 2 * features.present.length, 64)
+      const wider = new Float32Array(room * width)
+      wider.set(features.values)
+      features.values = wider
+      const present = new Uint8Array(room)
+      present.set(features.present)
+      features.present = present
+    }
+    items.forEach((item, i) => {
+      const row = values[i]
+      features.present[item] = row ? 1 : 0
+      features.values.fill(0, item * width, (item + 1) * width)
+      if (row) features.values.set(row, item * width)
+      this.#live.changeFeatures(item)
+    })
+  }
+
+  #write(state: State): void {
+    this.#run.save(state.at("run"))
+    state.set("through", this.#through)
+    const { shrunk, left } = this.#totals
+    state.put("totals", Float64Array.of(shrunk.user, shrunk.item, left.user, left.item))
+    if (!this.#features) return
+    state.put("features.values", this.#features.values)
+    state.put("features.present", this.#features.present)
+  }
+
+  #save(order: Extract<Order, { kind: "save" }>): number {
+    const state = new State(order.state.arrays, order.state.values)
+    this.#write(state)
+    return writeSnapshot(order.path, state, order.directory)
+  }
+
+  #load(state: State): void {
+    if (this.#features) {
+      this.#features.values = state.take("features.values", Float32Array).slice()
+      this.#features.present = state.take("features.present", Uint8Array).slice()
+    }
+    this.#run.load(state.at("run"))
+    this.#through = state.get<number>("through")
+    const [shrunkUsers, shrunkItems, leftUsers, leftItems] = state.take("totals", Float64Array)
+    this.#totals.shrunk = { user: shrunkUsers, item: shrunkItems }
+    this.#totals.left = { user: leftUsers, item: leftItems }
+    this.#dirty = true
+    this.#publishSoon()
+  }
+
+  /** Publishes now, or as soon as enough time has passed since the last version. */
+  #publishSoon(): void {
+    if (!this.#dirty) return
+    const pause = Math.max(this.#options.publishDelay, this.#cost / PUBLISH_SHARE)
+    const rest = this.#published + pause - performance.now()
+    // Asked at every order: a busy thread never gets to its timer.
+    if (rest <= 0 || this.#wanted.length > 0) this.#publish()
+    else
+      this.#timer ??= setTimeout(() => {
+        this.#timer = undefined
+        if (this.#dirty) this.#publish()
+      }, rest)
+  }
+
+  #publish(): void {
+    const needed = this.#live.roomNeeded
+    const room = this.#room
+    // Without one: it comes when the reader has gone over to the version before, or with the room asked for.
+    if (!room) return
+    if (room.length < needed) {
+      this.#room = undefined
+      this.#say({ kind: "room", length: 2 * needed })
+      return
+    }
+    const start = performance.now()
+    const published = this.#live.publish(room)
+    this.#room = undefined
+    this.#dirty = false
+    this.#published = performance.now()
+    this.#cost = this.#published - start
+    this.#say({ kind: "published", through: this.#through, published, at: room.at, length: room.length })
+    this.#answerWanted()
+  }
+
+  #answerWanted(): void {
+    for (const id of this.#wanted) this.#say({ kind: "done", id, value: undefined })
+    this.#wanted = []
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#run.close()
+  }
+}

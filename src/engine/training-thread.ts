@@ -1,0 +1,95 @@
+/** The other end of the training thread. */
+
+import { Worker } from "node:worker_threads"
+import { DessError, type ErrorCode } from "../errors.ts"
+import type { Answer, Order, TrainerOptions } from "./trainer.ts"
+
+// From the sources, as tests run them, the thread runs the built program: not every Node can run TypeScript.
+const PROGRAM = new URL(
+  import.meta.url.endsWith(".ts") ? "../../dist/engine/worker.js" : "./worker.js",
+  import.meta.url,
+)
+
+/** What comes without being asked for. */
+export type News = Exclude<Answer, { kind: "ready" | "done" | "failed" }> | { kind: "ended"; error: DessError }
+
+type WithoutId<O> = O extends { id: number } ? Omit<O, "id"> : never
+
+/** An order that is answered, without its number. */
+export type Question = WithoutId<Order>
+
+export class TrainingThread {
+  readonly #worker: Worker
+  readonly #onNews: (news: News) => void
+  readonly #waiting = new Map<number, { resolve: (value: unknown) => void; reject: (reason: unknown) => void }>()
+  readonly #ready: Promise<void>
+  #next = 1
+  #ended: DessError | undefined
+
+  constructor(options: TrainerOptions, onNews: (news: News) => void) {
+    this.#onNews = onNews
+    // Without the process's own arguments: not all of them are allowed in a thread.
+    this.#worker = new Worker(PROGRAM, { workerData: options, execArgv: [] })
+    this.#ready = new Promise((resolve, reject) => this.#waiting.set(0, { resolve: () => resolve(), reject }))
+    this.#worker.on("message", (answer: Answer) => this.#hear(answer))
+    this.#worker.on("error", (cause) => {
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      this.#end(new DessError("CLOSED", `training: expected to go on, its thread ended: ${reason}`, { cause }))
+    })
+    this.#worker.on("exit", () =>
+      this.#end(new DessError("CLOSED", "training: expected a running thread, it has ended")),
+    )
+  }
+
+  /** Resolves when orders are taken. */
+  ready(): Promise<void> {
+    return this.#ready
+  }
+
+  tell(order: Exclude<Order, { id: number }>, transfer: ArrayBuffer[] = []): void {
+    this.#worker.postMessage(order, transfer)
+  }
+
+  ask<T>(order: Question): Promise<T> {
+    const id = this.#next++
+    return new Promise<T>((resolve, reject) => {
+      if (this.#ended) return reject(this.#ended)
+      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject })
+      this.#worker.postMessage({ ...order, id } as Order)
+    })
+  }
+
+  #hear(answer: Answer): void {
+    if (answer.kind === "ready") this.#settle(0)?.resolve(undefined)
+    else if (answer.kind === "done") this.#settle(answer.id)?.resolve(answer.value)
+    else if (answer.kind === "failed") {
+      const error = new DessError(answer.code as ErrorCode, answer.message)
+      const waiting = this.#settle(answer.id ?? 0)
+      if (waiting) waiting.reject(error)
+      else this.#end(error)
+    } else this.#onNews(answer)
+  }
+
+  #settle(id: number) {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    return waiting
+  }
+
+  #end(error: DessError): void {
+    if (this.#ended) return
+    this.#ended = error
+    for (const { reject } of this.#waiting.values()) reject(error)
+    this.#waiting.clear()
+    this.#onNews({ kind: "ended", error })
+  }
+
+  async close(): Promise<void> {
+    this.#ended ??= new DessError("CLOSED", "recommender: expected an open one, it was closed")
+    this.#worker.postMessage("close")
+    await new Promise<void>((resolve) => {
+      this.#worker.once("exit", () => resolve())
+      if (this.#worker.threadId === -1) resolve()
+    })
+  }
+}

@@ -1,0 +1,335 @@
+/** A recommender's directory: coming back, damage, locks, forgetting on disk. */
+
+import { execFileSync } from "node:child_process"
+import {
+  closeSync,
+  cpSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterEach, beforeAll, describe, expect, test } from "vitest"
+import { openLmdbStore } from "../../src/engine/lmdb-store.ts"
+import { Recommender } from "../../src/engine/open.ts"
+import { completeOptions } from "../../src/engine/options.ts"
+import type { LiveRecommender } from "../../src/engine/recommender.ts"
+import { GONE } from "../../src/engine/records.ts"
+import { decodeState } from "../../src/engine/safetensors.ts"
+import { noWrites } from "../../src/engine/store.ts"
+import { type Answer, Trainer } from "../../src/engine/trainer.ts"
+import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
+import { Random } from "../../src/kernels/random.ts"
+import { buildCommand } from "../support/command.ts"
+
+const SMALL: RecommenderOptions = { model: "mf", sizes: [2, 4, 8], threads: 1, delay: "1h", segment: 40, seed: 4 }
+const opened: Recommender[] = []
+const folders: string[] = []
+
+// The training thread runs what was built.
+beforeAll(buildCommand)
+
+afterEach(async () => {
+  for (const recommender of opened.splice(0)) await recommender.close()
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+})
+
+async function open(directory: string, options: RecommenderOptions = {}): Promise<LiveRecommender> {
+  const recommender = await Recommender.open({ ...SMALL, directory, ...options })
+  opened.push(recommender)
+  return recommender as LiveRecommender
+}
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), "dess-engine-"))
+  folders.push(path)
+  return path
+}
+
+function events(count: number, seed: number): Event[] {
+  const random = new Random(seed, "directory test")
+  return Array.from({ length: count }, (_, n) => ({
+    user: `user ${random.integer(20)}`,
+    item: `item ${random.integer(30)}`,
+    rating: 1 + random.integer(5),
+    timestamp: 1_700_000_000 + n,
+    key: `${seed} ${n}`,
+  }))
+}
+
+const snapshots = (directory: string) =>
+  readdirSync(directory)
+    .filter((name) => name.startsWith("snapshot-"))
+    .sort()
+const journalOf = (directory: string) =>
+  join(directory, readdirSync(directory).filter((name) => /^journal-\d+\.mdb$/.test(name))[0])
+
+/** A copy as a power cut would leave it: the recommender goes on elsewhere. */
+function powerCut(directory: string): string {
+  const copy = folder()
+  cpSync(directory, copy, { recursive: true })
+  return copy
+}
+
+describe("coming back", () => {
+  test("after a close everything is as before: state, lists, names, items, keys, counts", async () => {
+    const directory = folder()
+    const first = await open(directory, { features: ["a"], method: "dess-cv" })
+    await first.putItems({ item: "item 3", features: [1], categories: ["c"], hidden: true })
+    await first.observe(events(210, 1))
+    const before = {
+      hash: await first.hash(),
+      list: await first.recommend("user 2", { count: 30 }),
+      status: first.status(),
+    }
+    await first.close()
+    const second = await open(directory)
+    expect(await second.hash()).toBe(before.hash)
+    expect(await second.recommend("user 2", { count: 30 })).toEqual(before.list)
+    expect(second.item("item 3")).toMatchObject({ categories: ["c"], hidden: true, hasFeatures: true })
+    expect(second.status().events.accepted).toBe(before.status.events.accepted)
+    expect(second.status().users.known).toBe(before.status.users.known)
+    expect(await second.observe(events(210, 1))).toEqual({ accepted: 0, duplicates: 210 })
+    expect(await second.observe(events(10, 2))).toEqual({ accepted: 10, duplicates: 0 })
+  })
+
+  test("after a power cut, with and without a snapshot, nothing acknowledged is missing and the state is the same", async () => {
+    const directory = folder()
+    const recommender = await open(directory)
+    for (let n = 0; n < 6; n++) {
+      await recommender.observe(events(70, n))
+      if (n === 2 || n === 4) await recommender.snapshot()
+      const copy = await open(powerCut(directory))
+      expect(copy.status().events.accepted).toBe(70 * (n + 1))
+      // The same boundary, then the same bits: both close the open segment here.
+      const [mine, theirs] = [recommender.status().segments, copy.status().segments]
+      expect(theirs).toBe(mine)
+    }
+    await recommender.drain()
+    const hash = await recommender.hash()
+    for (const without of [0, 1]) {
+      const copy = powerCut(directory)
+      for (const name of snapshots(copy).reverse().slice(0, without)) rmSync(join(copy, name))
+      expect(await (await open(copy)).hash()).toBe(hash)
+    }
+  })
+
+  test("the state is that of the loop of the experiments fed with the journal's segments", async () => {
+    const directory = folder()
+    for (let n = 0; n < 3; n++) {
+      const recommender = await open(directory, { keepJournal: true, memoryBudget: "10MB" })
+      await recommender.observe(events(130, n))
+      await recommender.close()
+    }
+    const last = await open(directory, { keepJournal: true, memoryBudget: "10MB" })
+    const hash = await last.hash()
+    await last.close()
+    const { run, features, limits, segment, publishDelay } = completeOptions({ ...SMALL, memoryBudget: "10MB" })
+    const said: Answer[] = []
+    const trainer = new Trainer({ run, features, limits, segment, publishDelay }, (answer) => said.push(answer))
+    const store = await openLmdbStore(directory)
+    let rows: { user: number; item: number; rating: number; timestamp: number }[] = []
+    let number = 0
+    for (const { record } of store.log(0)) {
+      if (record.kind === "events")
+        record.user.forEach((user, r) => {
+          rows.push({ user, item: record.item[r], rating: record.rating[r], timestamp: record.timestamp[r] })
+        })
+      if (record.kind !== "segment") continue
+      number++
+      const columns = {
+        user: Int32Array.from(rows, ({ user }) => user),
+        item: Int32Array.from(rows, ({ item }) => item),
+        rating: Float32Array.from(rows, ({ rating }) => rating),
+        timestamp: Float64Array.from(rows, ({ timestamp }) => timestamp),
+      }
+      const shape = { length: rows.length, trainLength: rows.length, index: number - 1, time: record.time }
+      trainer.take({ kind: "segment", number, segment: { ...columns, ...shape } })
+      rows = []
+    }
+    await store.close()
+    trainer.take({ kind: "hash", id: 1 })
+    expect(number).toBe(12)
+    expect(said.find((answer) => answer.kind === "done")).toMatchObject({ value: hash })
+    trainer.close()
+  })
+
+  test("two snapshots are kept, and the journal from the older on", async () => {
+    const directory = folder()
+    const recommender = await open(directory)
+    for (let n = 0; n < 4; n++) {
+      await recommender.observe(events(50, n))
+      await recommender.snapshot()
+    }
+    expect(snapshots(directory)).toHaveLength(2)
+    let kept = 0
+    for await (const _ of recommender.events()) kept++
+    expect(kept).toBe(50)
+    await recommender.close()
+    expect(snapshots(directory)).toHaveLength(2)
+  })
+})
+
+describe("a directory that is not as it should be", () => {
+  async function filled(): Promise<{ directory: string; hash: string }> {
+    const directory = folder()
+    const recommender = await open(directory)
+    await recommender.observe(events(90, 1))
+    await recommender.snapshot()
+    await recommender.observe(events(90, 2))
+    await recommender.snapshot()
+    const hash = await recommender.hash()
+    await recommender.close()
+    return { directory, hash }
+  }
+
+  test("a damaged newest snapshot: the one before is taken, and the state is the same", async () => {
+    for (const damage of ["flip", "cut", "header"]) {
+      const { directory, hash } = await filled()
+      const path = join(directory, snapshots(directory)[1])
+      if (damage === "cut") truncateSync(path, statSync(path).size - 100)
+      else {
+        const file = openSync(path, "r+")
+        writeSync(file, Buffer.from([0x5a]), 0, 1, damage === "flip" ? statSync(path).size - 1000 : 30)
+        closeSync(file)
+      }
+      expect(await (await open(directory)).hash(), damage).toBe(hash)
+    }
+  })
+
+  test("every snapshot damaged: said so", async () => {
+    const { directory } = await filled()
+    for (const name of snapshots(directory)) writeFileSync(join(directory, name), "nonsense nonsense")
+    await expect(open(directory)).rejects.toThrow(/snapshots: expected one that can be read/)
+  })
+
+  test("snapshots gone, and the journal begins later: said so", async () => {
+    const { directory } = await filled()
+    for (const name of snapshots(directory)) rmSync(join(directory, name))
+    await expect(open(directory)).rejects.toThrow(/journal: expected record 0, got \d+/)
+  })
+
+  test("a journal cut short or overwritten: said so", async () => {
+    for (const damage of ["cut", "nonsense"]) {
+      const { directory } = await filled()
+      const path = journalOf(directory)
+      if (damage === "cut") truncateSync(path, statSync(path).size - 4096)
+      else writeFileSync(path, "nonsense ".repeat(5000))
+      await expect(open(directory), damage).rejects.toMatchObject({ code: "INVALID_DATA" })
+    }
+  })
+
+  test("of a newer version: said so, and free for a newer dess afterwards", async () => {
+    const { directory } = await filled()
+    const { open: openRaw } = await import("lmdb")
+    const root = openRaw({ path: journalOf(directory), noSubdir: true, maxDbs: 12 })
+    await root.openDB({ name: "meta", encoding: "json" }).put("version", 99)
+    await root.close()
+    await expect(open(directory)).rejects.toThrow(/expected version 1 or older, got 99/)
+    await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
+  })
+
+  test("open in this process, or in another: locked; a dead owner's is taken over", async () => {
+    const directory = folder()
+    const recommender = await open(directory)
+    await expect(open(directory)).rejects.toMatchObject({ code: "LOCKED" })
+    const program = `
+      import { Recommender } from ${JSON.stringify(join(import.meta.dirname, "../../dist/index.js"))}
+      try { await (await Recommender.open({ directory: process.argv[1] })).close(); console.log("opened") }
+      catch (error) { console.log(error.code) }`
+    const other = () =>
+      execFileSync(process.execPath, ["--input-type=module", "--eval", program, directory], { encoding: "utf8" }).trim()
+    expect(other()).toBe("LOCKED")
+    await recommender.close()
+    expect(other()).toBe("opened")
+  })
+
+  test("options it was created with may be left out and not changed", async () => {
+    const { directory } = await filled()
+    await expect(open(directory, { task: "binary" })).rejects.toThrow(
+      /task: expected "topk", which the directory was created with/,
+    )
+    await expect(open(directory, { sizes: [2, 4] })).rejects.toThrow(/sizes: expected \[2,4,8\]/)
+    const recommender = await Recommender.open({ directory })
+    opened.push(recommender)
+    expect(recommender.status().method).toBe("dess-fre")
+  })
+})
+
+describe("forgetting on disk", () => {
+  const traces = (directory: string, text: string) =>
+    readdirSync(directory).filter((name) => readFileSync(join(directory, name)).includes(text))
+
+  test.each([false, true])(
+    "no file holds the name or the events afterwards (journal kept: %s)",
+    async (keepJournal) => {
+      const directory = folder()
+      const recommender = await open(directory, { keepJournal })
+      await recommender.observe(events(100, 1))
+      await recommender.observe({ user: "Ada Lovelace", item: "item 1", timestamp: 1_234_567_891 })
+      await recommender.snapshot()
+      await recommender.observe([...events(30, 2), { user: "Ada Lovelace", item: "item 2", timestamp: 1_234_567_892 }])
+      await recommender.observe(events(5, 3))
+      expect(traces(directory, "Ada Lovelace")).not.toEqual([])
+      const receipt = await recommender.forget("Ada Lovelace")
+      expect(receipt).toMatchObject({ found: true, history: 2, events: 2, snapshots: 1 })
+      expect(traces(directory, "Ada Lovelace")).toEqual([])
+      const time = Buffer.alloc(8)
+      time.writeDoubleLE(1_234_567_891)
+      for (const name of readdirSync(directory))
+        expect(readFileSync(join(directory, name)).includes(time), name).toBe(false)
+      expect(snapshots(directory)).toHaveLength(1)
+      const kept: string[] = []
+      for await (const { user } of recommender.events()) kept.push(user)
+      expect(kept).not.toContain("Ada Lovelace")
+      if (keepJournal) expect(kept).toHaveLength(135)
+      const hash = await recommender.hash()
+      await recommender.close()
+      const again = await open(directory, { keepJournal })
+      expect(await again.hash()).toBe(hash)
+      expect(again.has("user", "Ada Lovelace")).toBe(false)
+      expect(again.status().events.accepted).toBe(136)
+    },
+  )
+
+  test("what a crash interrupted is finished at the next start", async () => {
+    const directory = folder()
+    const recommender = await open(directory)
+    await recommender.observe([...events(100, 1), { user: "Ada Lovelace", item: "item 1" }])
+    await recommender.close()
+    // As far as the journal, no further: this is where the power fails.
+    const store = await openLmdbStore(directory)
+    const found = [...store.names("user")].find(({ name }) => name === "Ada Lovelace")
+    const next = [...store.log(0)].reduce((most, { position }) => Math.max(most, position + 1), 0)
+    const index = found?.index ?? GONE
+    await store.write({
+      ...noWrites(),
+      names: [{ side: "user", index, name: null }],
+      log: [{ position: next, record: { kind: "forget", user: index } }],
+      forgetting: index,
+    })
+    await store.close()
+    const [old] = snapshots(directory)
+    const rows = (path: string) =>
+      [2, 4, 8].flatMap((size) => [
+        ...decodeState(readFileSync(path)).take(`run.learner.model.user.0.${size}.owners`, Int32Array),
+      ])
+    expect(rows(join(directory, old))).toContain(index)
+    const again = await open(directory)
+    expect(traces(directory, "Ada Lovelace")).toEqual([])
+    expect(snapshots(directory)).toHaveLength(1)
+    expect(rows(join(directory, snapshots(directory)[0]))).not.toContain(index)
+    await again.observe({ user: "somebody", item: "item 1" })
+    await again.close()
+    const marked = await openLmdbStore(directory)
+    expect(marked.forgetting).toBeNull()
+    await marked.close()
+  })
+})

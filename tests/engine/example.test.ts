@@ -1,0 +1,30 @@
+/** The example runs, and a recommender in memory needs no package at all. */
+
+import { execFileSync } from "node:child_process"
+import { cpSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { beforeAll, expect, test } from "vitest"
+import { buildCommand } from "../support/command.ts"
+
+const ROOT = join(import.meta.dirname, "../..")
+
+beforeAll(buildCommand)
+
+test("examples/recommender.mjs runs where nothing is installed but dess, which then asks for lmdb by name when given a directory", () => {
+  const place = mkdtempSync(join(tmpdir(), "dess-example-"))
+  try {
+    for (const part of ["dist", "package.json", "examples"])
+      cpSync(join(ROOT, part), join(place, part), { recursive: true })
+    const run = (...args: string[]) => execFileSync(process.execPath, args, { cwd: place, encoding: "utf8" })
+    const told = run("examples/recommender.mjs")
+    expect(told.match(/\(model\)/g)).toHaveLength(5)
+    expect(told).toMatch(/ada: \d+ numbers, \d+ bytes, seen 2 times/)
+    expect(told).toMatch(/found: true/)
+    const program = `import { Recommender } from "dess"
+      await Recommender.open({ directory: "data" }).catch((error) => console.log(error.code, error.message))`
+    expect(run("--input-type=module", "--eval", program)).toMatch(/UNSUPPORTED .*npm install lmdb/)
+  } finally {
+    rmSync(place, { recursive: true, force: true })
+  }
+})

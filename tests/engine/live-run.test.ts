@@ -1,0 +1,165 @@
+/** What live use adds to a run: small segments, limits, leaving, versions for readers. */
+
+import { describe, expect, test } from "vitest"
+import { openKernels } from "../../src/kernels/open.ts"
+import { createReader } from "../../src/run/create.ts"
+import { Run } from "../../src/run/loop.ts"
+import { type RunOptions, withDefaults } from "../../src/run/options.ts"
+import type { Segment } from "../../src/types.ts"
+
+const LIVE = { testUsers: 4, smallestBatch: 64, remembered: 100 }
+const DAY = 86_400_000
+
+function segment(rows: readonly (readonly [number, number, number])[], index: number, time = index * 1000): Segment {
+  return {
+    index,
+    length: rows.length,
+    trainLength: rows.length,
+    time,
+    user: Int32Array.from(rows, ([user]) => user),
+    item: Int32Array.from(rows, ([, item]) => item),
+    rating: Float32Array.from(rows, ([, , rating]) => rating),
+    timestamp: Float64Array.from(rows, () => index),
+  }
+}
+
+/** Even users like even items, odd users odd ones. */
+function checkerboard(count: number, at: number): [number, number, number][] {
+  return Array.from({ length: count }, (_, i) => {
+    const n = at + i
+    const [user, item] = [(n * 7) % 12, (n * 5 + (n % 3)) % 16]
+    return [user, item, user % 2 === item % 2 ? 5 : 1]
+  })
+}
+
+function open(options: RunOptions): Run {
+  return new Run({ protocol: "prequential", threads: 1, seed: 2, live: LIVE, ...options })
+}
+
+describe("one event per segment", () => {
+  test("is learned: the pattern is found, which a batch of one row cannot teach a network with batch norms", () => {
+    const accuracy = (smallestBatch: number) => {
+      const run = open({ method: "dess-fre", task: "binary", sizes: [2, 4, 8], live: { ...LIVE, smallestBatch } })
+      let hits = 0
+      const [all, late] = [900, 300]
+      for (let n = 0; n < all; n++) {
+        const report = run.step(segment(checkerboard(1, n), n))
+        if (n >= all - late) hits += report.accuracy ?? 0
+      }
+      run.close()
+      return hits / late
+    }
+    expect(accuracy(64)).toBeGreaterThan(0.9)
+    expect(accuracy(1)).toBeLessThan(0.75)
+  })
+})
+
+describe("limits", () => {
+  const stream = (n: number, ids: number): [number, number, number][] =>
+    Array.from({ length: 400 }, (_, i) => [(n * 37 + i * 11) % ids, (n * 53 + i * 17) % ids, 1 + ((n + i) % 5)])
+
+  /** A window of ids that moves on: each is met a few times, those behind it never come back. */
+  const moving = (n: number) =>
+    stream(n, 601).map(([user, item, rating]) => [user + n * 250, item + n * 250, rating] as const)
+
+  /** Steps with at most so many bytes; the growth of users and items, and who left. */
+  function walk(method: string, bytes: number) {
+    const run = open({ method, task: "binary", model: "mf" })
+    run.learner.live?.limit({ bytes }, 500)
+    const told = { grown: 0, left: 0, held: 0 }
+    for (let n = 0; n < 40; n++) {
+      const rows = moving(n)
+      const report = run.step(segment(rows, n))
+      told.held = Math.max(told.held, report.heldBytes)
+      told.grown += (report.decided?.user.grown ?? 0) + (report.decided?.item.grown ?? 0)
+      told.left += run.left.user.length + run.left.item.length
+      for (const id of run.left.user) expect(rows.some(([user]) => user === id)).toBe(false)
+    }
+    run.close()
+    return told
+  }
+
+  test.each(["always-grow", "fixed-64"])(
+    "%s: held bytes never exceed the budget; growth is refused, and the longest idle leave for the new",
+    (method) => {
+      const free = walk(method, 1e12)
+      const bytes = method === "fixed-64" ? 4_000_000 : 800_000
+      expect(free.held).toBeGreaterThan(1.2 * bytes)
+      const bound = walk(method, bytes)
+      expect(free.left).toBe(0)
+      expect(bound.held).toBeLessThanOrEqual(bytes)
+      expect(bound.left).toBeGreaterThan(100)
+      if (method === "always-grow") expect(bound.grown).toBeLessThan(free.grown)
+    },
+  )
+
+  test("a budget that one segment could not live in is refused, with the least there must be", () => {
+    const run = open({ method: "dess-fre" })
+    expect(() => run.learner.live?.limit({ bytes: 1000 }, 500)).toThrow(
+      /memory budget: expected at least \d+ bytes, got 1000/,
+    )
+    run.close()
+  })
+
+  test("an id idle for long shrinks step by step, then leaves, and comes back as new", () => {
+    const run = open({ method: "always-grow", task: "binary", sizes: [2, 4, 8] })
+    run.learner.live?.limit({ shrinkAfter: DAY, leaveAfter: 10 * DAY }, 500)
+    const rows = checkerboard(60, 0)
+    for (let n = 0; n < 4; n++) run.step(segment(rows, n, DAY))
+    expect(run.learner.live?.explain("user", 0)?.size).toBe(8)
+    const others = rows.map(([user, item, rating]) => [user + 100, item + 100, rating] as const)
+    run.step(segment(others, 4, 2.5 * DAY))
+    expect(run.learner.live?.explain("user", 0)?.size).toBe(4)
+    expect(run.shrunk.user).toBe(12)
+    run.step(segment(others, 5, 4 * DAY))
+    expect(run.learner.live?.explain("user", 0)?.size).toBe(2)
+    run.step(segment(others, 6, 12 * DAY))
+    expect(run.left.user).toContain(0)
+    expect(run.learner.live?.explain("user", 0)).toBeUndefined()
+    run.step(segment(rows, 7, 12 * DAY))
+    expect(run.learner.live?.explain("user", 0)?.history).toEqual([
+      { segment: 8, size: 2 },
+      { segment: 8, size: 4 },
+    ])
+    run.close()
+  })
+})
+
+describe("a reader of published versions", () => {
+  test.each([
+    { method: "dess-fre", model: "ncf", task: "topk" },
+    { method: "dess-fre", model: "mf", task: "binary" },
+    { method: "fixed-8", model: "ncf", task: "multiclass" },
+  ] as const)("scores exactly as the learner: $method, $model, $task", (options) => {
+    const run = open({ ...options, sizes: [2, 4, 8] })
+    const kernels = openKernels({ shared: true, threads: 1 })
+    const reader = createReader(withDefaults({ ...options, sizes: [2, 4, 8], seed: 2, live: LIVE }), kernels)
+    const live = run.learner.live
+    if (!live) throw new Error("expected a live learner")
+    for (let n = 0; n < 4; n++) {
+      run.step(segment(checkerboard(80, 80 * n), n))
+      if (n === 3) run.forget("user", new Set([3]))
+      const room = reader.reserve(live.roomNeeded)
+      reader.apply(live.publish(room), room)
+      const ranking = run.learner.rank(Array.from(reader.items))
+      for (const user of [0, 1, 5]) {
+        const scores = reader.scores(user)
+        const { outputs } = reader
+        const expected = ranking.scores(user)
+        ranking.items.forEach((item, i) => {
+          const place = reader.items.indexOf(item)
+          expect(scores[place * outputs]).toBe(Math.fround(expected[i]))
+          expect(reader.scoresOf(user, [item])[0]).toBe(scores[place * outputs])
+        })
+      }
+      ranking.release()
+    }
+    expect(reader.knows("user", 3)).toBe(false)
+    expect(reader.knows("user", 4)).toBe(true)
+    const cosines = reader.nearest(reader.items[0])
+    expect(cosines[0]).toBeCloseTo(1, 3)
+    for (const cosine of cosines) expect(Math.abs(cosine)).toBeLessThan(1.001)
+    run.close()
+    kernels.close()
+  })
+})
