@@ -1,12 +1,13 @@
 /** The service as a Fastify application: every route behind the same checks. */
 
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
-import { checkOrigin, PAGE_POLICY, SECURITY_HEADERS } from "./browser.ts"
 import { type GorseOptions, gorseRoutes } from "./gorse.ts"
+import { PAGE_POLICY, SECURITY_HEADERS } from "./headers.ts"
 import { type ApiKeys, createGuard, type Guard } from "./keys.ts"
 import { Metrics } from "./metrics.ts"
 import { nativeRoutes, type Surroundings } from "./native.ts"
 import { operationRoutes } from "./operations.ts"
+import { checkOrigin } from "./origin.ts"
 import { readPageFiles } from "./page-files.ts"
 import { describeError, Refusal, sendProblem } from "./problem.ts"
 import type { Route } from "./route.ts"
@@ -36,6 +37,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     requestTimeout: 0,
     keepAliveTimeout: 72_000,
     exposeHeadRoutes: false,
+    frameworkErrors: (error, _request, reply) => void sendProblem(reply as FastifyReply, error),
   })
   const stop = new AbortController()
   const metrics = new Metrics()

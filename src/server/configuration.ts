@@ -6,8 +6,8 @@ import { parseBytes } from "../engine/options.ts"
 import type { RecommenderOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
-import { isLoopback } from "./browser.ts"
 import { type ApiKeys, readKey } from "./keys.ts"
+import { isLoopback } from "./origin.ts"
 import { type CompleteSettings, type SettingName, type Settings, SettingsSchema } from "./settings.ts"
 
 export interface Configuration {

@@ -26,15 +26,22 @@ export interface LinesOptions {
 export async function observeLines(body: Readable, options: LinesOptions): Promise<Accepted> {
   const total: Accepted = { accepted: 0, duplicates: 0 }
   let batch: Event[] = []
+  let first = 0
   const flush = async () => {
     if (batch.length === 0) return
-    const { accepted, duplicates } = await observePatiently(options.recommender, batch, options.signal)
+    const { accepted, duplicates } = await observePatiently(options.recommender, batch, options.signal).catch(
+      (error) => {
+        if (!(error instanceof DessError)) throw error
+        throw new DessError(error.code, `${error.message}, counted from line ${first}`, { cause: error })
+      },
+    )
     total.accepted += accepted
     total.duplicates += duplicates
     batch = []
   }
   try {
     for await (const { text, number } of readLines(body)) {
+      if (batch.length === 0) first = number
       batch.push(parseEvent(text, number, options.check))
       if (batch.length >= BATCH) await flush()
     }

@@ -3,7 +3,7 @@
 import { once } from "node:events"
 import type { FastifyReply } from "fastify"
 import type { Recommender } from "../engine/types.ts"
-import { SECURITY_HEADERS } from "./browser.ts"
+import { SECURITY_HEADERS } from "./headers.ts"
 import { Refusal } from "./problem.ts"
 
 const MOST_LISTENERS = 64

@@ -40,7 +40,10 @@ function describeRoute(one: Route): object {
     tags: [one.tag],
     summary: one.summary,
     ...(access === "open" ? {} : { security: [{ bearer: [] }, { key: [] }], "x-access": access }),
-    parameters: [...parameters(params, "path"), ...parameters(query, "query")],
+    parameters: [
+      ...parameters(params, "path").filter(({ name }) => one.path.includes(`:${name}`)),
+      ...parameters(query, "query"),
+    ],
     ...(json
       ? {
           requestBody: {
@@ -60,12 +63,12 @@ function describeRoute(one: Route): object {
   }
 }
 
-function parameters(given: TSchema | undefined, place: "path" | "query"): object[] {
+function parameters(given: TSchema | undefined, place: "path" | "query") {
   const { properties = {}, required = [] } = (given ?? {}) as Shape
   return Object.entries(properties).map(([name, one]) => ({
     name,
     in: place,
-    required: required.includes(name),
+    required: place === "path" || required.includes(name),
     schema: one,
   }))
 }

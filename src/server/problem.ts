@@ -2,6 +2,7 @@
 
 import type { FastifyError, FastifyReply } from "fastify"
 import { DessError, type ErrorCode } from "../errors.ts"
+import { SECURITY_HEADERS } from "./headers.ts"
 
 const STATUS: Record<ErrorCode, number> = {
   INVALID_ARGUMENT: 400,
@@ -65,6 +66,7 @@ export function describeError(error: unknown): Answer {
 
 export function sendProblem(reply: FastifyReply, error: unknown): FastifyReply {
   const { status, error: code, message, more } = describeError(error)
+  reply.headers(SECURITY_HEADERS)
   if (RETRY[status]) reply.header("retry-after", RETRY[status])
   if (status === 401) reply.header("www-authenticate", 'Bearer realm="dess"')
   return reply

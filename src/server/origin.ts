@@ -1,32 +1,7 @@
-/** What browsers are told, and what is refused because a browser was tricked into sending it. */
+/** What is refused because a browser was tricked into sending it. */
 
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http"
+import type { IncomingHttpHeaders } from "node:http"
 import { Refusal } from "./problem.ts"
-
-/** On every answer. */
-export const SECURITY_HEADERS: OutgoingHttpHeaders = {
-  "x-content-type-options": "nosniff",
-  "x-frame-options": "DENY",
-  "referrer-policy": "no-referrer",
-  "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
-  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-  "cache-control": "no-store",
-}
-
-/** Of the dashboard. */
-export const PAGE_POLICY = [
-  "default-src 'self'",
-  "script-src 'self' 'wasm-unsafe-eval'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "worker-src 'self'",
-  "object-src 'none'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ")
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i
 
