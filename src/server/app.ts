@@ -1,5 +1,6 @@
 /** The service as a Fastify application: every route behind the same checks. */
 
+import { setMaxListeners } from "node:events"
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
 import { type GorseOptions, gorseRoutes } from "./gorse.ts"
 import { PAGE_POLICY, SECURITY_HEADERS } from "./headers.ts"
@@ -40,6 +41,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     frameworkErrors: (error, _request, reply) => void sendProblem(reply as FastifyReply, error),
   })
   const stop = new AbortController()
+  // As many as there are requests under way.
+  setMaxListeners(0, stop.signal)
   const metrics = new Metrics()
   const guard = createGuard(keys)
   const surroundings: Surroundings = { recommender: options.recommender, stopping: stop.signal, guard }

@@ -4,7 +4,7 @@ import type { Readable } from "node:stream"
 import { setTimeout as wait } from "node:timers/promises"
 import type { Accepted, Event, Recommender } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
-import { PartlyAccepted } from "./problem.ts"
+import { PartlyAccepted, Refusal } from "./problem.ts"
 import type { Check } from "./validate.ts"
 
 const BATCH = 2000
@@ -47,7 +47,11 @@ export async function observeLines(body: Readable, options: LinesOptions): Promi
     }
     await flush()
   } catch (error) {
-    throw new PartlyAccepted(error, total)
+    const gone = body.errored !== null && !(error instanceof DessError)
+    const told = gone
+      ? new Refusal(400, "BAD_REQUEST", "body: expected its end, the connection was closed before")
+      : error
+    throw new PartlyAccepted(told, total)
   }
   return total
 }

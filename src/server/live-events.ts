@@ -28,12 +28,19 @@ export class LiveEvents {
       throw new Refusal(503, "BUSY", `listeners: expected at most ${MOST_LISTENERS}, got one more`)
     this.#listeners++
     const gone = new AbortController()
-    const signal = AbortSignal.any([this.#stopping, gone.signal])
+    const { signal } = gone
+    const leave = () => gone.abort()
     const { raw } = reply.hijack()
-    raw.once("close", () => gone.abort())
+    raw.once("close", leave)
+    this.#stopping.addEventListener("abort", leave)
     const beat = setInterval(() => raw.write(": here\n\n"), HEARTBEAT)
     try {
-      raw.writeHead(200, { ...SECURITY_HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" })
+      raw.writeHead(200, {
+        ...SECURITY_HEADERS,
+        "content-type": "text/event-stream",
+        "x-accel-buffering": "no",
+        connection: "close",
+      })
       // Told at once, so that a listener knows where to take up: reports before this were not sent.
       raw.write("retry: 2000\n\n")
       for await (const report of recommender.reports(signal)) {
@@ -44,6 +51,7 @@ export class LiveEvents {
       if (!signal.aborted) throw error
     } finally {
       clearInterval(beat)
+      this.#stopping.removeEventListener("abort", leave)
       this.#listeners--
       raw.end()
     }

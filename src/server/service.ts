@@ -65,7 +65,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let stopping: Promise<void> | undefined
   const stop = async () => {
     leaving.abort()
-    await app.close()
+    // A connection that was busy when closing began would stay open for its next request.
+    const idle = setInterval(() => app.server.closeIdleConnections(), 100)
+    await app.close().finally(() => clearInterval(idle))
     await feeding
     await opened.then(
       (live) => live.close(),

@@ -1,0 +1,60 @@
+import { afterEach, expect, test } from "vitest"
+import { learned, openService, type TestService, until } from "../support/service.ts"
+
+let service: TestService
+afterEach(() => service.stop())
+
+const events = (length: number) => Array.from({ length }, (_, i) => ({ user: `u${i % 40}`, item: `i${i % 60}` }))
+
+test("a full queue answers 429 with a time to try again, and takes events again when it has room", async () => {
+  service = await openService({ flags: { queue: "1000", segment: "500" } })
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, () => service.call("POST", "/v1/interactions", { body: events(200) })),
+  )
+  const taken = answers.filter(({ status }) => status === 200).length
+  const refused = answers.filter(({ status }) => status === 429)
+  expect(taken + refused.length).toBe(30)
+  expect(refused.length).toBeGreaterThan(0)
+  for (const { headers, body } of refused) {
+    expect(headers.get("retry-after")).toBe("1")
+    expect(body).toMatchObject({ error: "BUSY" })
+  }
+  await learned(service)
+  const { body } = await service.call("GET", "/v1/status")
+  expect(body).toMatchObject({ events: { accepted: 200 * taken, learned: 200 * taken } })
+})
+
+test("a stream of lines waits for a full queue instead of being refused", async () => {
+  service = await openService({ flags: { queue: "2000", segment: "500" } })
+  const body = events(12_000)
+    .map((event) => JSON.stringify(event))
+    .join("\n")
+  const answer = await service.call("POST", "/v1/interactions", {
+    body,
+    headers: { "content-type": "application/x-ndjson" },
+  })
+  expect(answer).toMatchObject({ status: 200, body: { accepted: 12_000 } })
+})
+
+test("more requests than may be under way get 503; health is answered all the same", async () => {
+  service = await openService({ flags: { "request-limit": "3" } })
+  const ends: (() => void)[] = []
+  const streams = Array.from({ length: 3 }, () => {
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"user":"slow","item":"i"}\n'))
+        ends.push(() => controller.close())
+      },
+    })
+    const headers = { "content-type": "application/x-ndjson" }
+    return fetch(`${service.url}/v1/interactions`, { method: "POST", headers, body, duplex: "half" } as RequestInit)
+  })
+  await until(async () => (await service.call("GET", "/v1/status")).status === 503)
+  const refused = await service.call("POST", "/v1/interactions", { body: events(1) })
+  expect(refused).toMatchObject({ status: 503, body: { error: "BUSY" } })
+  expect(refused.headers.get("retry-after")).toBe("2")
+  expect((await service.call("GET", "/health/live")).status).toBe(200)
+  for (const end of ends) end()
+  for (const stream of await Promise.all(streams)) expect(await stream.json()).toEqual({ accepted: 1, duplicates: 0 })
+  expect((await service.call("GET", "/v1/status")).status).toBe(200)
+})
