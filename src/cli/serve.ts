@@ -24,8 +24,12 @@ export async function serveCommand(args: string[]): Promise<void> {
   }
   const configuration = configuring.configure(flags, process.env)
   if (flags.check) {
-    const { completeOptions } = await import("../engine/options.ts")
-    completeOptions(configuring.recommenderOptions(configuration.settings))
+    const [{ completeOptions }, { parseMethod }] = await Promise.all([
+      import("../engine/options.ts"),
+      import("../search/methods.ts"),
+    ])
+    const { run } = completeOptions(configuring.recommenderOptions(configuration.settings))
+    parseMethod(run.method, run.sizes)
     return console.log(JSON.stringify(configuring.describeConfiguration(configuration), null, 2))
   }
   const { startService } = await import("../server/service.ts")

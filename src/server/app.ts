@@ -50,6 +50,12 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setValidatorCompiler(compileValidator as never)
   app.setSerializerCompiler(() => (value) => JSON.stringify(value))
   app.addContentTypeParser(LINE_TYPES, (_request, payload, done) => done(null, payload))
+  // Some clients call a PUT without a body a form.
+  app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, (_request, body, done) =>
+    body.length === 0
+      ? done(null, undefined)
+      : done(new Refusal(415, "BAD_REQUEST", "body: expected application/json, got a form")),
+  )
   app.addHook("onRequest", async (request, reply) => {
     reply.headers(SECURITY_HEADERS)
     checkOrigin(request.headers, keys.read !== undefined || keys.write !== undefined)

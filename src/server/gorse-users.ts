@@ -79,16 +79,14 @@ export function userRoutes({ recommender }: Surroundings, notes: Notes): Route[]
         const offset = readCursor(cursor ?? Cursor)
         const { known } = recommender().status().users
         const ids = offset < known ? recommender().ids("user", { offset, count }) : []
-        let place = Math.max(known, offset)
         let skip = Math.max(0, offset - known)
         for (const id of notes.ids("user")) {
           if (ids.length >= count) break
           if (recommender().has("user", id)) continue
           if (skip > 0) skip--
-          else if (ids.push(id)) place++
+          else ids.push(id)
         }
-        const next = Math.max(place, offset + ids.length)
-        return { Cursor: ids.length < count ? "" : String(next), Users: ids.map(view) }
+        return { Cursor: ids.length < count ? "" : String(offset + count), Users: ids.map(view) }
       },
     }),
     route({

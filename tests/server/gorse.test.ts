@@ -153,7 +153,7 @@ describe("the published client of Gorse", () => {
     expect(await client.deleteUser("gone")).toBe(1)
     await service.stop()
     await open()
-    expect(await client.getItem("i3")).toMatchObject({ Categories: ["odd"], Timestamp: "2020-09-16T20:26:40.000Z" })
+    expect(await client.getItem("i3")).toMatchObject({ Categories: ["odd"], Timestamp: "2020-10-18T05:46:40.000Z" })
     expect(await client.getUser("101")).toMatchObject({ UserId: "101" })
     await expect(client.getUser("gone")).rejects.toThrow(status(404))
     const { readFileSync } = await import("node:fs")
