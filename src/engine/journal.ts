@@ -10,7 +10,7 @@ import { noWrites, type Store, type Writes } from "./store.ts"
 
 export class Journal {
   readonly #store: Store | undefined
-  #next: number
+  #next = 0
   #writes = noWrites()
   #rows: EventRow[] = []
   /** Records of the open segment that have been given a position. */
@@ -18,11 +18,12 @@ export class Journal {
   #after: (() => void)[] = []
   #waiting: { resolve: () => void; reject: (reason: unknown) => void }[] = []
   #running: Promise<void> | undefined
-  #failure: unknown
+  #failure: DessError | undefined
+  readonly #onFailure: (error: DessError) => void
 
-  constructor(store: Store | undefined, next: number) {
+  constructor(store: Store | undefined, onFailure: (error: DessError) => void) {
     this.#store = store
-    this.#next = next
+    this.#onFailure = onFailure
   }
 
   /** Where the next record will stand. Seals the events so far. */
@@ -123,13 +124,14 @@ export class Journal {
       if (this.#failure) throw this.#failure
       await this.#store?.write(writes)
     } catch (cause) {
-      this.#failure ??= cause
-      const reason = new DessError(
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      this.#failure ??= new DessError(
         "CLOSED",
-        "journal: expected to be writable, a write failed; nothing more is accepted",
+        `journal: expected to be writable, got: ${reason}; nothing more is accepted`,
         { cause },
       )
-      for (const { reject } of waiting) reject(reason)
+      for (const { reject } of waiting) reject(this.#failure)
+      this.#onFailure(this.#failure)
       return
     }
     for (const action of after) action()

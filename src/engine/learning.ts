@@ -53,7 +53,12 @@ export class Learning {
     this.#kernels = openKernels({ shared: true, threads: Math.min(2, availableCores()) })
     this.reader = createReader(p.run, this.#kernels)
     this.thread = new TrainingThread(p.trainer, (news) => this.#hear(news))
+  }
+
+  /** From now on versions are published. Not before: a replay would publish what nobody reads. */
+  begin(): Promise<void> {
     this.#give(this.reader.reserve(FIRST_ROOM))
+    return this.ask({ kind: "publish" })
   }
 
   learn(number: number, segment: Segment, accepted: number | undefined): void {

@@ -25,7 +25,7 @@ export interface EngineOptions {
 }
 
 /** Users ranked for per segment to measure with (top-k task), and rows below which a batch borrows from those before it. */
-const LIVE = { testUsers: 4, smallestBatch: 64, remembered: 1000 }
+const LIVE = { testUsers: 8, smallestBatch: 64, remembered: 1000 }
 
 const MOST_FEATURES = 4096
 

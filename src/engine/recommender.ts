@@ -77,7 +77,10 @@ export class LiveRecommender implements Recommender {
   #last: LiveReport | undefined
   /** Newest first, at most two. */
   #snapshots: Taken[] = []
+  /** Events learned in the newest snapshot, and in the one ordered last. */
   #learnedAtSnapshot = 0
+  #orderedAt = 0
+  #snapshotFailure: string | undefined
   #lastAttempt = Date.now()
   /** Reports of ids that left, kept back while the journal is replayed. */
   #replaying: Learned[] | undefined
@@ -92,7 +95,7 @@ export class LiveRecommender implements Recommender {
     this.#options = options
     this.#store = store
     this.#catalogue = new Catalogue(run.likeThreshold)
-    this.#journal = new Journal(store, 0)
+    this.#journal = new Journal(store, (error) => this.#fail(error))
     this.#learning = new Learning({
       run,
       trainer: { run, features, limits, segment, publishDelay },
@@ -105,7 +108,7 @@ export class LiveRecommender implements Recommender {
   async start(): Promise<void> {
     await this.#learning.thread.ready()
     const store = this.#store
-    if (!store || this.#options.directory === undefined) return
+    if (!store || this.#options.directory === undefined) return this.#learning.begin()
     if (!store.created) store.create(fixedOptions(this.#options))
     this.#nextKey = store.nextKey
     for (const side of ["user", "item"] as const) {
@@ -125,6 +128,7 @@ export class LiveRecommender implements Recommender {
     this.#accepted = accepted
     this.#learned = accepted
     this.#learnedAtSnapshot = accepted
+    this.#orderedAt = accepted
     this.#catalogue.load(state.at("catalogue"))
     this.#snapshots = [{ segment: segments, position, time, bytes: statSync(path).size }]
     const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
@@ -151,7 +155,7 @@ export class LiveRecommender implements Recommender {
       } else this.#replayOther(record)
     }
     this.#journal.resume(open, next)
-    await this.#learning.ask({ kind: "publish" })
+    await this.#learning.begin()
     const reports = this.#replaying
     this.#replaying = undefined
     for (const learned of reports) this.#releaseLeft(learned)
@@ -334,7 +338,10 @@ export class LiveRecommender implements Recommender {
     if (this.#replaying) this.#replaying.push(learned)
     else this.#releaseLeft(learned)
     this.#reports.send(this.#last)
-    if (this.#snapshotIsDue()) void this.#exclusive(() => this.#takeSnapshot()).catch(() => {})
+    if (!this.#snapshotIsDue()) return
+    this.#exclusive(() => this.#takeSnapshot()).catch((error: Error) => {
+      this.#snapshotFailure = error.message
+    })
   }
 
   /** Gives up the names of ids that left and have not come back since. Items that were put keep theirs. */
@@ -539,6 +546,7 @@ export class LiveRecommender implements Recommender {
         ? { events: this.#accepted - this.#learnedAtSnapshot, bytes: this.#state === "closed" ? 0 : this.#store.bytes }
         : null,
       snapshot: this.#snapshots[0] ? infoOf(this.#snapshots[0]) : null,
+      ...(this.#snapshotFailure === undefined ? {} : { snapshotFailure: this.#snapshotFailure }),
       last: last ?? null,
     }
   }
@@ -578,11 +586,10 @@ export class LiveRecommender implements Recommender {
 
   #snapshotIsDue(): boolean {
     if (!this.#store || this.#replaying || this.#closing) return false
-    const events = this.#learned - this.#learnedAtSnapshot
+    const events = this.#learned - this.#orderedAt
     const late = events > 0 && Date.now() - this.#lastAttempt >= this.#options.snapshotDelay
     if (events < this.#options.snapshotEvents && !late) return false
-    // Counted from now on, so that it is ordered once.
-    this.#learnedAtSnapshot = this.#learned
+    this.#orderedAt = this.#learned
     return true
   }
 
@@ -611,6 +618,8 @@ export class LiveRecommender implements Recommender {
     const bytes = await this.#askInOrder<number>({ kind: "save", path, directory, state: message })
     const taken = { segment, position, time, bytes }
     this.#learnedAtSnapshot = accepted
+    this.#orderedAt = accepted
+    this.#snapshotFailure = undefined
     this.#snapshots = [taken, ...this.#snapshots.filter((other) => other.segment !== segment)].slice(0, 2)
     this.#removeSnapshots(directory)
     if (!this.#options.keepJournal) {

@@ -66,7 +66,7 @@ export type Answer =
   | { kind: "failed"; id: number | undefined; code: string; message: string }
 
 /** Publishing takes at most this share of the thread's time. */
-const PUBLISH_SHARE = 0.25
+const PUBLISH_SHARE = 0.4
 
 export class Trainer {
   readonly #run: Run

@@ -173,7 +173,10 @@ export interface Receipt {
   time: number
 }
 
-/** One message per closed segment that was learned, for live views and metrics. */
+/**
+ * One message per closed segment that was learned, for live views and metrics. Recall and NDCG (top-k) are measured on a
+ * few users, and with many items not at every segment: they mean something where `testUsers` is above 0.
+ */
 export interface LiveReport extends SegmentReport {
   /** When it was learned, in milliseconds since 1970. */
   time: number
@@ -231,6 +234,8 @@ export interface Status {
   /** null without a directory. */
   journal: { events: number; bytes: number } | null
   snapshot: SnapshotInfo | null
+  /** Why the last snapshot that was due could not be written; it is tried again, and nothing is lost without it. */
+  snapshotFailure?: string
   /** The last segment's report. */
   last: LiveReport | null
 }

@@ -144,6 +144,32 @@ export interface HiddenInferGradient {
   outputs: number
 }
 
+/**
+ * out = e^{2y} of one side of the hidden sum, y cut off at ±10, with running statistics: for the user, who brings the
+ * bias, y = (input + bias − mean)·γ·scale + β; for an item (`bias` NONE) its share, y = input·γ·scale. May work in place.
+ */
+export interface HiddenPower {
+  out: Address
+  input: Address
+  bias: Address
+  norm: Norm
+  rows: number
+  columns: number
+}
+
+/** logits[p] = Σ weight·(1 − 2/(1 + user·item[itemIndex[p]])) + outputBias: `HiddenInfer` for one user, from powers. */
+export interface HiddenRank {
+  logits: Address
+  user: Address
+  item: Address
+  itemIndex: Address
+  weight: Address
+  outputBias: Address
+  pairs: number
+  columns: number
+  outputs: number
+}
+
 /** out[rows×outputs] = input·weightᵀ + bias, for few outputs. */
 export interface Project {
   out: Address
@@ -296,6 +322,8 @@ export interface Kernels {
   hiddenTrainBackward(operation: HiddenTrainBackward): void
   hiddenInfer(operation: HiddenInfer): void
   hiddenInferGradient(operation: HiddenInferGradient): void
+  hiddenPower(operation: HiddenPower): void
+  hiddenRank(operation: HiddenRank): void
   project(operation: Project): void
   loss(operation: Loss): void
   pairScore(operation: PairScore): void

@@ -22,6 +22,8 @@ export const ADAM = 16
 export const FILL = 17
 export const MIX = 18
 export const MIX_BACKWARD = 19
+export const HIDDEN_POWER = 20
+export const HIDDEN_RANK = 21
 
 /** Every operation on the tape starts with: code, its length in words, the parts it is worth cutting into. */
 export const OPERATION_HEADER = 12

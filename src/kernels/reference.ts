@@ -8,6 +8,8 @@ import type {
   Floats,
   HiddenInfer,
   HiddenInferGradient,
+  HiddenPower,
+  HiddenRank,
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
@@ -244,6 +246,32 @@ export class ReferenceKernels implements Kernels {
         for (let o = 0; o < p.outputs; o++) d += f[p.dLogits + pair * p.outputs + o] * f[p.weight + o * p.columns + c]
         const t = f[p.activation + pair * p.columns + c]
         f[p.out + r * p.columns + c] = d * (1 - t * t) * f[p.norm.gamma + c] * f[p.norm.scale + c]
+      }
+    }
+  }
+
+  hiddenPower(p: HiddenPower): void {
+    const f = this.floats
+    const { gamma, beta, mean, variance, epsilon } = p.norm
+    for (let c = 0; c < p.columns; c++) {
+      const factor = f[gamma + c] / Math.sqrt(f[variance + c] + epsilon)
+      const shift = p.bias === NONE ? 0 : (f[p.bias + c] - f[mean + c]) * factor + f[beta + c]
+      for (let r = 0; r < p.rows; r++) {
+        const y = f[p.input + r * p.columns + c] * factor + shift
+        f[p.out + r * p.columns + c] = exp(2 * Math.max(-10, Math.min(10, y)))
+      }
+    }
+  }
+
+  hiddenRank(p: HiddenRank): void {
+    const f = this.floats
+    for (let r = 0; r < p.pairs; r++) {
+      const row = p.item + this.ints[p.itemIndex + r] * p.columns
+      for (let o = 0; o < p.outputs; o++) {
+        let sum = f[p.outputBias + o]
+        for (let c = 0; c < p.columns; c++)
+          sum += f[p.weight + o * p.columns + c] * (1 - 2 / (1 + f[p.user + c] * f[row + c]))
+        f[p.logits + r * p.outputs + o] = sum
       }
     }
   }

@@ -11,6 +11,8 @@ import type {
   Fill,
   HiddenInfer,
   HiddenInferGradient,
+  HiddenPower,
+  HiddenRank,
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
@@ -244,6 +246,21 @@ export class WasmKernels implements Kernels {
     tape.putAddresses(p.out, p.dLogits, p.activation, p.rowIndex, p.weight)
     tape.put(p.rows, p.columns, p.outputs)
     tape.putNorm(p.norm)
+    tape.end()
+  }
+
+  hiddenPower(p: HiddenPower): void {
+    const tape = this.#begin(layout.HIDDEN_POWER, p.rows * p.columns * 0.8)
+    tape.putAddresses(p.out, p.input, p.bias)
+    tape.put(p.rows, p.columns)
+    tape.putNorm(p.norm)
+    tape.end()
+  }
+
+  hiddenRank(p: HiddenRank): void {
+    const tape = this.#begin(layout.HIDDEN_RANK, p.pairs * p.columns * (0.3 + 0.1 * p.outputs))
+    tape.putAddresses(p.logits, p.user, p.item, p.itemIndex, p.weight, p.outputBias)
+    tape.put(p.pairs, p.columns, p.outputs)
     tape.end()
   }
 

@@ -31,6 +31,13 @@ export interface Head {
   half(side: Side, vectors: Address, rows: number): Address
   /** Queues the logits of pairs of halves; keeps what `gradient` needs when asked. */
   logits(pairs: Pairs, keep?: "keep"): { logits: Address; kept: Address }
+  /**
+   * For ranking many items with one user: what is kept per id [rows×rankWidth], made from its half, and the logits from
+   * that. The same numbers as `logits` but for the last bits, and faster. Every pair's user is the first one.
+   */
+  readonly rankWidth: number
+  rankHalf(side: Side, vectors: Address, rows: number): Address
+  rank(pairs: Pairs): Address
   /** Queues, for chosen pairs, the gradient at one side's vector [rows×width] of a loss with the given dLogits. */
   gradient(request: HalfGradient): Address
 }

@@ -107,6 +107,18 @@ export class MetricHead implements Head {
     return vectors
   }
 
+  get rankWidth(): number {
+    return this.halfWidth
+  }
+
+  rankHalf(_side: Side, vectors: Address): Address {
+    return vectors
+  }
+
+  rank(pairs: Pairs): Address {
+    return this.logits(pairs).logits
+  }
+
   gradient(request: HalfGradient): Address {
     const { side, pairs, dLogits, rowIndex, rows } = request
     const dScores = this.#dScores(dLogits, pairs.pairs)

@@ -190,12 +190,6 @@ export class Model {
     for (const table of this.inputs[side].tables) table.free(id)
   }
 
-  /** A table like a side's, without rows. */
-  emptyTable(side: Side): EmbeddingTable {
-    const { sizes, start, precision } = this.inputs[side].table
-    return new EmbeddingTable({ sizes, start, precision })
-  }
-
   placeInts(values: ArrayLike<number>): Address {
     const address = this.kernels.allocate(values.length)
     this.kernels.ints.set(values, address)

@@ -229,6 +229,25 @@ export class NcfHead implements Head {
     return { logits, kept }
   }
 
+  get rankWidth(): number {
+    return this.halfWidth
+  }
+
+  rankHalf(side: Side, vectors: Address, rows: number): Address {
+    const input = this.half(side, vectors, rows)
+    const bias = side === "user" ? this.hiddenBias.value : NONE
+    this.#kernels.hiddenPower({ out: input, input, bias, norm: this.hiddenNorm, rows, columns: this.halfWidth })
+    return input
+  }
+
+  rank({ user, item, itemIndex, pairs }: Pairs): Address {
+    const { outputs, halfWidth: columns } = this
+    const logits = this.#kernels.allocate(pairs * outputs)
+    const [weight, outputBias] = [this.outputWeight.value, this.outputBias.value]
+    this.#kernels.hiddenRank({ logits, user, item, itemIndex, weight, outputBias, pairs, columns, outputs })
+    return logits
+  }
+
   gradient(request: HalfGradient): Address {
     const k = this.#kernels
     const { side, rows, kept, dLogits, rowIndex } = request

@@ -66,16 +66,24 @@ export class Idle {
 
   /** The `count` ids of both sides met longest ago, all of them before `segment`. */
   longest(count: number, segment: number): Record<Side, number[]> {
-    const all: { side: Side; id: number; met: number }[] = []
-    for (const side of ["user", "item"] as const)
-      this.#last[side].forEach((last, id) => {
-        const met = this.#segment[side][id]
-        if (last !== 0 && met < segment) all.push({ side, id, met })
-      })
-    all.sort((a, b) => a.met - b.met)
     const chosen: Record<Side, number[]> = { user: [], item: [] }
-    for (const { side, id } of all.slice(0, count)) chosen[side].push(id)
+    const met: number[] = []
+    this.#before(segment, (_side, _id, at) => met.push(at))
+    if (met.length === 0) return chosen
+    const limit = Uint32Array.from(met).sort()[Math.min(count, met.length) - 1]
+    let rest = Math.min(count, met.length) - met.reduce((earlier, at) => earlier + (at < limit ? 1 : 0), 0)
+    this.#before(segment, (side, id, at) => {
+      if (at < limit || (at === limit && rest-- > 0)) chosen[side].push(id)
+    })
     return chosen
+  }
+
+  /** Every id met last before a segment. */
+  #before(segment: number, each: (side: Side, id: number, met: number) => void): void {
+    for (const side of ["user", "item"] as const) {
+      const [last, met] = [this.#last[side], this.#segment[side]]
+      for (let id = 0; id < last.length; id++) if (last[id] !== 0 && met[id] < segment) each(side, id, met[id])
+    }
   }
 
   forget(side: Side, ids: Iterable<number>): void {

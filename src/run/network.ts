@@ -11,13 +11,12 @@
 import { type Context, createContext } from "../context/context.ts"
 import { Indicators } from "../context/indicators.ts"
 import { Ladder } from "../embedding/ladder.ts"
-import { DessError } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
 import type { Model, ModelBatch, PassResult } from "../models/model.ts"
 import type { Choices, Round, SizePolicy } from "../search/policy.ts"
 import type { Preset } from "../search/presets.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
-import { Idle, type Limits } from "./idle.ts"
+import type { Limits } from "./idle.ts"
 import type {
   Learner,
   LearnerExplanation,
@@ -27,25 +26,20 @@ import type {
   Ranker,
   SideStatus,
 } from "./learner.ts"
+import { Limiter } from "./limiter.ts"
 import type { LiveRun } from "./options.ts"
 import { type ProbeSide, probe } from "./probe.ts"
 import { Ranking } from "./ranking.ts"
-import { type Published, packUsers, type Room, roomPerItem, writeHalves } from "./reader.ts"
+import { type Published, packUsers, type Room, roomPerItem, writeItems } from "./reader.ts"
 import { RecentRows } from "./recent-rows.ts"
 import { SizeLog } from "./size-log.ts"
+import { loadWaiting, saveWaiting, type Waiting, withoutIds } from "./waiting.ts"
 
 export interface SearchOptions {
   policy: SizePolicy
   preset: Preset
   initial: "warm" | "cold"
   features: ItemFeatures | undefined
-}
-
-/** A segment with its contexts, waiting to be the next round. */
-interface Waiting {
-  batch: ModelBatch
-  contexts: Record<Side, Float64Array>
-  frequencies: Record<Side, Float64Array>
 }
 
 const SIDES = ["user", "item"] as const
@@ -61,13 +55,17 @@ export class Network implements Learner, LiveLearner {
   /** Live only. */
   readonly #recent: RecentRows | undefined
   readonly #sizeLog: SizeLog | undefined
-  readonly #idle = new Idle()
-  #limits: Limits | undefined
+  readonly #limiter: Limiter
   /** Users whose rows may differ from those published last. */
   readonly #changed = new Set<number>()
 
   constructor(model: Model, search?: SearchOptions, live?: LiveRun) {
     this.model = model
+    this.#limiter = new Limiter({
+      tables: { user: model.inputs.user.table, item: model.inputs.item.table },
+      forget: (side, ids) => this.forget(side, ids),
+      ...(model.inputs.user instanceof Ladder && { shrink: (side, id) => this.#shrink(side, id) }),
+    })
     if (live) {
       this.live = this
       this.#recent = new RecentRows(live.smallestBatch, model.task === "topk")
@@ -111,10 +109,11 @@ export class Network implements Learner, LiveLearner {
       item: this.#decide("item", { search, waiting, deciding, acting, preparation }),
     }
     const decided = performance.now()
-    this.#cut(growing, preparation)
+    const affordable = this.#limiter.affordable(growing)
     for (const side of SIDES) {
-      this.model.ladder(side).grow(growing[side], search.initial)
-      this.#note(side, growing[side])
+      if (preparation.decided) preparation.decided[side].grown = affordable[side].length
+      this.model.ladder(side).grow(affordable[side], search.initial)
+      this.#note(side, affordable[side])
     }
     // Ids first met in a test row are seen ids too, also where no test predicts them (top-k: cold items).
     this.#meet(segment)
@@ -134,96 +133,15 @@ export class Network implements Learner, LiveLearner {
       for (const id of ids) this.#sizeLog.add(side, id, this.#segments, this.model.inputs[side].table.step(id))
   }
 
-  /** Live: lets idle ids shrink and leave, and the longest idle ones go until the ids of the segment have room. */
-  #makeRoom(segment: Segment): Pick<Preparation, "shrunk" | "left"> {
+  #makeRoom(segment: Segment): Pick<Preparation, "shrunk" | "left"> | undefined {
     if (this.live) for (const id of segment.user) this.#changed.add(id)
-    const limits = this.#limits
-    if (!limits) return {}
-    const shrunk = { user: 0, item: 0 }
-    const left: Record<Side, number[]> = { user: [], item: [] }
-    const milliseconds = segment.time ?? 0
-    for (const side of SIDES) {
-      this.#idle.meet(side, segment[side], { milliseconds, segment: this.#segments })
-      const due = this.#idle.due(side, milliseconds, limits)
-      this.#release(side, due.leave, left)
-      shrunk[side] = this.#shrink(side, due.shrink)
-    }
-    const { bytes } = limits
-    if (bytes === undefined) return { shrunk, left }
-    while (this.model.heldBytes + this.#bytesToMeet(segment) > bytes) {
-      const held = this.model.inputs.user.table.count + this.model.inputs.item.table.count
-      const chosen = this.#idle.longest(Math.max(64, held >> 6), this.#segments)
-      if (chosen.user.length + chosen.item.length === 0)
-        throw new DessError("NUMERIC", `memory budget: expected room for one segment, got ${bytes} bytes`)
-      for (const side of SIDES) this.#release(side, chosen[side], left)
-    }
-    return { shrunk, left }
+    return this.#limiter.makeRoom(segment, this.#segments)
   }
 
-  /** Bytes that the rows of the segment's new ids would add. */
-  #bytesToMeet(segment: Segment): number {
-    let bytes = 0
-    for (const side of SIDES) {
-      const { table } = this.model.inputs[side]
-      const fresh = new Set<number>()
-      let most = 0
-      for (const id of segment[side]) {
-        if (!table.has(id)) fresh.add(id)
-        most = Math.max(most, id)
-      }
-      bytes += table.bytesToAdd(addedAt(table.sizes.length, table.start, fresh.size), most)
-    }
-    return bytes
-  }
-
-  #release(side: Side, ids: readonly number[], left: Record<Side, number[]>): void {
-    if (ids.length === 0) return
-    this.forget(side, new Set(ids))
-    for (const id of ids) left[side].push(id)
-  }
-
-  /** Moves ids above the smallest size one step down, where that needs no more bytes. Returns how many. */
-  #shrink(side: Side, ids: readonly number[]): number {
-    const input = this.model.inputs[side]
-    if (!(input instanceof Ladder)) return 0
-    const { table } = input
-    const bytes = this.#limits?.bytes
-    let count = 0
-    for (const id of ids) {
-      if (!table.has(id) || table.step(id) === 0) continue
-      const added = addedAt(table.sizes.length, table.step(id) - 1, 1)
-      if (bytes !== undefined && this.model.heldBytes + table.bytesToAdd(added, 0) > bytes) continue
-      input.shrink([id])
-      this.#note(side, [id])
-      if (side === "user") this.#changed.add(id)
-      count++
-    }
-    return count
-  }
-
-  /** Live: takes out of the lists what the limits have no bytes for. */
-  #cut(growing: Record<Side, number[]>, preparation: Preparation): void {
-    const bytes = this.#limits?.bytes
-    if (bytes === undefined) return
-    const room = bytes - this.model.heldBytes
-    const spent = { user: 0, item: 0 }
-    for (const side of SIDES) {
-      const { table } = this.model.inputs[side]
-      const added = new Int32Array(table.sizes.length)
-      const other = side === "user" ? spent.item : spent.user
-      growing[side] = growing[side].filter((id) => {
-        const step = table.step(id) + 1
-        added[step]++
-        const cost = table.bytesToAdd(added, 0)
-        if (cost + other <= room) {
-          spent[side] = cost
-          return true
-        }
-        added[step]--
-        return false
-      })
-      if (preparation.decided) preparation.decided[side].grown = growing[side].length
-    }
+  #shrink(side: Side, id: number): void {
+    this.model.ladder(side).shrink([id])
+    this.#note(side, [id])
+    if (side === "user") this.#changed.add(id)
   }
 
   /** Takes the indicators of a segment, row by row, into context vectors. */
@@ -398,19 +316,7 @@ export class Network implements Learner, LiveLearner {
   }
 
   limit(limits: Limits, events: number): void {
-    const { bytes } = limits
-    let least = 0
-    for (const side of SIDES) {
-      const { table } = this.model.inputs[side]
-      // One segment of new ids at the first size, and a first chunk of every other.
-      const added = new Int32Array(table.sizes.length).fill(1)
-      added[table.start] = events
-      const empty = this.model.emptyTable(side)
-      least += empty.bytesToAdd(added, 2 * events)
-    }
-    if (bytes !== undefined && bytes < least)
-      throw new DessError("INVALID_ARGUMENT", `memory budget: expected at least ${least} bytes, got ${bytes}`)
-    this.#limits = limits
+    this.#limiter.set(limits, events)
   }
 
   forget(side: Side, ids: ReadonlySet<number>): void {
@@ -421,31 +327,10 @@ export class Network implements Learner, LiveLearner {
     }
     this.#indicators.forget(side, ids)
     this.#search?.policy.forget?.(side, ids)
-    this.#idle.forget(side, ids)
+    this.#limiter.forget(side, ids)
     this.#sizeLog?.forget(side, ids)
     this.#recent?.forget(side, ids)
-    if (this.#waiting) this.#waiting = this.#without(this.#waiting, side, ids)
-  }
-
-  /** A waiting segment without the rows of some ids. */
-  #without(waiting: Waiting, side: Side, ids: ReadonlySet<number>): Waiting {
-    const column = waiting.batch[side]
-    const rows = Int32Array.from({ length: column.length }, (_, r) => r).filter((r) => !ids.has(column[r]))
-    if (rows.length === column.length) return waiting
-    const d = this.#context?.dimension ?? 0
-    const wide = (source: Float64Array) =>
-      Float64Array.from({ length: rows.length * d }, (_, i) => source[rows[Math.floor(i / d)] * d + (i % d)])
-    const narrow = (source: Float64Array) => (source.length === 0 ? source : Float64Array.from(rows, (r) => source[r]))
-    const { batch, contexts, frequencies } = waiting
-    return {
-      batch: {
-        user: Int32Array.from(rows, (r) => batch.user[r]),
-        item: Int32Array.from(rows, (r) => batch.item[r]),
-        label: Float64Array.from(rows, (r) => batch.label[r]),
-      },
-      contexts: { user: wide(contexts.user), item: wide(contexts.item) },
-      frequencies: { user: narrow(frequencies.user), item: narrow(frequencies.item) },
-    }
+    if (this.#waiting) this.#waiting = withoutIds(this.#waiting, side, ids)
   }
 
   changeFeatures(item: number): void {
@@ -458,7 +343,7 @@ export class Network implements Learner, LiveLearner {
 
   publish(room: Room): Published {
     const items = Int32Array.from(this.model.inputs.item.table.ids())
-    writeHalves(this.model, items, room)
+    writeItems(this.model, items, room)
     const { ids, steps, rows } = packUsers(this.model, this.#changed)
     this.#changed.clear()
     const arrays = { ...this.model.parameters.copyValues(), userIds: ids, userSteps: steps, userRows: rows }
@@ -489,20 +374,10 @@ export class Network implements Learner, LiveLearner {
     this.model.save(state.at("model"))
     this.#search?.policy.save?.(state.at("policy"))
     this.#indicators.save(state.at("indicators"))
-    this.#idle.save(state.at("idle"))
+    this.#limiter.save(state.at("idle"))
     this.#recent?.save(state.at("recent"))
     this.#sizeLog?.save(state.at("sizeLog"))
-    const waiting = this.#waiting
-    state.set("waiting", waiting !== undefined)
-    if (!waiting) return
-    const at = state.at("waiting")
-    at.put("user", Int32Array.from(waiting.batch.user))
-    at.put("item", Int32Array.from(waiting.batch.item))
-    at.put("label", Float64Array.from(waiting.batch.label))
-    for (const side of SIDES) {
-      at.put(`contexts.${side}`, waiting.contexts[side])
-      at.put(`frequencies.${side}`, waiting.frequencies[side])
-    }
+    saveWaiting(state.at("waiting"), this.#waiting)
   }
 
   load(state: State): void {
@@ -510,29 +385,13 @@ export class Network implements Learner, LiveLearner {
     this.model.load(state.at("model"))
     this.#search?.policy.load?.(state.at("policy"))
     this.#indicators.load(state.at("indicators"))
-    this.#idle.load(state.at("idle"))
+    this.#limiter.load(state.at("idle"))
     this.#recent?.load(state.at("recent"))
     this.#sizeLog?.load(state.at("sizeLog"))
     this.#changed.clear()
     for (const id of this.model.inputs.user.table.ids()) this.#changed.add(id)
-    this.#waiting = undefined
-    if (!state.get("waiting")) return
-    const at = state.at("waiting")
-    const floats = (name: string) => at.take(name, Float64Array).slice()
-    const ints = (name: string) => at.take(name, Int32Array).slice()
-    this.#waiting = {
-      batch: { user: ints("user"), item: ints("item"), label: floats("label") },
-      contexts: { user: floats("contexts.user"), item: floats("contexts.item") },
-      frequencies: { user: floats("frequencies.user"), item: floats("frequencies.item") },
-    }
+    this.#waiting = loadWaiting(state.at("waiting"))
   }
-}
-
-/** Rows added per step: `count` at one. */
-function addedAt(steps: number, step: number, count: number): Int32Array {
-  const added = new Int32Array(steps)
-  added[step] = count
-  return added
 }
 
 /** For each row the next row of the same id, or −1. */

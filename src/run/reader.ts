@@ -1,6 +1,6 @@
 /**
  * The reading side of a live learner. A learner publishes versions; a reader, on another thread, scores with the last
- * one. The item halves of a version are written straight into the reader's working memory (a room); everything else is
+ * one. What a version keeps of its items is written straight into the reader's working memory (a room); the rest is
  * small, or has changed little since the version before, and comes by message.
  */
 
@@ -44,30 +44,39 @@ export interface Reader {
 
 const ABSENT = 255
 
-/** Ids lifted to halves at a time when a version is written. */
+/** Ids lifted at a time when a version is written. */
 const CHUNK = 4096
 
-/** Numbers per item in a room. */
+/** Numbers per item in a room: its vector, and what is kept of it for ranking, where that is something else. */
 export function roomPerItem(model: Model): number {
-  return model.head.halfWidth
+  const { width } = model.inputs.item
+  return model.head.kind === "ncf" ? width + model.head.rankWidth : width
 }
 
-/** Writes the halves of items to a room, in their order. */
-export function writeHalves(model: Model, items: Int32Array, room: Room): void {
+/** Writes items to a room, in their order: first all vectors, then what ranking keeps. */
+export function writeItems(model: Model, items: Int32Array, room: Room): void {
   const k = model.kernels
-  const { halfWidth } = model.head
+  const { width } = model.inputs.item
+  const { rankWidth } = model.head
+  const ranked = model.head.kind === "ncf"
+  const second = room.at + items.length * width
   for (let from = 0; from < items.length; from += CHUNK) {
     const mark = k.mark()
     const distinct = findDistinct(items.subarray(from, from + CHUNK), model.inputs.item.table)
     const count = distinct.ids.length
-    const placed = model.inputs.item.place(distinct)
-    const half = model.head.half("item", model.inputs.item.forward(placed, false), count)
+    const vectors = model.inputs.item.forward(model.inputs.item.place(distinct), false)
+    const half = ranked ? model.head.rankHalf("item", vectors, count) : vectors
     k.run()
-    // The distinct ids stand ordered by size.
     const f = k.floats
+    // The distinct ids stand ordered by size.
     for (let i = 0; i < count; i++) {
-      const source = half + distinct.index[i] * halfWidth
-      room.floats.set(f.subarray(source, source + halfWidth), room.at + (from + i) * halfWidth)
+      const [source, target] = [distinct.index[i], from + i]
+      room.floats.set(f.subarray(vectors + source * width, vectors + (source + 1) * width), room.at + target * width)
+      if (ranked)
+        room.floats.set(
+          f.subarray(half + source * rankWidth, half + (source + 1) * rankWidth),
+          second + target * rankWidth,
+        )
     }
     k.release(mark)
   }
@@ -88,13 +97,15 @@ export function packUsers(model: Model, users: Iterable<number>): Record<"ids" |
   return { ids, steps, rows }
 }
 
-/** Reads versions of a network: item halves in the room, dense parameters and changed user rows by message. */
+/** Reads versions of a network: items in the room, dense parameters and changed user rows by message. */
 export class NetworkReader implements Reader {
   items: Int32Array = new Int32Array(0)
   readonly outputs: number
   readonly #model: Model
   /** Place of an item in the version + 1, 0 for none. */
   #place = new Int32Array(0)
+  /** Vectors, and what is kept for ranking. */
+  #vectors: Address = 0
   #half: Address = 0
   /** Zeros, and 0, 1, 2 …, for as many pairs as there are items. */
   #zeros: Address = 0
@@ -129,7 +140,8 @@ export class NetworkReader implements Reader {
       table.replace(id, step, userRows as Float32Array, at)
       at += table.sizes[step]
     }
-    this.#half = room.at
+    this.#vectors = room.at
+    this.#half = model.head.kind === "ncf" ? room.at + items.length * model.inputs.item.width : room.at
     this.items = items
     this.#centered = undefined
     const place = new Int32Array(items.reduce((most, id) => Math.max(most, id + 1), 0))
@@ -174,8 +186,8 @@ export class NetworkReader implements Reader {
     const mark = k.mark()
     const input = model.inputs.user
     const placed = input.place(findDistinct([user], input.table))
-    const half = model.head.half("user", input.forward(placed, false), 1)
-    const { logits } = model.head.logits({
+    const half = model.head.rankHalf("user", input.forward(placed, false), 1)
+    const logits = model.head.rank({
       user: half,
       item: this.#half,
       userIndex: this.#zeros,
@@ -189,23 +201,23 @@ export class NetworkReader implements Reader {
     return scores
   }
 
-  /** cos(h_i − m, h_j − m) for all j, m the mean half: what all items share says nothing about likeness. */
+  /** cos(v_i − m, v_j − m) for all j, m the mean vector: what all items share says nothing about likeness. */
   nearest(item: number): Float32Array {
     const k = this.#model.kernels
-    const { halfWidth: columns } = this.#model.head
+    const { width: columns } = this.#model.inputs.item
     const rows = this.items.length
     const mark = k.mark()
     const { mean, scale } = this.#center()
     const [weight, out, zero] = [k.allocate(columns), k.allocate(rows), k.allocate(1)]
     const f = k.floats
-    const own = this.#half + (this.#place[item] - 1) * columns
+    const own = this.#vectors + (this.#place[item] - 1) * columns
     let shift = 0
     for (let c = 0; c < columns; c++) {
       f[weight + c] = f[own + c] - mean[c]
       shift += f[weight + c] * mean[c]
     }
     f[zero] = -shift
-    k.project({ out, input: this.#half, weight, bias: zero, rows, columns, outputs: 1 })
+    k.project({ out, input: this.#vectors, weight, bias: zero, rows, columns, outputs: 1 })
     k.run()
     const cosines = (k.floats as Float32Array).slice(out, out + rows)
     k.release(mark)
@@ -214,17 +226,17 @@ export class NetworkReader implements Reader {
     return cosines
   }
 
-  /** The mean half, and 1/‖h_i − m‖; once per version. */
+  /** The mean vector, and 1/‖v_i − m‖; once per version. */
   #center(): { mean: Float32Array; scale: Float32Array } {
     if (this.#centered) return this.#centered
     const k = this.#model.kernels
-    const { halfWidth: columns } = this.#model.head
+    const { width: columns } = this.#model.inputs.item
     const rows = this.items.length
     const mark = k.mark()
     const [sums, squares, along, zero] = [k.allocate(columns), k.allocate(rows), k.allocate(rows), k.allocate(1)]
     const pairs = { userIndex: this.#counting, itemIndex: this.#counting, pairs: rows, columns }
-    k.columnSums({ out: sums, input: this.#half, rows, columns })
-    k.pairScore({ ...pairs, user: this.#half, item: this.#half, out: squares, metric: "dot", factor: 1 })
+    k.columnSums({ out: sums, input: this.#vectors, rows, columns })
+    k.pairScore({ ...pairs, user: this.#vectors, item: this.#vectors, out: squares, metric: "dot", factor: 1 })
     k.run()
     const f = k.floats
     let square = 0
@@ -233,7 +245,7 @@ export class NetworkReader implements Reader {
       square += f[sums + c] * f[sums + c]
     }
     f[zero] = 0
-    k.project({ out: along, input: this.#half, weight: sums, bias: zero, rows, columns, outputs: 1 })
+    k.project({ out: along, input: this.#vectors, weight: sums, bias: zero, rows, columns, outputs: 1 })
     k.run()
     const scale = new Float32Array(rows)
     for (let i = 0; i < rows; i++) {

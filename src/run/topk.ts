@@ -1,8 +1,9 @@
 /**
  * The top-k task (method.md §2, §9). Every interaction is a positive; training adds sampled negatives. The test ranks
  * all items seen so far for each test user, the user's history masked; a test item never seen before is a miss.
- * Live (`likeThreshold`, `testUsers`): a rating at or below the threshold is a negative, and only the first few users of
- * a segment are tested, since ranking everything for everyone would take longer than learning.
+ * Live (`likeThreshold`, `testUsers`): a rating at or below the threshold is a negative. Ranking everything for everyone
+ * would take longer than learning, so only the first few users of a segment are tested, and only one segment in as many
+ * as there are items / 500; the others report no test users.
  */
 
 import type { State } from "../kernels/state.ts"
@@ -20,6 +21,8 @@ export class TopkExam implements Exam {
   readonly #negatives: number
   readonly #likeThreshold: number | undefined
   readonly #testUsers: number
+  /** Segments since the last tested one. */
+  #untested = 0
   readonly #history = new History()
   readonly #sampler: NegativeSampler
 
@@ -66,7 +69,8 @@ export class TopkExam implements Exam {
 
   test(learner: Learner, rows: ModelBatch): Score {
     const relevant = new Map<number, Set<number>>()
-    for (let r = 0; r < rows.user.length; r++) {
+    const due = this.#isDue()
+    for (let r = 0; due && r < rows.user.length; r++) {
       if (rows.label[r] === 0 || this.#history.has(rows.user[r], rows.item[r])) continue
       if (relevant.size >= this.#testUsers && !relevant.has(rows.user[r])) continue
       const items = relevant.get(rows.user[r]) ?? new Set<number>()
@@ -98,16 +102,26 @@ export class TopkExam implements Exam {
     return score
   }
 
+  #isDue(): boolean {
+    const pause = this.#testUsers === Number.POSITIVE_INFINITY ? 1 : Math.ceil(this.#history.seen.length / 500)
+    this.#untested++
+    if (this.#untested < pause) return false
+    this.#untested = 0
+    return true
+  }
+
   forget(side: Side, ids: ReadonlySet<number>): void {
     this.#history.forget(side, ids)
   }
 
   save(state: State): void {
+    state.set("untested", this.#untested)
     this.#history.save(state.at("history"))
     this.#sampler.save(state.at("sampler"))
   }
 
   load(state: State): void {
+    this.#untested = state.get<number>("untested")
     this.#history.load(state.at("history"))
     this.#sampler.load(state.at("sampler"))
   }

@@ -289,6 +289,32 @@ export const OPERATIONS: Record<string, Build> = {
   },
   hiddenInfer: hiddenInfer(false),
   "hiddenInfer, keeping the activation": hiddenInfer(true),
+  hiddenPower: (board, { rows, columns }) =>
+    board.kernels.hiddenPower({
+      out: board.output("out", rows * columns),
+      input: board.normals(rows * columns, 0.3),
+      bias: board.normals(columns, 0.3),
+      norm: board.norm(columns),
+      ...{ rows, columns },
+    }),
+  "hiddenPower of an item": (board, { rows, columns }) =>
+    board.kernels.hiddenPower({
+      out: board.output("out", rows * columns),
+      input: board.normals(rows * columns, 0.3),
+      bias: NONE,
+      norm: board.norm(columns),
+      ...{ rows, columns },
+    }),
+  hiddenRank: (board, { rows, columns, items, outputs }) =>
+    board.kernels.hiddenRank({
+      logits: board.output("logits", rows * outputs),
+      user: board.values(Array.from({ length: columns }, () => Math.exp(2 * board.random.normal()))),
+      item: board.values(Array.from({ length: items * columns }, () => Math.exp(2 * board.random.normal()))),
+      itemIndex: board.indices(rows, items),
+      weight: board.normals(outputs * columns, 0.3),
+      outputBias: board.normals(outputs),
+      ...{ pairs: rows, columns, outputs },
+    }),
   hiddenInferGradient: (board, shape) => {
     const { columns, outputs } = shape
     const rows = Math.ceil(shape.rows / 2)

@@ -1,12 +1,13 @@
 /** The tape: operations one after the other, each done in parts by whoever is awake. */
 
 import {
-  ADAM, COLUMN_SUMS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_TRAIN, HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
+  ADAM, COLUMN_SUMS, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_POWER, HIDDEN_RANK, HIDDEN_TRAIN, HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
   MOVE_ROWS, MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
   PAIR_SCORE_GRADIENT, PROJECT, SCRATCH, SCRATCH_BYTES,
 } from "../layout";
 import { hiddenTrainBackward } from "./hidden-backward";
 import { hiddenInfer, hiddenInferGradient } from "./hidden-infer";
+import { hiddenPower, hiddenRank } from "./hidden-rank";
 import { hiddenTrain } from "./hidden-train";
 import { mix, mixBackward } from "./mix";
 import { multiply } from "./multiply";
@@ -25,6 +26,8 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case HIDDEN_TRAIN_BACKWARD: return hiddenTrainBackward(p, part, parts, scratch);
     case HIDDEN_INFER: return hiddenInfer(p, part, parts, scratch);
     case HIDDEN_INFER_GRADIENT: return hiddenInferGradient(p, part, parts);
+    case HIDDEN_POWER: return hiddenPower(p, part, parts, scratch);
+    case HIDDEN_RANK: return hiddenRank(p, part, parts, scratch);
     case PROJECT: return project(p, part, parts);
     case LOSS: return loss(p, part, parts);
     case PAIR_SCORE: return pairScore(p, part, parts);
