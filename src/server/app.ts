@@ -27,6 +27,7 @@ export interface AppOptions extends Pick<Surroundings, "recommender"> {
   onError(error: unknown, where: string): void
 }
 
+const MOST_CONNECTIONS = 2000
 const LINE_TYPES = ["application/x-ndjson", "application/ndjson", "application/jsonl"]
 
 export function createApp(options: AppOptions): FastifyInstance {
@@ -35,11 +36,14 @@ export function createApp(options: AppOptions): FastifyInstance {
     bodyLimit: bodyBytes,
     // Longer names are told so, not lost.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
+    // A stream of lines may last; a connection on which nothing moves may not.
     requestTimeout: 0,
+    connectionTimeout: 120_000,
     keepAliveTimeout: 72_000,
     exposeHeadRoutes: false,
     frameworkErrors: (error, _request, reply) => void sendProblem(reply as FastifyReply, error),
   })
+  app.server.maxConnections = MOST_CONNECTIONS
   const stop = new AbortController()
   // As many as there are requests under way.
   setMaxListeners(0, stop.signal)

@@ -25,27 +25,13 @@ export interface LinesOptions {
 /** Observes every line of a body. What was accepted before a refusal stays accepted, and the refusal says how much. */
 export async function observeLines(body: Readable, options: LinesOptions): Promise<Accepted> {
   const total: Accepted = { accepted: 0, duplicates: 0 }
-  let batch: Event[] = []
-  let first = 0
-  const flush = async () => {
-    if (batch.length === 0) return
-    const { accepted, duplicates } = await observePatiently(options.recommender, batch, options.signal).catch(
-      (error) => {
-        if (!(error instanceof DessError)) throw error
-        throw new DessError(error.code, `${error.message}, counted from line ${first}`, { cause: error })
-      },
-    )
-    total.accepted += accepted
-    total.duplicates += duplicates
-    batch = []
-  }
   try {
-    for await (const { text, number } of readLines(body)) {
-      if (batch.length === 0) first = number
-      batch.push(parseEvent(text, number, options.check))
-      if (batch.length >= BATCH) await flush()
+    for await (const lines of readLines(untilAborted(body, options.signal))) {
+      const events = lines.map(({ text, number }) => parseEvent(text, number, options.check))
+      const { accepted, duplicates } = await observeFrom(lines[0].number, events, options)
+      total.accepted += accepted
+      total.duplicates += duplicates
     }
-    await flush()
   } catch (error) {
     const gone = body.errored !== null && !(error instanceof DessError)
     const told = gone
@@ -54,6 +40,36 @@ export async function observeLines(body: Readable, options: LinesOptions): Promi
     throw new PartlyAccepted(told, total)
   }
   return total
+}
+
+/** Observes, and says in a refusal from which line its count goes. */
+async function observeFrom(line: number, events: Event[], { recommender, signal }: LinesOptions): Promise<Accepted> {
+  try {
+    return await observePatiently(recommender, events, signal)
+  } catch (error) {
+    if (!(error instanceof DessError)) throw error
+    throw new DessError(error.code, `${error.message}, counted from line ${line}`, { cause: error })
+  }
+}
+
+/** The chunks of a body; refuses when the service stops, also in the middle of nothing coming. */
+async function* untilAborted(body: Readable, signal: AbortSignal): AsyncGenerator<Buffer> {
+  const chunks = body[Symbol.asyncIterator]()
+  let stop = () => {}
+  const stopped = new Promise<never>((_, reject) => {
+    stop = () => reject(new DessError("CLOSED", "service: it is stopping; send the rest later"))
+  })
+  stopped.catch(() => {})
+  signal.addEventListener("abort", stop)
+  try {
+    for (;;) {
+      const { value, done } = await Promise.race([chunks.next(), stopped])
+      if (done) return
+      yield value as Buffer
+    }
+  } finally {
+    signal.removeEventListener("abort", stop)
+  }
 }
 
 /** Observes, waiting while the queue is full. */
@@ -90,25 +106,33 @@ function parseEvent(text: string, number: number, check: Check): Event {
   return value as Event
 }
 
-/** The lines of a body that are not blank, numbered from 1; the last may lack its end. */
-export async function* readLines(body: AsyncIterable<Buffer>): AsyncGenerator<{ text: string; number: number }> {
+interface Line {
+  text: string
+  /** From 1. */
+  number: number
+}
+
+/** The lines that are not blank, as many at a time as came at once; the last may lack its end. */
+async function* readLines(body: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
   let carry: Buffer = Buffer.alloc(0)
   let number = 0
   for await (const chunk of body) {
     const bytes = carry.length === 0 ? chunk : Buffer.concat([carry, chunk])
+    const lines: Line[] = []
     let from = 0
     for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, from)) {
       number++
       if (end - from > LONGEST_LINE) refuseLong(number)
       const text = bytes.toString("utf8", from, end).trim()
-      if (text !== "") yield { text, number }
+      if (text !== "") lines.push({ text, number })
       from = end + 1
     }
     carry = bytes.subarray(from)
     if (carry.length > LONGEST_LINE) refuseLong(number + 1)
+    for (let at = 0; at < lines.length; at += BATCH) yield lines.slice(at, at + BATCH)
   }
   const text = carry.toString("utf8").trim()
-  if (text !== "") yield { text, number: number + 1 }
+  if (text !== "") yield [{ text, number: number + 1 }]
 }
 
 function refuseLong(number: number): never {

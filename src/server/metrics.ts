@@ -47,6 +47,8 @@ export class Metrics {
       page.line("dess_request_seconds_sum", labels, sum)
       page.line("dess_request_seconds_count", labels, total)
     }
+    const { user, system } = process.cpuUsage()
+    page.add("process_cpu_seconds_total", "counter", "Processor time, all threads.", [["", (user + system) / 1e6]])
     page.add("process_resident_memory_bytes", "gauge", "Resident memory.", [["", process.memoryUsage.rss()]])
     if (status) addStatus(page, status)
     return page.text

@@ -67,6 +67,8 @@ export function describeError(error: unknown): Answer {
 export function sendProblem(reply: FastifyReply, error: unknown): FastifyReply {
   const { status, error: code, message, more } = describeError(error)
   reply.headers(SECURITY_HEADERS)
+  // The rest of a refused stream is not wanted.
+  if (error instanceof PartlyAccepted) reply.header("connection", "close")
   if (RETRY[status]) reply.header("retry-after", RETRY[status])
   if (status === 401) reply.header("www-authenticate", 'Bearer realm="dess"')
   return reply

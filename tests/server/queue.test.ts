@@ -58,3 +58,28 @@ test("more requests than may be under way get 503; health is answered all the sa
   for (const stream of await Promise.all(streams)) expect(await stream.json()).toEqual({ accepted: 1, duplicates: 0 })
   expect((await service.call("GET", "/v1/status")).status).toBe(200)
 })
+
+test("stopping answers a stream that does not end with what it accepted", async () => {
+  service = await openService()
+  const line = new TextEncoder().encode('{"user":"slow","item":"i"}\n')
+  const body = new ReadableStream({
+    start(controller) {
+      for (let n = 0; n < 100; n++) controller.enqueue(line)
+      controller.enqueue(line.subarray(0, 9))
+    },
+  })
+  const headers = { "content-type": "application/x-ndjson" }
+  const answer = fetch(`${service.url}/v1/interactions`, {
+    method: "POST",
+    headers,
+    body,
+    duplex: "half",
+  } as RequestInit)
+  const accepted = async () =>
+    ((await service.call("GET", "/v1/status")).body as { events: { accepted: number } }).events.accepted
+  await until(async () => (await accepted()) === 100)
+  await service.stop()
+  const response = await answer
+  expect(response.status).toBe(503)
+  expect(await response.json()).toMatchObject({ error: "CLOSED", accepted: 100 })
+})
