@@ -2,7 +2,8 @@
 
 import { setMaxListeners } from "node:events"
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
-import { type GorseOptions, gorseRoutes } from "./gorse.ts"
+import { gorseRoutes } from "./gorse.ts"
+import type { FeedbackOptions } from "./gorse-feedback.ts"
 import { PAGE_POLICY, SECURITY_HEADERS } from "./headers.ts"
 import { type ApiKeys, createGuard, type Guard } from "./keys.ts"
 import { Metrics } from "./metrics.ts"
@@ -14,13 +15,13 @@ import { describeError, Refusal, sendProblem } from "./problem.ts"
 import type { Route } from "./route.ts"
 import { compileValidator } from "./validate.ts"
 
-export interface AppOptions extends Pick<Surroundings, "recommender"> {
+export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> {
   keys: ApiKeys
   /** The most a body that is not a stream may have. */
   bodyBytes: number
   /** The most requests under way at a time. */
   requests: number
-  gorse: GorseOptions
+  gorse: FeedbackOptions
   /** Folder of the dashboard. */
   page?: string | undefined
   /** Told of every error that is not the caller's. */
@@ -49,7 +50,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   setMaxListeners(0, stop.signal)
   const metrics = new Metrics()
   const guard = createGuard(keys)
-  const surroundings: Surroundings = { recommender: options.recommender, stopping: stop.signal, guard }
+  const { recommender, notes } = options
+  const surroundings: Surroundings = { recommender, notes, stopping: stop.signal, guard }
 
   app.setValidatorCompiler(compileValidator as never)
   app.setSerializerCompiler(() => (value) => JSON.stringify(value))

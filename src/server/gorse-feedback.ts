@@ -1,6 +1,6 @@
 /** Gorse's feedback as events. A type that only says "was shown" is a negative, every other a positive. */
 
-import { createHash } from "node:crypto"
+import { createHmac } from "node:crypto"
 import type { Static } from "typebox"
 import { parseTime } from "../datasets/time.ts"
 import type { Event } from "../engine/types.ts"
@@ -19,14 +19,18 @@ export interface FeedbackOptions {
 type Feedback = Static<typeof schema.Feedback>
 
 /** Insert keeps the first of a user, item and type; overwrite takes another one when its time differs. */
-export function toEvent(feedback: Feedback, { readTypes, negative }: FeedbackOptions, overwrite: boolean): Event {
+export function toEvent(
+  feedback: Feedback,
+  { readTypes, negative }: FeedbackOptions,
+  { salt, overwrite = false }: { salt: string; overwrite?: boolean },
+): Event {
   const { FeedbackType: type, UserId: user, ItemId: item, Timestamp } = feedback
   const parts = JSON.stringify([type, user, item, ...(overwrite ? [Timestamp ?? ""] : [])])
   const timestamp = readTime(Timestamp)
   return {
     user,
     item,
-    key: `gorse:${createHash("sha256").update(parts).digest("base64url")}`,
+    key: `gorse:${createHmac("sha256", salt).update(parts).digest("base64url")}`,
     ...(readTypes.includes(type) ? { rating: negative } : {}),
     ...(timestamp === undefined ? {} : { timestamp }),
   }
@@ -41,7 +45,7 @@ function readTime(text: string | null | undefined): number | undefined {
   throw new DessError("INVALID_DATA", `Timestamp: expected a date from 1970 on, got ${show(text)}`)
 }
 
-export function feedbackRoutes({ recommender }: Surroundings, options: FeedbackOptions): Route[] {
+export function feedbackRoutes({ recommender, notes }: Surroundings, options: FeedbackOptions): Route[] {
   const insert = (method: "POST" | "PUT", summary: string) =>
     route({
       method,
@@ -52,7 +56,8 @@ export function feedbackRoutes({ recommender }: Surroundings, options: FeedbackO
       body: schema.Feedbacks,
       gives: schema.RowAffected,
       handle: async ({ body }) => {
-        await recommender().observe(body.map((one) => toEvent(one, options, method === "PUT")))
+        const key = { salt: notes.salt, overwrite: method === "PUT" }
+        await recommender().observe(body.map((one) => toEvent(one, options, key)))
         return { RowAffected: body.length }
       },
     })

@@ -6,13 +6,12 @@ import { DessError, show } from "../errors.ts"
 import * as schema from "./gorse-schemas.ts"
 import { readCursor, userNote } from "./gorse-users.ts"
 import type { Surroundings } from "./native.ts"
-import type { Notes } from "./notes.ts"
 import { type Route, route } from "./route.ts"
 
 /** What Go prints for no time. */
 const NO_TIME = "0001-01-01T00:00:00Z"
 
-export function itemRoutes({ recommender }: Surroundings, notes: Notes): Route[] {
+export function itemRoutes({ recommender, notes }: Surroundings): Route[] {
   const tag = "gorse"
   const find = (item: string): ItemView => {
     const view = recommender().item(item)

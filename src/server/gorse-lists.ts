@@ -5,7 +5,6 @@ import type { Static } from "typebox"
 import { type FeedbackOptions, toEvent } from "./gorse-feedback.ts"
 import * as schema from "./gorse-schemas.ts"
 import type { Surroundings } from "./native.ts"
-import type { Notes } from "./notes.ts"
 import { type Route, type RouteOf, route } from "./route.ts"
 import { parseDelay, WriteBack } from "./write-back.ts"
 
@@ -16,13 +15,8 @@ const SESSION = 20
 /** Items that are looked at for the latest. */
 const LATEST = 10_000
 
-export interface ListOptions extends FeedbackOptions {
-  notes: Notes
-}
-
-export function listRoutes(surroundings: Surroundings, options: ListOptions): Route[] {
-  const { recommender, stopping } = surroundings
-  const { notes } = options
+export function listRoutes(surroundings: Surroundings, options: FeedbackOptions): Route[] {
+  const { recommender, stopping, notes } = surroundings
   const writeBack = new WriteBack(recommender, stopping)
   // Somebody nobody has met gets what is trending.
   const nobody = randomUUID()
@@ -83,7 +77,7 @@ export function listRoutes(surroundings: Surroundings, options: ListOptions): Ro
           surroundings.guard(request.headers, "write")
           const time = new Date().toISOString()
           const shown = ids.map((id) => ({ FeedbackType: type, UserId: user, ItemId: id, Timestamp: time }))
-          const events = shown.map((one) => toEvent(one, options, false))
+          const events = shown.map((one) => toEvent(one, options, { salt: notes.salt }))
           await writeBack.add(events, parseDelay(query["write-back-delay"] ?? ""))
         }
         return ids

@@ -2,18 +2,22 @@
 
 import type { Static } from "typebox"
 import { DessError, show } from "../errors.ts"
+import { forgetUser } from "./forget.ts"
 import * as schema from "./gorse-schemas.ts"
 import type { Surroundings } from "./native.ts"
-import type { Note, Notes } from "./notes.ts"
+import type { Note } from "./notes.ts"
 import { type Route, route } from "./route.ts"
 
-export function userRoutes({ recommender }: Surroundings, notes: Notes): Route[] {
+export function userRoutes(surroundings: Surroundings): Route[] {
+  const { recommender, notes } = surroundings
   const tag = "gorse"
   const view = (id: string) => {
     const { labels = null, comment = "" } = notes.get("user", id) ?? {}
     return { UserId: id, Labels: labels, Subscribe: null, Comment: comment }
   }
   const insert = (users: Static<typeof schema.Users>) => {
+    // Refuses before the notes are there.
+    recommender()
     notes.put(
       "user",
       users.map((user) => ({ id: user.UserId, note: userNote(user) })),
@@ -97,11 +101,7 @@ export function userRoutes({ recommender }: Surroundings, notes: Notes): Route[]
       access: "write",
       params: schema.UserPath,
       gives: schema.RowAffected,
-      handle: async ({ params: { user } }) => {
-        const { found } = await recommender().forget(user)
-        const noted = notes.remove("user", user)
-        return { RowAffected: found || noted ? 1 : 0 }
-      },
+      handle: async ({ params }) => ({ RowAffected: (await forgetUser(surroundings, params.user)).found ? 1 : 0 }),
     }),
   ]
 }

@@ -3,21 +3,18 @@
  * one by one or deleting it (types are not kept), neighbours of users, and measurements.
  */
 
-import { feedbackRoutes } from "./gorse-feedback.ts"
+import { type FeedbackOptions, feedbackRoutes } from "./gorse-feedback.ts"
 import { itemRoutes } from "./gorse-items.ts"
-import { type ListOptions, listRoutes } from "./gorse-lists.ts"
+import { listRoutes } from "./gorse-lists.ts"
 import { userRoutes } from "./gorse-users.ts"
 import type { Surroundings } from "./native.ts"
 import type { Route } from "./route.ts"
 
-export type GorseOptions = ListOptions
-
-export function gorseRoutes(surroundings: Surroundings, options: GorseOptions): Route[] {
-  const { notes } = options
+export function gorseRoutes(surroundings: Surroundings, options: FeedbackOptions): Route[] {
   return [
     ...feedbackRoutes(surroundings, options),
-    ...userRoutes(surroundings, notes),
-    ...itemRoutes(surroundings, notes),
+    ...userRoutes(surroundings),
+    ...itemRoutes(surroundings),
     ...listRoutes(surroundings, options),
   ]
 }

@@ -3,9 +3,11 @@
 import { Readable } from "node:stream"
 import { Type } from "typebox"
 import type { Event, Recommender } from "../engine/types.ts"
+import { forgetUser } from "./forget.ts"
 import type { Guard } from "./keys.ts"
 import { observeLines } from "./lines.ts"
 import { LiveEvents } from "./live-events.ts"
+import type { Notes } from "./notes.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
 import { createCheck } from "./validate.ts"
@@ -17,9 +19,11 @@ export interface Surroundings {
   stopping: AbortSignal
   /** Refuses a request whose key does not allow it. */
   guard: Guard
+  notes: Notes
 }
 
-export function nativeRoutes({ recommender, stopping }: Surroundings): Route[] {
+export function nativeRoutes(surroundings: Surroundings): Route[] {
+  const { recommender, stopping } = surroundings
   const live = new LiveEvents(stopping)
   const checkEvent = createCheck(schema.Event, "event")
   const tag = "native"
@@ -120,7 +124,7 @@ export function nativeRoutes({ recommender, stopping }: Surroundings): Route[] {
       access: "write",
       params: schema.IdPath,
       gives: schema.Receipt,
-      handle: ({ params }) => recommender().forget(params.id),
+      handle: ({ params }) => forgetUser(surroundings, params.id),
     }),
     route({
       method: "GET",

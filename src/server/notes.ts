@@ -3,6 +3,7 @@
  * back. A file of JSON lines, the last line about an id counts; written through before `put` resolves.
  */
 
+import { randomBytes } from "node:crypto"
 import {
   closeSync,
   existsSync,
@@ -25,6 +26,11 @@ export interface Note {
   deleted?: boolean
 }
 
+/** Mixed into the keys of feedback; another one whenever a user is forgotten, so that no key on disk tells of them. */
+interface SaltLine {
+  salt: string
+}
+
 interface Line {
   side: Side
   id: string
@@ -36,17 +42,21 @@ const LONGEST_NOTE = 4096
 
 export class Notes {
   readonly #notes: Record<Side, Map<string, Note>> = { user: new Map(), item: new Map() }
-  readonly #path: string | undefined
+  #path: string | undefined
   #file: number | undefined
+  #salt = newSalt()
 
-  /** Without a path they are kept in memory. */
-  constructor(path?: string) {
+  /** Takes up a file, once nobody else has its directory; without one, notes are kept in memory. */
+  load(path: string): void {
     this.#path = path
-    if (path === undefined) return
     const lines = existsSync(path) ? readFileSync(path, "utf8").split("\n") : []
     // A last line without its end was never acknowledged.
-    for (const text of lines.slice(0, -1)) if (text !== "") this.#take(JSON.parse(text) as Line)
-    if (lines.length > 0) this.#rewrite()
+    for (const text of lines.slice(0, -1)) if (text !== "") this.#takeText(text)
+    this.#rewrite()
+  }
+
+  get salt(): string {
+    return this.#salt
   }
 
   get(side: Side, id: string): Note | undefined {
@@ -72,16 +82,23 @@ export class Notes {
     for (const line of lines) this.#take(line)
   }
 
-  /** Removes a note, also from the file. */
-  remove(side: Side, id: string): boolean {
-    if (!this.#notes[side].delete(id)) return false
+  /** Removes a user, also from the file; whether there was a note. */
+  forget(user: string): boolean {
+    const noted = this.#notes.user.delete(user)
+    this.#salt = newSalt()
     this.#rewrite()
-    return true
+    return noted
   }
 
   close(): void {
     if (this.#file !== undefined) closeSync(this.#file)
     this.#file = undefined
+  }
+
+  #takeText(text: string): void {
+    const line = JSON.parse(text) as Line | SaltLine
+    if ("salt" in line) this.#salt = line.salt
+    else this.#take(line)
   }
 
   #take({ side, id, note }: Line): void {
@@ -104,9 +121,13 @@ export class Notes {
     )
     const beside = `${this.#path}.new`
     const file = openSync(beside, "w", 0o600)
-    writeFileSync(file, lines.join(""))
+    writeFileSync(file, [`${JSON.stringify({ salt: this.#salt })}\n`, ...lines].join(""))
     fdatasyncSync(file)
     closeSync(file)
     renameSync(beside, this.#path)
   }
+}
+
+function newSalt(): string {
+  return randomBytes(16).toString("base64url")
 }

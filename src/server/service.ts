@@ -1,6 +1,5 @@
 /** The running service: listens at once, takes up its directory, serves, and stops without losing what it acknowledged. */
 
-import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { Recommender } from "../engine/open.ts"
 import { DessError } from "../errors.ts"
@@ -29,8 +28,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { host, port, directory, demo, rate } = settings
   const feed = demo ? createDemoFeed() : undefined
   const engineOptions = recommenderOptions(feed ? { ...settings, features: [...feed.features] } : settings)
-  if (directory !== undefined) mkdirSync(directory, { recursive: true })
-  const notes = new Notes(directory === undefined ? undefined : join(directory, "gorse-notes.jsonl"))
+  const notes = new Notes()
   let recommender: Recommender | undefined
   const app = createApp({
     recommender() {
@@ -40,7 +38,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     keys,
     bodyBytes,
     requests: settings.requestLimit,
-    gorse: { notes, readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
+    notes,
+    gorse: { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
     page: options.page,
     onError,
   })
@@ -53,6 +52,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const opened = Recommender.open(engineOptions)
   let feeding: Promise<void> = Promise.resolve()
   const ready = opened.then((live) => {
+    if (directory !== undefined) notes.load(join(directory, "gorse-notes.jsonl"))
     recommender = live
     if (!feed || leaving.signal.aborted) return
     feeding = feed.run(live, { rate, signal: leaving.signal }).catch((error) => {

@@ -15,38 +15,49 @@ export function parseDelay(text: string): number {
   throw new DessError("INVALID_ARGUMENT", `write-back-delay: expected at most 24h, got ${text}`)
 }
 
+interface Waiting {
+  events: readonly Event[]
+  /** Whether the user was known when it was asked for. */
+  known: boolean
+}
+
 export class WriteBack {
-  readonly #observe: (events: readonly Event[]) => Promise<unknown>
-  readonly #waiting = new Map<NodeJS.Timeout, readonly Event[]>()
+  readonly #recommender: () => Recommender
+  readonly #waiting = new Map<NodeJS.Timeout, Waiting>()
   #count = 0
 
   /** What is still waiting when the service stops is written then. */
   constructor(recommender: () => Recommender, stopping: AbortSignal) {
-    this.#observe = async (events) => recommender().observe(events)
+    this.#recommender = recommender
     stopping.addEventListener("abort", () => {
       for (const timer of [...this.#waiting.keys()]) this.#write(timer)
     })
   }
 
+  /** All events are of one user. */
   async add(events: readonly Event[], delay: number): Promise<void> {
     if (delay === 0) {
-      await this.#observe(events)
+      await this.#recommender().observe(events)
       return
     }
     if (this.#count + events.length > MOST_WAITING)
       throw new DessError("BUSY", `write-back: expected at most ${MOST_WAITING} waiting, got more; try again later`)
     const timer = setTimeout(() => this.#write(timer), delay)
     timer.unref()
-    this.#waiting.set(timer, events)
+    this.#waiting.set(timer, { events, known: this.#recommender().has("user", events[0].user) })
     this.#count += events.length
   }
 
   #write(timer: NodeJS.Timeout): void {
-    const events = this.#waiting.get(timer) ?? []
+    const { events, known } = this.#waiting.get(timer) as Waiting
     clearTimeout(timer)
     this.#waiting.delete(timer)
     this.#count -= events.length
+    // Forgotten in the meantime: stays forgotten.
+    if (known && !this.#recommender().has("user", events[0].user)) return
     // Nobody waits for it: a full queue loses a note of what was shown, no event that was acknowledged.
-    this.#observe(events).catch(() => {})
+    this.#recommender()
+      .observe(events)
+      .catch(() => {})
   }
 }

@@ -140,6 +140,15 @@ describe("the published client of Gorse", () => {
     }
   })
 
+  test("may send a deleted user's feedback again", async () => {
+    const feedback = { FeedbackType: "like", UserId: "again", ItemId: "i1", Timestamp: timestamp }
+    await client.insertFeedbacks([feedback])
+    expect(await client.deleteUser("again")).toBe(1)
+    await expect(client.getUser("again")).rejects.toThrow(status(404))
+    await client.insertFeedbacks([feedback])
+    expect(await client.getUser("again")).toMatchObject({ UserId: "again" })
+  })
+
   test("is refused without the key, and with what is not a record", async () => {
     const stranger = new Gorse({ endpoint: service.url, secret: "another-secret-0123" })
     await expect(stranger.getPopular({})).rejects.toThrow(status(401))
@@ -150,7 +159,8 @@ describe("the published client of Gorse", () => {
 
   test("finds everything again after a restart, and a deleted user's words are in no file", async () => {
     await client.insertUser({ UserId: "gone", Comment: "a secret word" })
-    expect(await client.deleteUser("gone")).toBe(1)
+    const deleted = await service.call("DELETE", "/v1/users/gone", { headers: { "x-api-key": KEY } })
+    expect(deleted.body).toMatchObject({ found: true, row: false })
     await service.stop()
     await open()
     expect(await client.getItem("i3")).toMatchObject({ Categories: ["odd"], Timestamp: "2020-10-18T05:46:40.000Z" })
