@@ -2,6 +2,7 @@
 
 import { DessError, show } from "../errors.ts"
 import { checkId, checkRating, checkTimestamp, type RatingScale } from "../stream/interaction.ts"
+import type { Side } from "../types.ts"
 import type { Event, Id, ItemEntry } from "./types.ts"
 
 /** The most elements of one call. */
@@ -27,6 +28,11 @@ export function toArray<T>(noun: string, value: T | readonly T[]): readonly T[] 
   const all = Array.isArray(value) ? (value as readonly T[]) : [value as T]
   if (all.length <= MOST_AT_ONCE) return all
   throw new DessError("INVALID_ARGUMENT", `${noun}: expected at most ${MOST_AT_ONCE} at once, got ${all.length}`)
+}
+
+export function checkSide(side: unknown): Side {
+  if (side === "user" || side === "item") return side
+  throw new DessError("INVALID_ARGUMENT", `side: expected "user" or "item", got ${show(side)}`)
 }
 
 /** An id as a text that UTF-8 can hold. */

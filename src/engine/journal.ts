@@ -97,6 +97,14 @@ export class Journal {
     this.#start()
   }
 
+  /** Does something at this place: after all that was appended before it, before all that comes after. */
+  inOrder<T>(action: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.after(() => action().then(resolve, reject))
+      this.committed().catch(reject)
+    })
+  }
+
   /** Resolves when all that was appended so far is on disk. */
   committed(): Promise<void> {
     return new Promise((resolve, reject) => {

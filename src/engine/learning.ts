@@ -36,6 +36,7 @@ export class Learning {
   readonly #onEnd: (error: DessError) => void
   readonly #orders: { segment: boolean; send: () => void }[] = []
   #ahead = 0
+  #ended = false
   /** Not yet learned, and learned but not yet published. */
   #waiting: Waiting[] = []
   #unpublished: Waiting[] = []
@@ -51,7 +52,12 @@ export class Learning {
     this.#onLearned = p.onLearned
     this.#onEnd = p.onEnd
     this.#kernels = openKernels({ shared: true, threads: Math.min(2, availableCores()) })
-    this.reader = createReader(p.run, this.#kernels)
+    try {
+      this.reader = createReader(p.run, this.#kernels)
+    } catch (error) {
+      this.#kernels.close()
+      throw error
+    }
     this.thread = new TrainingThread(p.trainer, (news) => this.#hear(news))
   }
 
@@ -82,7 +88,8 @@ export class Learning {
   #pump(): void {
     for (;;) {
       const next = this.#orders[0]
-      if (!next || (next.segment && this.#ahead >= AHEAD)) return
+      // After the thread's end everything is let go: questions are refused instead of waiting for ever.
+      if (!next || (next.segment && this.#ahead >= AHEAD && !this.#ended)) return
       this.#orders.shift()
       if (next.segment) this.#ahead++
       next.send()
@@ -90,8 +97,11 @@ export class Learning {
   }
 
   #hear(news: News): void {
-    if (news.kind === "ended") this.#onEnd(news.error)
-    else if (news.kind === "room") this.#give(this.reader.reserve(news.length))
+    if (news.kind === "ended") {
+      this.#ended = true
+      this.#pump()
+      this.#onEnd(news.error)
+    } else if (news.kind === "room") this.#give(this.reader.reserve(news.length))
     else if (news.kind === "published") this.#goOver(news)
     else {
       this.#ahead--

@@ -117,3 +117,20 @@ export function withoutUser(record: EventsRecord, user: number): { record: Event
   }
   return rows === 0 ? undefined : { record: copy, rows }
 }
+
+/** The rows of several records as one, forgotten ones left out. */
+export function joinEvents(records: readonly { record: EventsRecord }[]): EventsRecord {
+  const keep = records.map(({ record }) => record)
+  const rows = keep.reduce((sum, record) => sum + record.user.filter((user) => user !== GONE).length, 0)
+  const joined = emptyEvents(rows)
+  let at = 0
+  for (const record of keep)
+    for (let r = 0; r < record.user.length; r++) {
+      if (record.user[r] === GONE) continue
+      joined.user[at] = record.user[r]
+      joined.item[at] = record.item[r]
+      joined.rating[at] = record.rating[r]
+      joined.timestamp[at++] = record.timestamp[r]
+    }
+  return joined
+}

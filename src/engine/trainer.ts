@@ -3,7 +3,7 @@
 import { DessError } from "../errors.ts"
 import { type Json, State, type StateArray } from "../kernels/state.ts"
 import type { Limits } from "../run/idle.ts"
-import type { LearnerExplanation, LiveLearner } from "../run/learner.ts"
+import type { LearnerExplanation, LearnerStatus, LiveLearner } from "../run/learner.ts"
 import { liveOf, Run } from "../run/loop.ts"
 import type { RunOptions } from "../run/options.ts"
 import type { Published, Room } from "../run/reader.ts"
@@ -47,13 +47,13 @@ export interface Learned {
   /** At this segment. */
   shrunk: Record<Side, number>
   left: Record<Side, number[]>
-  totals: Totals
+  standing: Standing
 }
 
-/** Ids that lost a step of their size, or left, since the beginning. */
-export interface Totals {
-  shrunk: Record<Side, number>
-  left: Record<Side, number>
+/** What is held, and the ids that lost a step of their size, or left, since the beginning. */
+export interface Standing {
+  held: LearnerStatus
+  totals: { shrunk: Record<Side, number>; left: Record<Side, number> }
 }
 
 /** What the trainer says. */
@@ -75,7 +75,7 @@ export class Trainer {
   readonly #say: (answer: Answer) => void
   /** Grows with the items; the learner sees the same object. */
   readonly #features: ItemFeatures | undefined
-  readonly #totals: Totals = { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } }
+  readonly #totals: Standing["totals"] = { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } }
   #room: Room | undefined
   #through = 0
   #dirty = false
@@ -154,8 +154,12 @@ export class Trainer {
       this.#totals.shrunk[side] += shrunk[side]
       this.#totals.left[side] += left[side].length
     }
-    this.#say({ kind: "learned", number, report, failed, shrunk, left, totals: this.#totals })
+    this.#say({ kind: "learned", number, report, failed, shrunk, left, standing: this.#standing() })
     this.#publishSoon()
+  }
+
+  #standing(): Standing {
+    return { held: this.#run.learner.status(), totals: this.#totals }
   }
 
   #setFeatures(items: readonly number[], values: readonly (readonly number[] | null)[]): void {
@@ -246,7 +250,7 @@ export class Trainer {
   }
 
   #answerWanted(): void {
-    for (const id of this.#wanted) this.#say({ kind: "done", id, value: undefined })
+    for (const id of this.#wanted) this.#say({ kind: "done", id, value: this.#standing() })
     this.#wanted = []
   }
 

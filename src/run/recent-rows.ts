@@ -33,14 +33,7 @@ export class RecentRows {
             label: join(this.#label, batch.label),
           }
     const keep = (kept: number[], more: ArrayLike<number>) =>
-      kept
-        .concat(
-          Array.from(
-            { length: Math.min(more.length, this.#length) },
-            (_, i) => more[more.length - Math.min(more.length, this.#length) + i],
-          ),
-        )
-        .slice(-this.#length)
+      kept.concat(Array.from(more).slice(-this.#length)).slice(-this.#length)
     this.#user = keep(this.#user, batch.user)
     this.#item = keep(this.#item, batch.item)
     this.#label = keep(this.#label, batch.label)

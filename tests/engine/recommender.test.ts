@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { afterEach, beforeAll, describe, expect, test } from "vitest"
 import { Recommender } from "../../src/engine/open.ts"
 import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
+import { DessError } from "../../src/errors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { buildCommand } from "../support/command.ts"
 
@@ -273,6 +274,48 @@ describe("at the door", () => {
     }
     expect(recommender.status().events.accepted).toBe(0)
     expect(recommender.has("user", "u")).toBe(false)
+  })
+
+  test("whatever is thrown at it comes back as a DessError or an answer, and it goes on", async () => {
+    const recommender = await open({ features: ["a", "b"] })
+    await recommender.observe(events(100))
+    const random = new Random(8, "fuzz")
+    const hostile = { toString: () => { throw new Error("hostile") } } // biome-ignore format: one line says it
+    const pool: unknown[] = [
+      undefined, null, true, Number.NaN, 1e308, -1, 0, "", "__proto__", "x".repeat(10_000), "👩‍🚀", "\ud83d", 1n, [], {},
+      hostile, new Date(), () => 1, Symbol("s"), [[]], "user 1", "item 1", 5, 3.5, ["item 1"], [null], new Map(),
+    ] // biome-ignore format: a pool
+    const pick = () => pool[random.integer(pool.length)]
+    const names = ["user", "item", "rating", "timestamp", "key", "features", "categories", "hidden", "count", "offset"]
+    const object = () => Object.fromEntries([...names, "exclude", "only", "seen"].map((name) => [name, pick()]))
+    const any = recommender as unknown as Record<string, (...args: unknown[]) => unknown>
+    let refused = 0
+    for (let n = 0; n < 1500; n++) {
+      const method = [
+        "observe",
+        "recommend",
+        "similar",
+        "predict",
+        "explain",
+        "putItems",
+        "item",
+        "has",
+        "ids",
+        "history",
+      ][n % 10]
+      const first = random.next() < 0.5 ? pick() : [object(), object()]
+      const second = random.next() < 0.5 && method !== "recommend" && method !== "similar" ? pick() : object()
+      try {
+        await any[method](first, method === "ids" || method === "history" ? object() : second)
+      } catch (error) {
+        refused++
+        expect(error, `seed 8, call ${n}, ${method}`).toBeInstanceOf(DessError)
+      }
+    }
+    expect(refused).toBeGreaterThan(500)
+    await recommender.drain()
+    expect(recommender.status().state).toBe("learning")
+    expect(await recommender.recommend("user 1", { count: 3 })).toHaveLength(3)
   })
 
   test("too much at once, bad counts and bad items are refused", async () => {

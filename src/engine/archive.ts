@@ -1,0 +1,124 @@
+/**
+ * Snapshots of a directory, and what `forget` has to do on disk. Both belong to one place of the journal: what was
+ * appended before it is in the snapshot, what comes after is not.
+ */
+
+import { rmSync, statSync } from "node:fs"
+import { State } from "../kernels/state.ts"
+import type { Catalogue } from "./catalogue.ts"
+import type { Journal } from "./journal.ts"
+import type { Learning } from "./learning.ts"
+import { type EventsRecord, withoutUser } from "./records.ts"
+import { listSnapshots, readNewest, snapshotPath, syncFolder } from "./snapshots.ts"
+import { noWrites, type Store } from "./store.ts"
+import type { SnapshotInfo } from "./types.ts"
+
+/** What has happened so far. */
+export interface Counts {
+  segments: number
+  accepted: number
+}
+
+/** A snapshot, the record it was taken before, and the events accepted by then. */
+interface Taken extends SnapshotInfo {
+  position: number
+  accepted: number
+}
+
+export interface ArchiveParts {
+  directory: string
+  keepJournal: boolean
+  store: Store
+  journal: Journal
+  catalogue: Catalogue
+  learning: Learning
+}
+
+export class Archive {
+  readonly #parts: ArchiveParts
+  /** Newest first, at most two. */
+  #taken: Taken[] = []
+
+  constructor(parts: ArchiveParts) {
+    this.#parts = parts
+  }
+
+  get newest(): Taken | undefined {
+    return this.#taken[0]
+  }
+
+  /** Takes up the newest snapshot that can be read; says where the journal goes on. */
+  async restore(): Promise<Counts & { position: number }> {
+    const { directory, catalogue, learning } = this.#parts
+    const found = readNewest(listSnapshots(directory))
+    if (!found) return { segments: 0, accepted: 0, position: 0 }
+    const { state, file } = found
+    const { segments, accepted, position, time } = state.get<Record<string, number>>("engine")
+    catalogue.load(state.at("catalogue"))
+    this.#taken = [{ segment: segments, position, time, accepted, bytes: statSync(file.path).size }]
+    const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
+    await learning.ask({ kind: "load", state: { arrays, values: state.values } })
+    return { segments, accepted, position }
+  }
+
+  /** Writes everything as of now; the open segment must be closed. The training state follows when the thread gets here. */
+  async take({ segments, accepted }: Counts): Promise<SnapshotInfo> {
+    const { directory, store, journal, catalogue, learning, keepJournal } = this.#parts
+    const state = new State()
+    catalogue.save(state.at("catalogue"))
+    const [position, time] = [journal.position, Date.now()]
+    state.set("engine", { segments, accepted, position, time })
+    const path = snapshotPath(directory, segments)
+    const message = { arrays: state.arrays, values: state.values }
+    const bytes = await journal.inOrder(() => learning.ask<number>({ kind: "save", path, directory, state: message }))
+    const taken = { segment: segments, position, time, accepted, bytes }
+    this.#taken = [taken, ...this.#taken.filter(({ segment }) => segment !== segments)].slice(0, 2)
+    this.#removeOthers()
+    // With one snapshot only, what led to it is kept: should it be damaged, everything can be learned again.
+    if (!keepJournal && this.#taken.length > 1) await store.truncate(this.#taken[1].position)
+    return { segment: segments, bytes, time }
+  }
+
+  /** Removes the files of snapshots that are not kept. */
+  #removeOthers(): void {
+    const { directory } = this.#parts
+    const kept = new Set(this.#taken.map(({ segment }) => segment))
+    const old = listSnapshots(directory).filter(({ segment }) => !kept.has(segment))
+    for (const { path } of old) rmSync(path, { force: true })
+    if (old.length > 0) syncFolder(directory)
+  }
+
+  /**
+   * The rest of forgetting, once the user is gone from the training state: a snapshot without the user, then everything
+   * older goes, and what was deleted is cut out of the file. Says what was removed.
+   */
+  async finishForgetting(index: number, counts: () => Counts): Promise<{ events: number; snapshots: number }> {
+    const { directory, store, journal, keepJournal } = this.#parts
+    await journal.committed()
+    const events = this.#rowsOf(index).reduce((sum, { rows }) => sum + rows, 0)
+    const snapshots = listSnapshots(directory).length
+    await this.take(counts())
+    this.#taken = this.#taken.slice(0, 1)
+    this.#removeOthers()
+    // Not before: until now a replay would have needed the records as they were.
+    await journal.alone(async () => {
+      if (keepJournal) await store.write({ ...noWrites(), log: this.#rowsOf(index) })
+      else await store.truncate(this.#taken[0].position)
+      await store.compact()
+      await store.write({ ...noWrites(), forgetting: null })
+    })
+    return { events, snapshots }
+  }
+
+  /** The records with a user's rows, these emptied, back to where the index stood for somebody else. */
+  #rowsOf(index: number): { position: number; record: EventsRecord; rows: number }[] {
+    let found: { position: number; record: EventsRecord; rows: number }[] = []
+    for (const { position, record } of this.#parts.store.log(0)) {
+      if (record.kind === "left" && record.user.includes(index)) found = []
+      if (record.kind !== "events") continue
+      const without = withoutUser(record, index)
+      if (without) found.push({ position, ...without })
+    }
+    return found
+  }
+}
