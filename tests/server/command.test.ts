@@ -114,40 +114,6 @@ test("--demo feeds the embedded stream, and lists come of it", async () => {
   expect(await exit).toBe(0)
 })
 
-const EVENTS = [
-  { user: "ada", item: "dune", rating: 5, timestamp: 1700000000 },
-  { user: 'a "quoted", one', item: "solaris", rating: 1.5, timestamp: 1700000060.25 },
-  { user: "7", item: "🦊|x" },
-]
-
-test.each(["csv", "ndjson", "parquet"])("events and items go into %s and come back as they were", async (ending) => {
-  const [one, two] = [join(folder, `one-${ending}`), join(folder, `two-${ending}`)]
-  const source = join(folder, `source-${ending}.ndjson`)
-  writeFileSync(source, EVENTS.map((event) => JSON.stringify(event)).join("\n"))
-  const imported = await dess(["import", source, "--directory", one, "--features", "a,b", "--json"])
-  expect(imported.stderr).toBe("")
-  expect(JSON.parse(imported.stdout)).toMatchObject({ rows: 3, accepted: 3 })
-  const catalogue = [
-    { item: "dune", categories: ["space", "sand"], hidden: false, features: [1, 0.5] },
-    { item: "solaris", categories: [], hidden: true, features: null },
-  ]
-  writeFileSync(source, catalogue.map((entry) => JSON.stringify(entry)).join("\n"))
-  expect((await dess(["import", source, "--items", "--directory", one])).stdout).toContain("2 items taken")
-
-  const [events, items] = [join(folder, `events.${ending}`), join(folder, `items.${ending}`)]
-  expect((await dess(["export", events, "--directory", one])).stdout).toContain("3 events written")
-  expect((await dess(["export", items, "--items", "--directory", one])).stdout).toContain("2 items written")
-  expect((await dess(["import", items, "--items", "--directory", two, "--features", "a,b"])).stderr).toBe("")
-  expect((await dess(["import", events, "--directory", two])).stderr).toBe("")
-
-  const recommender = await Recommender.open({ directory: two, threads: 1 })
-  const back: object[] = []
-  for await (const event of recommender.events()) back.push(event)
-  expect(back).toMatchObject(EVENTS)
-  expect([...recommender.items()].sort((a, b) => (a.item < b.item ? -1 : 1))).toMatchObject(catalogue)
-  await recommender.close()
-})
-
 test("import to a running service, and refusals that name file and line", async () => {
   const { url } = await serve([])
   const file = join(folder, "ratings.csv")

@@ -91,11 +91,11 @@ function checkAnswer(description: Description, answer: Answer & { method: string
   if (schema) createCheck(schema, `${method} ${path} → 200`)(body)
 }
 
-/** Asks until it is so, for at most ten seconds. */
+/** Asks until it is so, for at most half a minute. */
 export async function until(question: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 10_000
+  const end = performance.now() + 30_000
   while (!(await question())) {
-    if (performance.now() > end) throw new Error("expected it to come true within ten seconds")
+    if (performance.now() > end) throw new Error("expected it to come true within half a minute")
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
