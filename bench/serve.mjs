@@ -52,12 +52,10 @@ async function measureTask(task, plan) {
 
     // No farewell: everything acknowledged is learned again from the journal.
     await service.kill()
-    const again = performance.now()
     service = await serve(args)
+    const cpu = (await processorSeconds(service.port)) - service.cpu
     const { segments, events: replayed } = await get(service.port, "/v1/status")
-    const time = seconds(again)
-    const cpu = await processorSeconds(service.port)
-    const rates = `${perSecond(count, time)}, start included; ${perSecond(count, cpu)} of processor time`
+    const rates = `${perSecond(count, service.time)}; ${perSecond(count, cpu)} of processor time`
     say(task, "replay after kill -9", `${rates}; ${replayed.learned} events, ${segments} segments`)
 
     await measureReading(service.port, task, plan)
@@ -176,25 +174,32 @@ function send(port, method, path, body) {
   })
 }
 
-/** `dess serve` in a process of its own, once it is ready. */
+/** `dess serve` in a process of its own, once it is ready, with the time and the processor time from listening to that. */
 async function serve(args) {
   const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", ...args], {
     stdio: ["ignore", "ignore", "pipe"],
   })
   const exited = new Promise((resolve) => child.on("exit", resolve))
   let said = ""
-  await new Promise((resolve, reject) => {
-    child.stderr.on("data", (chunk) => {
-      said += chunk
-      if (said.includes("ready;")) resolve()
-    })
-    child.on("exit", () => reject(new Error(`dess serve: expected it to be ready, got ${said}`)))
+  child.stderr.on("data", (chunk) => {
+    said += chunk
   })
+  const hear = async (word) => {
+    while (!said.includes(word)) {
+      if (child.exitCode !== null) throw new Error(`dess serve: expected ${word}, got ${said}`)
+      await wait(5)
+    }
+  }
+  await hear("listening")
+  const started = performance.now()
+  const port = Number(/:(\d+) /.exec(said)[1])
+  const cpu = await processorSeconds(port)
+  await hear("ready;")
   const end = async (signal) => {
     child.kill(signal)
     await exited
   }
-  return { port: Number(/:(\d+) /.exec(said)[1]), stop: () => end("SIGTERM"), kill: () => end("SIGKILL") }
+  return { port, time: seconds(started), cpu, stop: () => end("SIGTERM"), kill: () => end("SIGKILL") }
 }
 
 const seconds = (since) => (performance.now() - since) / 1000

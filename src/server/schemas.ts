@@ -30,7 +30,6 @@ export const Event = shape({
   ),
 })
 export const Events = oneOrMany(Event)
-export const EventList = Type.Array(Event, { maxItems: LIMITS.batch })
 
 export const Accepted = shape({
   accepted: Type.Integer({ description: "Events taken; on disk when the service has a directory." }),
@@ -178,5 +177,3 @@ export const Problem = Type.Object(
   { error: Type.String({ description: "A code in capitals." }), message: Type.String() },
   { description: "What was wrong: expected, and got. A stream of events adds what was accepted before." },
 )
-
-export const Nothing = shape({})
