@@ -1,11 +1,12 @@
 /** The service as a Fastify application: every route behind the same checks. */
 
 import { setMaxListeners } from "node:events"
-import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
+import { type FastifyInstance, type FastifyReply, fastify } from "fastify"
+import { type Admission, createAdmission, LINE_TYPES, mediaType } from "./admission.ts"
 import { gorseRoutes } from "./gorse.ts"
 import type { FeedbackOptions } from "./gorse-feedback.ts"
 import { PAGE_POLICY, SECURITY_HEADERS } from "./headers.ts"
-import { type ApiKeys, createGuard, type Guard } from "./keys.ts"
+import { type ApiKeys, createGuard } from "./keys.ts"
 import { Metrics } from "./metrics.ts"
 import { nativeRoutes, type Surroundings } from "./native.ts"
 import { operationRoutes } from "./operations.ts"
@@ -29,7 +30,6 @@ export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> 
 }
 
 const MOST_CONNECTIONS = 2000
-const LINE_TYPES = ["application/x-ndjson", "application/ndjson", "application/jsonl"]
 
 export function createApp(options: AppOptions): FastifyInstance {
   const { keys, bodyBytes, onError } = options
@@ -80,30 +80,10 @@ export function createApp(options: AppOptions): FastifyInstance {
   })
 
   const api = [...nativeRoutes(surroundings), ...gorseRoutes(surroundings, options.gorse)]
-  const admit = createAdmission(guard, options.requests, metrics)
+  const admit = createAdmission({ guard, metrics, requests: options.requests, bodyBytes })
   for (const route of [...api, ...operationRoutes(surroundings, metrics, api)]) addRoute(app, route, admit)
   addPage(app, options.page)
   return app
-}
-
-type Admission = (route: Route, request: FastifyRequest, reply: FastifyReply) => void
-
-/** Who may pass, how many at a time, and how long it took. */
-function createAdmission(guard: Guard, requests: number, metrics: Metrics): Admission {
-  return (route, request, reply) => {
-    const { method, path, long = false, access } = route
-    const started = performance.now()
-    if (!long) metrics.active++
-    // "close" comes in every case, also when the caller goes away.
-    reply.raw.once("close", () => {
-      if (!long) metrics.active--
-      const seconds = (performance.now() - started) / 1000
-      metrics.record({ method, route: path, status: reply.raw.statusCode, seconds })
-    })
-    guard(request.headers, access)
-    if (!long && access !== "open" && metrics.active > requests)
-      throw new Refusal(503, "BUSY", `requests: expected at most ${requests} under way, got one more; try again later`)
-  }
 }
 
 function addRoute(app: FastifyInstance, route: Route, admit: Admission): void {
@@ -115,8 +95,7 @@ function addRoute(app: FastifyInstance, route: Route, admit: Admission): void {
     schema,
     onRequest: async (request, reply) => admit(route, request, reply),
     preValidation: async (request) => {
-      const type = request.headers["content-type"]?.split(";")[0].trim().toLowerCase() ?? ""
-      if (!lines && LINE_TYPES.includes(type))
+      if (!lines && LINE_TYPES.includes(mediaType(request)))
         throw new Refusal(415, "BAD_REQUEST", "body: expected application/json, got JSON lines")
     },
     handler: async (request, reply) => {

@@ -1,4 +1,7 @@
+import { connect } from "node:net"
 import { afterEach, expect, test } from "vitest"
+import { configure } from "../../src/server/configuration.ts"
+import { startService } from "../../src/server/service.ts"
 import { learned, openService, type TestService, until } from "../support/service.ts"
 
 let service: TestService
@@ -57,6 +60,37 @@ test("more requests than may be under way get 503; health is answered all the sa
   for (const end of ends) end()
   for (const stream of await Promise.all(streams)) expect(await stream.json()).toEqual({ accepted: 1, duplicates: 0 })
   expect((await service.call("GET", "/v1/status")).status).toBe(200)
+})
+
+test("bodies that together are too much get 503, and what needs no body is answered", async () => {
+  service = await openService({ flags: { "body-limit": "64KB" } })
+  const { port } = new URL(service.url)
+  const head = `POST /v1/interactions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 65000\r\n\r\n[`
+  const slow = Array.from({ length: 16 }, () => {
+    const socket = connect(Number(port), "127.0.0.1")
+    socket.write(head)
+    return socket
+  })
+  await until(async () => (await service.call("POST", "/v1/interactions", { body: events(1000) })).status === 503)
+  expect((await service.call("GET", "/v1/status")).status).toBe(200)
+  for (const socket of slow) socket.destroy()
+  await until(async () => (await service.call("POST", "/v1/interactions", { body: events(1000) })).status === 200)
+})
+
+test("while it takes up its directory it is live, not ready, and says when to try again", async () => {
+  const started = await startService({ ...configure({ port: "0" }, {}), onError: () => {} })
+  const ask = async (path: string) => fetch(started.url + path)
+  // All at once: starting takes long enough for these.
+  const paths = ["/health/live", "/metrics", "/health/ready", "/v1/status", "/v1/events", "/api/users"]
+  const [live, metrics, ...others] = await Promise.all(paths.map(ask))
+  expect([live.status, metrics.status]).toEqual([200, 200])
+  for (const { status, headers, url } of others) {
+    expect(status, url).toBe(503)
+    expect(headers.get("retry-after"), url).toBe("2")
+  }
+  await started.ready
+  expect((await ask("/health/ready")).status).toBe(200)
+  await started.stop()
 })
 
 test("stopping answers a stream that does not end with what it accepted", async () => {
