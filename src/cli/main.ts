@@ -18,6 +18,18 @@ const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: str
     summary: "run a grid of methods, tasks, models, data and seeds",
     load: async () => (await import("./compare.ts")).compareCommand,
   },
+  serve: {
+    summary: "the live recommender over HTTP",
+    load: async () => (await import("./serve.ts")).serveCommand,
+  },
+  import: {
+    summary: "bring events or items into a recommender",
+    load: async () => (await import("./import.ts")).importCommand,
+  },
+  export: {
+    summary: "write a recommender's events or items to a file",
+    load: async () => (await import("./export.ts")).exportCommand,
+  },
   report: {
     summary: "tables, statistics and figures of a comparison",
     load: async () => (await import("./report.ts")).reportCommand,

@@ -66,6 +66,31 @@ export function findColumns(header: readonly string[], choice: ColumnChoice, whe
   return places
 }
 
+/** As `findColumns`, but rating and timestamp may be missing: a click has no rating. */
+export function findEventColumns(
+  header: readonly string[],
+  choice: ColumnChoice,
+  where: string,
+): Partial<ColumnPlaces> & Pick<ColumnPlaces, "user" | "item"> {
+  const keys = new Set(header.map(keyOf))
+  const missing = (role: ColumnRole) => choice[role] === undefined && !NAMES[role].some((name) => keys.has(name))
+  const optional = (["rating", "timestamp"] as const).filter(missing)
+  // A place that nothing has, so that the rest is found and checked as usual.
+  const padded = [...header, ...optional.map((role) => `no ${role}`)]
+  const chosen = { ...choice, ...Object.fromEntries(optional.map((role) => [role, `no ${role}`])) }
+  const places: Partial<ColumnPlaces> = findColumns(padded, chosen, where)
+  for (const role of optional) delete places[role]
+  return places as Partial<ColumnPlaces> & Pick<ColumnPlaces, "user" | "item">
+}
+
+/** The place of the item column. */
+export function findItemColumn(header: readonly string[], choice: ColumnChoice, where: string): number {
+  refuseDuplicates(header, where)
+  return choice.item === undefined
+    ? recognise("item", header, where)
+    : findChosen("item", choice.item, { header, where })
+}
+
 /** `user_id:token` (RecBole) and `userId` are the same name. */
 function keyOf(name: string): string {
   return name

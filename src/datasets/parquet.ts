@@ -12,7 +12,7 @@ export async function* readParquetRatings(
 ): AsyncGenerator<RatingBlock> {
   const rows = new RatingBlock()
   for (const file of files) {
-    const { names, types } = await describe(duck, file)
+    const { names, types } = await describeParquet(duck, file)
     const { user, item, rating, timestamp } = findColumns(names, choice, file)
     const [u, i, r, t] = [user, item, rating, timestamp].map((place) => quoteName(names[place]))
     const time = /^(TIMESTAMP|DATE)/.test(types[timestamp]) ? `epoch(${t})` : looseNumber(t, types[timestamp])
@@ -40,7 +40,8 @@ function looseNumber(column: string, type: string): string {
   return type === "VARCHAR" ? column : `try_cast(${column} AS DOUBLE)`
 }
 
-async function describe(duck: Duck, file: string): Promise<{ names: string[]; types: string[] }> {
+/** Names and types of a file's columns. */
+export async function describeParquet(duck: Duck, file: string): Promise<{ names: string[]; types: string[] }> {
   const names: string[] = []
   const types: string[] = []
   const sql = `SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM read_parquet(${quote(file)}))`

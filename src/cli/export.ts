@@ -1,0 +1,77 @@
+/** `dess export`: a recommender's events or items as a table. */
+
+import { existsSync } from "node:fs"
+import { parseArgs } from "node:util"
+import { openTableWriter, type TableColumns } from "../datasets/table-writer.ts"
+import { Recommender } from "../engine/open.ts"
+import { DessError, show } from "../errors.ts"
+import { Progress } from "./terminal.ts"
+
+const HELP = `dess export – write a recommender's events or items to a file
+
+Usage: dess export <file> --directory <dir> [--items]
+
+The file ends in .csv, .ndjson, .jsonl or .parquet (needs @duckdb/node-api). Events are those the journal keeps: since
+the older snapshot, or all where keepJournal is set. No service may have the directory open.
+
+  --items    the items with their categories and features, not the events
+
+Examples
+  dess export events.parquet --directory data
+  dess export items.ndjson --items --directory data`
+
+const EVENTS: TableColumns = { user: "VARCHAR", item: "VARCHAR", rating: "DOUBLE", timestamp: "DOUBLE" }
+const ITEMS: TableColumns = { item: "VARCHAR", categories: "VARCHAR[]", hidden: "BOOLEAN", features: "FLOAT[]" }
+
+export async function exportCommand(args: string[]): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    strict: true,
+    options: {
+      directory: { type: "string" },
+      items: { type: "boolean", default: false },
+      help: { type: "boolean", short: "h" },
+    },
+  })
+  if (values.help) return console.log(HELP)
+  const [file, ...more] = positionals
+  if (file === undefined || more.length > 0)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `file: expected one, got ${show(positionals.join(" "))} (dess export --help)`,
+    )
+  const { directory, items } = values
+  if (directory === undefined || !existsSync(directory))
+    throw new DessError(
+      "NOT_FOUND",
+      `--directory: expected a recommender's, got ${show(directory)} (dess export --help)`,
+    )
+  const writer = await openTableWriter(file, items ? ITEMS : EVENTS)
+  const progress = new Progress("export")
+  let rows = 0
+  try {
+    const recommender = await Recommender.open({ directory })
+    try {
+      if (items)
+        for (const { item, categories, hidden, features } of recommender.items()) {
+          writer.add({ item, categories, hidden, features })
+          progress.update(++rows)
+        }
+      else
+        for await (const event of recommender.events()) {
+          writer.add({ ...event })
+          progress.update(++rows)
+        }
+    } finally {
+      await recommender.close()
+    }
+    await writer.finish()
+  } catch (error) {
+    writer.abandon()
+    throw error
+  } finally {
+    progress.done()
+  }
+  console.log(`${rows.toLocaleString("en")} ${items ? "items" : "events"} written to ${file}`)
+}

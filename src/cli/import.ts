@@ -1,0 +1,129 @@
+/** `dess import`: a table of events or items into a recommender's directory, or to a running service. */
+
+import { parseArgs } from "node:util"
+import { parseColumnChoice } from "../datasets/header.ts"
+import { createEventReader, createItemReader } from "../datasets/live-rows.ts"
+import { readTable } from "../datasets/table.ts"
+import { Recommender } from "../engine/open.ts"
+import type { Event, ItemEntry, RecommenderOptions } from "../engine/types.ts"
+import { DessError, show } from "../errors.ts"
+import { openRemote } from "../server/client.ts"
+import { observePatiently } from "../server/lines.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
+import { readList } from "./flags.ts"
+import { formatSeconds, Progress } from "./terminal.ts"
+
+const HELP = `dess import – bring events or items into a recommender
+
+Usage: dess import <file> (--directory <dir> | --url <url>) [options]
+
+The file is CSV or TSV with a header, JSON lines, or Parquet (needs @duckdb/node-api); CSV and JSON lines may be gzip.
+Events have the columns user and item, and where there are any rating, timestamp and key (of idempotency). Items have
+item and any of categories (a|b in CSV), hidden and features.
+
+  --directory <dir>     of a recommender that no service has open; created when missing
+  --url <url>           of a running service; the key is taken from DESS_WRITE_KEY
+  --items               the file has items, not events
+  --columns user=…,item=…,rating=…,timestamp=…   columns that are not recognised
+  --json                one JSON object on stdout
+
+A directory that is created by it
+  --task topk|binary|multiclass   what is learned (topk)
+  --features a,b,c      names of the item features
+  --rating-scale <lo-hi>  of the ratings (0-5)
+
+Examples
+  dess import movies.csv --items --directory data
+  dess import ratings.csv --directory data
+  dess import clicks.ndjson.gz --url http://127.0.0.1:8080`
+
+const OPTIONS = {
+  directory: { type: "string" },
+  url: { type: "string" },
+  items: { type: "boolean", default: false },
+  columns: { type: "string" },
+  task: { type: "string" },
+  features: { type: "string" },
+  "rating-scale": { type: "string" },
+  json: { type: "boolean", default: false },
+  help: { type: "boolean", short: "h" },
+} as const
+
+const BATCH = 2000
+
+/** Where rows go. */
+export interface Target {
+  observe(events: Event[]): Promise<{ accepted: number; duplicates: number }>
+  putItems(items: ItemEntry[]): Promise<number>
+  close(): Promise<void>
+}
+
+export async function importCommand(args: string[]): Promise<void> {
+  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
+  if (values.help) return console.log(HELP)
+  const [file, ...more] = positionals
+  const { directory, url, items } = values
+  if (file === undefined || more.length > 0)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `file: expected one, got ${show(positionals.join(" "))} (dess import --help)`,
+    )
+  if ((directory === undefined) === (url === undefined))
+    throw new DessError("INVALID_ARGUMENT", "target: expected --directory or --url, one of them (dess import --help)")
+  const choice = values.columns === undefined ? {} : parseColumnChoice(values.columns)
+  const target = url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY)
+  const progress = new Progress("import")
+  const started = performance.now()
+  const counts = { rows: 0, accepted: 0, duplicates: 0 }
+  try {
+    const readEvent = createEventReader(choice)
+    const readItem = createItemReader(choice)
+    for await (const { rows, where } of readTable(file)) {
+      for (let from = 0; from < rows.length; from += BATCH) {
+        const batch = rows.slice(from, from + BATCH)
+        if (items) counts.accepted += await target.putItems(batch.map((row, r) => readItem(row, () => where(from + r))))
+        else {
+          const done = await target.observe(batch.map((row, r) => readEvent(row, () => where(from + r))))
+          counts.accepted += done.accepted
+          counts.duplicates += done.duplicates
+        }
+        counts.rows += batch.length
+        progress.update(counts.rows)
+      }
+    }
+  } catch (error) {
+    if (error instanceof DessError && counts.rows > 0)
+      throw new DessError(error.code, `${error.message}; the ${counts.rows} rows before were taken`, { cause: error })
+    throw error
+  } finally {
+    progress.done()
+    await target.close()
+  }
+  const seconds = (performance.now() - started) / 1000
+  if (values.json) return console.log(JSON.stringify({ ...counts, seconds: Number(seconds.toFixed(1)) }))
+  const again = counts.duplicates > 0 ? `, ${counts.duplicates.toLocaleString("en")} known already` : ""
+  console.log(
+    `${counts.accepted.toLocaleString("en")} ${items ? "items" : "events"} taken${again}, in ${formatSeconds(seconds)}`,
+  )
+}
+
+interface DirectoryFlags {
+  directory?: string | undefined
+  task?: string | undefined
+  features?: string | undefined
+  "rating-scale"?: string | undefined
+}
+
+async function openDirectory({ directory, task, features, "rating-scale": scale }: DirectoryFlags): Promise<Target> {
+  const recommender = await Recommender.open({
+    directory,
+    task: task as RecommenderOptions["task"],
+    features: features === undefined ? undefined : readList("features", features),
+    scale: scale === undefined ? undefined : parseRatingScale(scale),
+  })
+  return {
+    observe: (events) => observePatiently(recommender, events),
+    putItems: (items) => recommender.putItems(items),
+    close: () => recommender.close(),
+  }
+}

@@ -1,0 +1,114 @@
+/** `dess serve`: the live recommender over HTTP. */
+
+import { join } from "node:path"
+import { type ParseArgsConfig, parseArgs } from "node:util"
+import { DessError } from "../errors.ts"
+import { requirePackages } from "../server/packages.ts"
+
+type Configuring = typeof import("../server/configuration.ts")
+
+const FLAGS = ["check", "schema", "help"]
+
+export async function serveCommand(args: string[]): Promise<void> {
+  await requirePackages()
+  const configuring = await import("../server/configuration.ts")
+  const options: NonNullable<ParseArgsConfig["options"]> = { config: { type: "string" } }
+  for (const { flag, isSwitch } of configuring.SETTINGS) options[flag] = { type: isSwitch ? "boolean" : "string" }
+  for (const flag of FLAGS) options[flag] = { type: "boolean", ...(flag === "help" ? { short: "h" } : {}) }
+  const { values } = parseArgs({ args, options, strict: true })
+  const flags = values as Record<string, string | boolean | undefined>
+  if (flags.help) return console.log(help(configuring))
+  if (flags.schema) {
+    const { SettingsSchema } = await import("../server/settings.ts")
+    return console.log(JSON.stringify(SettingsSchema, null, 2))
+  }
+  const configuration = configuring.configure(flags, process.env)
+  if (flags.check) {
+    const [{ completeOptions }, { parseMethod }] = await Promise.all([
+      import("../engine/options.ts"),
+      import("../search/methods.ts"),
+    ])
+    const { run } = completeOptions(configuring.recommenderOptions(configuration.settings))
+    parseMethod(run.method, run.sizes)
+    return console.log(JSON.stringify(configuring.describeConfiguration(configuration), null, 2))
+  }
+  const { startService } = await import("../server/service.ts")
+  const service = await startService({
+    ...configuration,
+    page: join(import.meta.dirname, "..", "web"),
+    onError: (error, where) => say(`${where}: ${describe(error)}`),
+  })
+  const { settings, keys } = configuration
+  say(`listening on ${service.url} (${keys.write ? "with API keys" : "this machine only, without API keys"})`)
+  const stopped = untilSignal(service.stop)
+  try {
+    await service.ready
+  } catch (error) {
+    await service.stop()
+    throw error
+  }
+  say(
+    settings.directory
+      ? `ready; everything is kept in ${settings.directory}`
+      : "ready; in memory only, nothing is kept (--directory)",
+  )
+  if (settings.demo) say(`feeding the embedded stream at ${settings.rate} events per second`)
+  await stopped
+}
+
+/** Resolves when a signal has stopped the service; a second signal does not wait. */
+function untilSignal(stop: () => Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let asked = false
+    const onSignal = (signal: NodeJS.Signals) => {
+      if (asked) process.exit(signal === "SIGINT" ? 130 : 143)
+      asked = true
+      say("stopping: learning what was accepted, writing a snapshot")
+      stop().then(() => {
+        say("stopped")
+        resolve()
+      }, reject)
+    }
+    process.on("SIGTERM", onSignal)
+    process.on("SIGINT", onSignal)
+  })
+}
+
+function say(text: string): void {
+  process.stderr.write(`dess: ${text}\n`)
+}
+
+function describe(error: unknown): string {
+  if (error instanceof DessError) return error.message
+  return error instanceof Error
+    ? process.env.DESS_DEBUG
+      ? (error.stack ?? error.message)
+      : error.message
+    : String(error)
+}
+
+function help({ SETTINGS }: Configuring): string {
+  const lines = SETTINGS.map(({ flag, isSwitch, description, default: value }) => {
+    const shown = value === undefined || value === false ? "" : ` (${Array.isArray(value) ? value.join(",") : value})`
+    return `  ${`--${flag}${isSwitch ? "" : " <…>"}`.padEnd(25)} ${description}${shown}`
+  })
+  return `dess serve – the live recommender over HTTP
+
+Usage: dess serve [options]
+
+Each setting is a flag, a variable (--memory-budget: DESS_MEMORY_BUDGET) or a field of the config file (memoryBudget);
+flags come first, then variables, then the file. API keys: DESS_READ_KEY and DESS_WRITE_KEY, or files.
+
+  --config <file>           JSON file with settings (DESS_CONFIG)
+  --check                   validate, print the effective settings, and stop
+  --schema                  print the JSON Schema of the config file, and stop
+
+${lines.join("\n")}
+
+Examples
+  dess serve --demo --rate 500
+  dess serve --directory data --memory-budget 256MB
+  DESS_WRITE_KEY=$(openssl rand -hex 24) dess serve --directory data --host 0.0.0.0
+  curl -d '{"user":"ada","item":"dune","rating":5}' -H 'content-type: application/json' localhost:8080/v1/interactions
+  curl localhost:8080/v1/users/ada/recommendations`
+}

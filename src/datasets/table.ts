@@ -1,0 +1,101 @@
+/** Any table a person brings – CSV or TSV with a header, JSON lines, Parquet – as records, a block at a time. */
+
+import { tmpdir } from "node:os"
+import { DessError, show } from "../errors.ts"
+import { detectPacking, type TextFile, textFile } from "./bytes.ts"
+import { openDuck, quote, quoteName } from "./duck.ts"
+import { describeParquet } from "./parquet.ts"
+import { fieldText, readRecords, recordTexts } from "./records.ts"
+
+export interface TableBlock {
+  rows: Record<string, unknown>[]
+  /** "ratings.csv, line 17" */
+  where(row: number): string
+}
+
+export const DUCK = { memoryBytes: 512 << 20, threads: 1, temporary: tmpdir() }
+
+export async function* readTable(path: string): AsyncGenerator<TableBlock> {
+  if ((await detectPacking(path)) === "parquet") yield* readParquet(path)
+  else {
+    const file = textFile(path)
+    const head = await readHead(file)
+    if (head.startsWith("{")) yield* readJson(file)
+    else yield* readDelimited(file, head.includes("\t") ? "\t" : head.includes(",") ? "," : ";")
+  }
+}
+
+async function readHead(file: TextFile): Promise<string> {
+  for await (const block of readRecords(file, { delimiter: "", quoted: false })) return fieldText(block, 0)
+  throw new DessError("INVALID_DATA", `data file: expected a header and rows, got an empty file (${file.path})`)
+}
+
+async function* readDelimited(file: TextFile, delimiter: string): AsyncGenerator<TableBlock> {
+  let names: string[] | undefined
+  for await (const block of readRecords(file, { delimiter, quoted: true })) {
+    const from = names ? 0 : 1
+    names ??= recordTexts(block, 0)
+    const rows: Record<string, unknown>[] = []
+    for (let r = from; r < block.count; r++) {
+      const texts = recordTexts(block, r)
+      if (texts.length !== names.length)
+        throw new DessError(
+          "INVALID_DATA",
+          `line: expected ${names.length} fields, got ${texts.length} (${file.path}, line ${block.line[r]})`,
+        )
+      rows.push(Object.fromEntries(names.map((name, c) => [name, texts[c] === "" ? undefined : texts[c]])))
+    }
+    const { line } = block
+    yield { rows, where: (row) => `${file.path}, line ${line[from + row]}` }
+  }
+}
+
+async function* readJson(file: TextFile): AsyncGenerator<TableBlock> {
+  for await (const block of readRecords(file, { delimiter: "", quoted: false })) {
+    const where = (row: number) => `${file.path}, line ${block.line[row]}`
+    const rows = Array.from({ length: block.count }, (_, r) => parseObject(fieldText(block, r), () => where(r)))
+    yield { rows, where }
+  }
+}
+
+function parseObject(text: string, where: () => string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch {
+    // Said below, with the line.
+  }
+  throw new DessError("INVALID_DATA", `line: expected a JSON object, got ${show(text)} (${where()})`)
+}
+
+async function* readParquet(path: string): AsyncGenerator<TableBlock> {
+  const duck = await openDuck(DUCK)
+  try {
+    const { names, types } = await describeParquet(duck, path)
+    const columns = names.map((name, c) => expression(quoteName(name), types[c]))
+    let done = 0
+    for await (const chunk of duck.stream(`SELECT ${columns.join(", ")} FROM read_parquet(${quote(path)})`)) {
+      const rows = Array.from({ length: chunk.length }, (_, k) =>
+        Object.fromEntries(names.map((name, c) => [name, plain(chunk.columns[c].getItem(k))])),
+      )
+      const first = done + 1
+      yield { rows, where: (row) => `${path}, row ${first + row}` }
+      done += chunk.length
+    }
+  } finally {
+    duck.close()
+  }
+}
+
+/** Whole numbers as text, so that no id loses a digit; dates in seconds. */
+function expression(column: string, type: string): string {
+  if (/^(TIMESTAMP|DATE)/.test(type)) return `epoch(${column})`
+  if (/^(VARCHAR|BOOLEAN)$/.test(type) || type.endsWith("[]")) return column
+  return /INT/.test(type) ? `${column}::VARCHAR` : `${column}::DOUBLE`
+}
+
+function plain(value: unknown): unknown {
+  if (value === null) return undefined
+  if (typeof value === "object" && "items" in value) return [...(value as { items: readonly unknown[] }).items]
+  return value
+}

@@ -1,0 +1,186 @@
+/** The effective configuration: flags before the environment before the config file before the defaults. */
+
+import { readFileSync } from "node:fs"
+import { Compile } from "typebox/compile"
+import { parseBytes } from "../engine/options.ts"
+import type { RecommenderOptions } from "../engine/types.ts"
+import { DessError, show } from "../errors.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
+import { type ApiKeys, readKey } from "./keys.ts"
+import { isLoopback } from "./origin.ts"
+import { type CompleteSettings, type SettingName, type Settings, SettingsSchema } from "./settings.ts"
+
+export interface Configuration {
+  settings: CompleteSettings
+  keys: ApiKeys
+  bodyBytes: number
+}
+
+interface PropertySchema {
+  type?: string
+  items?: { type?: string }
+  description?: string
+  default?: unknown
+}
+
+const PROPERTIES = SettingsSchema.properties as unknown as Record<SettingName, PropertySchema>
+
+/** Every setting: its name in the config file, as a flag and in the environment. */
+export const SETTINGS = (Object.keys(PROPERTIES) as SettingName[]).map((name) => {
+  const words = name.split(/(?=[A-Z])/).map((word) => word.toLowerCase())
+  const { description = "", type } = PROPERTIES[name]
+  return {
+    name,
+    flag: words.join("-"),
+    variable: `DESS_${words.join("_").toUpperCase()}`,
+    isSwitch: type === "boolean",
+    description,
+    default: PROPERTIES[name].default,
+  }
+})
+
+type Environment = Record<string, string | undefined>
+
+/** `flags` by flag name, as they were given. */
+export function configure(
+  flags: Record<string, string | boolean | undefined>,
+  environment: Environment,
+): Configuration {
+  const fromFlags = readLayer(
+    (setting) => flags[setting.flag],
+    (setting) => `--${setting.flag}`,
+  )
+  const fromEnvironment = readLayer(
+    (setting) => environment[setting.variable],
+    (setting) => setting.variable,
+  )
+  const file = (flags.config as string | undefined) ?? environment.DESS_CONFIG
+  const defaults = Object.fromEntries(
+    SETTINGS.filter((one) => one.default !== undefined).map((one) => [one.name, one.default]),
+  )
+  const settings = {
+    ...defaults,
+    ...(file === undefined ? {} : readConfigFile(file)),
+    ...fromEnvironment,
+    ...fromFlags,
+  } as CompleteSettings
+  const keys = {
+    read: readKey("read key", { text: environment.DESS_READ_KEY, file: settings.readKeyFile }),
+    write: readKey("write key", { text: environment.DESS_WRITE_KEY, file: settings.writeKeyFile }),
+  }
+  checkTogether(settings, keys)
+  return { settings, keys, bodyBytes: parseBytes("body limit", settings.bodyLimit) }
+}
+
+type Setting = (typeof SETTINGS)[number]
+
+function readLayer(get: (setting: Setting) => unknown, noun: (setting: Setting) => string): Settings {
+  const layer: Record<string, unknown> = {}
+  for (const setting of SETTINGS) {
+    const given = get(setting)
+    if (given === undefined || given === "") continue
+    layer[setting.name] = checkSetting(setting.name, fromText(setting.name, given), noun(setting))
+  }
+  return layer as Settings
+}
+
+/** A flag or variable as the type of its setting; a text that is none is left to be refused. */
+function fromText(name: SettingName, given: unknown): unknown {
+  if (typeof given !== "string") return given
+  const { type, items } = PROPERTIES[name]
+  const number = (text: string) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text)
+  if (type === "boolean")
+    return given === "true" || given === "1" ? true : given === "false" || given === "0" ? false : given
+  if (type === "integer" || type === "number") return number(given)
+  if (type !== "array") return given
+  const parts = given.split(",").map((part) => part.trim())
+  return items?.type === "integer" ? parts.map(number) : parts
+}
+
+function checkSetting(name: SettingName, value: unknown, noun: string): unknown {
+  const schema = PROPERTIES[name]
+  const validator = Compile(schema as object)
+  if (validator.Check(value)) return value
+  const [error] = validator.Errors(value)
+  const expected =
+    Object.hasOwn(schema, "enum") || !error
+      ? schema.description
+      : `${error.message.replace(/^must (be |match )?/, "")} (${schema.description})`
+  throw new DessError("INVALID_ARGUMENT", `${noun}: expected ${expected}, got ${show(value)}`)
+}
+
+function readConfigFile(path: string): Settings {
+  let given: unknown
+  try {
+    given = JSON.parse(readFileSync(path, "utf8"))
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    throw new DessError("INVALID_DATA", `config file: expected JSON, got ${code ?? message} (${path})`, {
+      cause: error,
+    })
+  }
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw new DessError("INVALID_DATA", `config file: expected an object, got ${show(given)} (${path})`)
+  const { $schema: _, ...layer } = given as Record<string, unknown>
+  for (const [name, value] of Object.entries(layer)) {
+    if (!Object.hasOwn(PROPERTIES, name))
+      throw new DessError(
+        "INVALID_DATA",
+        `config file: expected settings of dess serve --schema, got ${show(name)} (${path})`,
+      )
+    checkSetting(name as SettingName, value, `config file ${name}`)
+  }
+  return layer as Settings
+}
+
+function checkTogether(settings: CompleteSettings, keys: ApiKeys): void {
+  const { host } = settings
+  if (keys.read !== undefined && keys.write === undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "write key: expected one where there is a read key, got none (DESS_WRITE_KEY)",
+    )
+  if (!isLoopback(host) && keys.write === undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `host: expected a loopback address such as 127.0.0.1 as long as there is no API key, got ${show(host)}; set DESS_WRITE_KEY (openssl rand -hex 24) or --write-key-file`,
+    )
+  if (keys.read !== undefined && keys.read === keys.write)
+    throw new DessError("INVALID_ARGUMENT", "read key: expected another than the write key, got the same")
+  if (settings.ratingScale !== undefined) parseRatingScale(settings.ratingScale)
+}
+
+/** The options the recommender is opened with. */
+export function recommenderOptions(settings: Settings): RecommenderOptions {
+  const { ratingScale, idleShrink, idleLeave, idempotencyKeys } = settings
+  const { directory, memoryBudget, task, method, model, preset, recipe, sizes, seed, features } = settings
+  const { likeThreshold, negatives, segment, delay, publishDelay, snapshotEvents, snapshotDelay } = settings
+  const { queue, threads, keepJournal } = settings
+  const options = {
+    ...{
+      directory,
+      memoryBudget,
+      task,
+      method,
+      model,
+      preset,
+      recipe,
+      sizes,
+      seed,
+      features,
+      likeThreshold,
+      negatives,
+    },
+    ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal },
+    keys: idempotencyKeys,
+    scale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
+    idle: idleShrink === undefined && idleLeave === undefined ? undefined : { shrink: idleShrink, leave: idleLeave },
+  }
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as RecommenderOptions
+}
+
+/** What --check prints: everything but the keys, of which only whether they are set. */
+export function describeConfiguration({ settings, keys }: Configuration): object {
+  const say = (key: string | undefined) => (key === undefined ? "not set" : "set")
+  return { ...settings, readKey: say(keys.read), writeKey: say(keys.write) }
+}

@@ -1,0 +1,59 @@
+/** Server-sent events: one message per learned segment, for as many listeners as are allowed. */
+
+import { once } from "node:events"
+import type { FastifyReply } from "fastify"
+import type { Recommender } from "../engine/types.ts"
+import { SECURITY_HEADERS } from "./headers.ts"
+import { Refusal } from "./problem.ts"
+
+const MOST_LISTENERS = 64
+/** A word in between, so that proxies do not think the connection dead. */
+const HEARTBEAT = 15_000
+
+export class LiveEvents {
+  readonly #stopping: AbortSignal
+  #listeners = 0
+
+  constructor(stopping: AbortSignal) {
+    this.#stopping = stopping
+  }
+
+  get listeners(): number {
+    return this.#listeners
+  }
+
+  /** Sends reports until the listener goes away or the service stops. */
+  async send(reply: FastifyReply, recommender: Recommender): Promise<void> {
+    if (this.#listeners >= MOST_LISTENERS)
+      throw new Refusal(503, "BUSY", `listeners: expected at most ${MOST_LISTENERS}, got one more`)
+    this.#listeners++
+    const gone = new AbortController()
+    const { signal } = gone
+    const leave = () => gone.abort()
+    const { raw } = reply.hijack()
+    raw.once("close", leave)
+    this.#stopping.addEventListener("abort", leave)
+    const beat = setInterval(() => raw.write(": here\n\n"), HEARTBEAT)
+    try {
+      raw.writeHead(200, {
+        ...SECURITY_HEADERS,
+        "content-type": "text/event-stream",
+        "x-accel-buffering": "no",
+        connection: "close",
+      })
+      // Told at once, so that a listener knows where to take up: reports before this were not sent.
+      raw.write("retry: 2000\n\n")
+      for await (const report of recommender.reports(signal)) {
+        const message = `event: segment\nid: ${report.segment}\ndata: ${JSON.stringify(report)}\n\n`
+        if (!raw.write(message)) await once(raw, "drain", { signal })
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
+    } finally {
+      clearInterval(beat)
+      this.#stopping.removeEventListener("abort", leave)
+      this.#listeners--
+      raw.end()
+    }
+  }
+}

@@ -1,0 +1,164 @@
+/** The native API, under /v1. */
+
+import { Readable } from "node:stream"
+import { Type } from "typebox"
+import type { Event, Recommender } from "../engine/types.ts"
+import { forgetUser } from "./forget.ts"
+import type { Guard } from "./keys.ts"
+import { observeLines } from "./lines.ts"
+import { LiveEvents } from "./live-events.ts"
+import type { Notes } from "./notes.ts"
+import { type Route, route } from "./route.ts"
+import * as schema from "./schemas.ts"
+import { createCheck } from "./validate.ts"
+
+export interface Surroundings {
+  /** Refuses while the recommender is starting or gone. */
+  recommender(): Recommender
+  /** Set when the service stops. */
+  stopping: AbortSignal
+  /** Refuses a request whose key does not allow it. */
+  guard: Guard
+  notes: Notes
+}
+
+export function nativeRoutes(surroundings: Surroundings): Route[] {
+  const { recommender, stopping } = surroundings
+  const live = new LiveEvents(stopping)
+  const checkEvent = createCheck(schema.Event, "event")
+  const tag = "native"
+  return [
+    route({
+      method: "POST",
+      path: "/v1/interactions",
+      tag,
+      summary: "Observe one event, an array of up to 10,000, or a stream of JSON lines (application/x-ndjson)",
+      access: "write",
+      body: schema.Events,
+      gives: schema.Accepted,
+      lines: true,
+      handle: ({ body }) =>
+        (body as unknown) instanceof Readable
+          ? observeLines(body as unknown as Readable, {
+              recommender: recommender(),
+              check: checkEvent,
+              signal: stopping,
+            })
+          : recommender().observe(body as Event | Event[]),
+    }),
+    route({
+      method: "GET",
+      path: "/v1/users/:id/recommendations",
+      tag,
+      summary: "The best items for a user",
+      access: "read",
+      params: schema.IdPath,
+      query: schema.RecommendQuery,
+      gives: schema.Recommendations,
+      handle: ({ params, query: { exclude, only, categories, ...rest } }) =>
+        recommender().recommend(params.id, {
+          ...rest,
+          exclude: list(exclude),
+          only: list(only),
+          categories: list(categories),
+        }),
+    }),
+    route({
+      method: "GET",
+      path: "/v1/items/:id/similar",
+      tag,
+      summary: "Items nearest to an item",
+      access: "read",
+      params: schema.IdPath,
+      query: schema.SimilarQuery,
+      gives: schema.Recommendations,
+      handle: ({ params, query: { count, categories } }) =>
+        recommender().similar(params.id, { count, categories: list(categories) }),
+    }),
+    route({
+      method: "POST",
+      path: "/v1/predictions",
+      tag,
+      summary: "What the model thinks of one pair, or of an array of up to 10,000",
+      access: "read",
+      body: schema.Pairs,
+      gives: schema.Predictions,
+      handle: ({ body }) =>
+        Array.isArray(body) ? recommender().predict(body) : recommender().predict(body.user, body.item),
+    }),
+    route({
+      method: "GET",
+      path: "/v1/users/:id",
+      tag,
+      summary: "Everything held about a user",
+      access: "read",
+      params: schema.IdPath,
+      gives: schema.Explanation,
+      handle: ({ params }) => recommender().explain("user", params.id),
+    }),
+    route({
+      method: "GET",
+      path: "/v1/items/:id",
+      tag,
+      summary: "Everything held about an item",
+      access: "read",
+      params: schema.IdPath,
+      gives: schema.Explanation,
+      handle: ({ params }) => recommender().explain("item", params.id),
+    }),
+    route({
+      method: "PUT",
+      path: "/v1/items",
+      tag,
+      summary: "Add an item or change it, or an array of up to 10,000",
+      access: "write",
+      body: schema.ItemEntries,
+      gives: schema.ItemsPut,
+      handle: async ({ body }) => ({ items: await recommender().putItems(body) }),
+    }),
+    route({
+      method: "DELETE",
+      path: "/v1/users/:id",
+      tag,
+      summary: "Forget a user, in memory and on disk",
+      access: "write",
+      params: schema.IdPath,
+      gives: schema.Receipt,
+      handle: ({ params }) => forgetUser(surroundings, params.id),
+    }),
+    route({
+      method: "GET",
+      path: "/v1/status",
+      tag,
+      summary: "Counts, memory, freshness, journal and the last segment",
+      access: "read",
+      gives: schema.Status,
+      handle: () => recommender().status(),
+    }),
+    route({
+      method: "GET",
+      path: "/v1/events",
+      tag,
+      summary: "Server-sent events: one message named segment per learned segment",
+      access: "read",
+      gives: Type.String(),
+      type: "text/event-stream",
+      long: true,
+      handle: ({ reply }) => live.send(reply, recommender()),
+    }),
+    route({
+      method: "POST",
+      path: "/v1/snapshots",
+      tag,
+      summary: "Write a snapshot of everything accepted so far",
+      access: "write",
+      gives: schema.SnapshotInfo,
+      handle: () => recommender().snapshot(),
+    }),
+  ]
+}
+
+/** A value that a query may repeat. */
+function list(given: string | string[] | undefined): string[] | undefined {
+  return given === undefined ? undefined : [given].flat()
+}

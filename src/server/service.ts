@@ -1,0 +1,86 @@
+/** The running service: listens at once, takes up its directory, serves, and stops without losing what it acknowledged. */
+
+import { join } from "node:path"
+import { Recommender } from "../engine/open.ts"
+import { DessError } from "../errors.ts"
+import { createApp } from "./app.ts"
+import { type Configuration, recommenderOptions } from "./configuration.ts"
+import { createDemoFeed } from "./demo-feed.ts"
+import { Notes } from "./notes.ts"
+
+export interface Service {
+  /** Where it listens. */
+  url: string
+  /** Resolves when the recommender has taken up its directory; refuses when it cannot. */
+  ready: Promise<void>
+  /** Answers what is under way, learns what was accepted, writes a snapshot. Idempotent. */
+  stop(): Promise<void>
+}
+
+export interface ServiceOptions extends Configuration {
+  /** Folder of the dashboard. */
+  page?: string | undefined
+  onError(error: unknown, where: string): void
+}
+
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { settings, keys, bodyBytes, onError } = options
+  const { host, port, directory, demo, rate } = settings
+  const feed = demo ? createDemoFeed() : undefined
+  const engineOptions = recommenderOptions(feed ? { ...settings, features: [...feed.features] } : settings)
+  const notes = new Notes()
+  let recommender: Recommender | undefined
+  const app = createApp({
+    recommender() {
+      if (recommender) return recommender
+      throw new DessError("CLOSED", "recommender: expected it to be ready, it is still taking up its directory")
+    },
+    keys,
+    bodyBytes,
+    requests: settings.requestLimit,
+    notes,
+    gorse: { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
+    page: options.page,
+    onError,
+  })
+  const url = await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
+    throw new DessError("INVALID_ARGUMENT", `address: expected a free one, got ${error.code} (${host}:${port})`, {
+      cause: error,
+    })
+  })
+  const leaving = new AbortController()
+  const opened = Recommender.open(engineOptions)
+  let feeding: Promise<void> = Promise.resolve()
+  const ready = opened.then((live) => {
+    if (directory !== undefined) notes.load(join(directory, "gorse-notes.jsonl"))
+    recommender = live
+    if (!feed || leaving.signal.aborted) return
+    feeding = feed.run(live, { rate, signal: leaving.signal }).catch((error) => {
+      if (!leaving.signal.aborted) onError(error, "demo")
+    })
+  })
+  // Told to whoever waits for it; a second report would end the process.
+  ready.catch(() => {})
+
+  let stopping: Promise<void> | undefined
+  const stop = async () => {
+    leaving.abort()
+    // A connection that was busy when closing began would stay open for its next request.
+    const idle = setInterval(() => app.server.closeIdleConnections(), 100)
+    await app.close().finally(() => clearInterval(idle))
+    await feeding
+    await opened.then(
+      (live) => live.close(),
+      () => {},
+    )
+    notes.close()
+  }
+  return {
+    url,
+    ready,
+    stop() {
+      stopping ??= stop()
+      return stopping
+    },
+  }
+}

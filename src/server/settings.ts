@@ -1,0 +1,81 @@
+/** Every setting of the service in one schema. Flags, environment, config file, help and the published JSON Schema are read off it. */
+
+import { type Static, Type } from "typebox"
+
+const bytes = (description: string, more: object = {}) =>
+  Type.Union([Type.Integer({ minimum: 1 }), Type.String({ pattern: "^\\d+(\\.\\d+)?\\s?([kKmMgG]?[bB])?$" })], {
+    description: `${description} (bytes, or such as 256MB)`,
+    ...more,
+  })
+const duration = (description: string, more: object = {}) =>
+  Type.Union([Type.Number({ minimum: 0 }), Type.String({ pattern: "^\\d+(\\.\\d+)?(ms|s|m|h|d)$" })], {
+    description: `${description} (milliseconds, or such as 90s, 15m, 30d)`,
+    ...more,
+  })
+const choice = (names: readonly string[], description: string) =>
+  Type.String({ enum: names as string[], description: `${description}: ${names.join(", ")}` })
+const whole = (description: string, more: object = {}) => Type.Integer({ minimum: 0, description, ...more })
+const names = (description: string, more: object = {}) =>
+  Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { description, maxItems: 4096, ...more })
+
+const service = {
+  host: Type.String({ default: "127.0.0.1", description: "address to listen on; any but loopback needs a write key" }),
+  port: whole("port to listen on; 0 takes a free one", { maximum: 65_535, default: 8080 }),
+  readKeyFile: Type.String({ description: "file with the API key for reading" }),
+  writeKeyFile: Type.String({ description: "file with the API key for reading and writing" }),
+  bodyLimit: bytes("the most a request's body may have; streams of JSON lines have no limit", { default: "8MB" }),
+  requestLimit: whole("requests under way at a time; more get 503", { minimum: 1, default: 256 }),
+  gorseReadTypes: names("Gorse feedback types that mean: shown, and not liked", { default: ["read"] }),
+  demo: Type.Boolean({ description: "feed the embedded stream", default: false }),
+  rate: Type.Number({
+    exclusiveMinimum: 0,
+    maximum: 100_000,
+    description: "events per second of --demo",
+    default: 100,
+  }),
+}
+
+const recommender = {
+  directory: Type.String({ minLength: 1, description: "where everything is kept; without: in memory only" }),
+  memoryBudget: bytes("the most the embedding tables may hold"),
+  task: choice(["topk", "binary", "multiclass"], "what is learned"),
+  method: Type.String({ description: "how embeddings are sized, as in dess run --help" }),
+  model: choice(["ncf", "mf", "distance"], "the head"),
+  preset: choice(["paper", "calibrated"], "reward and exploration of the policy"),
+  recipe: choice(["paper", "calibrated"], "how the model learns"),
+  sizes: Type.Array(Type.Integer({ minimum: 1, maximum: 1024 }), { description: "sizes of the ladder" }),
+  seed: whole("of everything random"),
+  features: names("names of the item feature columns"),
+  ratingScale: Type.String({
+    pattern: "^\\d+(\\.\\d+)?-\\d+(\\.\\d+)?$",
+    description: "of the ratings",
+    examples: ["0-10"],
+  }),
+  likeThreshold: Type.Number({ description: "a rating above it, on the scale 0 to 5, is a like" }),
+  negatives: whole("negatives per positive (top-k task)", { minimum: 1 }),
+  segment: whole("a segment closes at so many events …", { minimum: 1 }),
+  delay: duration("… or so long after its first"),
+  publishDelay: duration("the shortest time between two published versions"),
+  idleShrink: duration("ids without an event for so long lose a step of their size"),
+  idleLeave: duration("ids without an event for so long leave"),
+  snapshotEvents: whole("a snapshot is written after so many events …", { minimum: 1 }),
+  snapshotDelay: duration("… or so long"),
+  queue: whole("accepted events that may wait to be learned; more get 429", { minimum: 1 }),
+  threads: whole("threads that train", { minimum: 1, maximum: 64 }),
+  idempotencyKeys: whole("keys of events that are remembered"),
+  keepJournal: Type.Boolean({ description: "keep every event, not only those since the older snapshot" }),
+}
+
+export const SettingsSchema = Type.Partial(Type.Object({ ...service, ...recommender }), {
+  $schema: "https://json-schema.org/draft/2020-12/schema",
+  title: "dess serve",
+  description: "The config file of dess serve. Flags come before the environment (DESS_…), and that before this file.",
+  additionalProperties: false,
+})
+
+export type Settings = Static<typeof SettingsSchema>
+export type SettingName = keyof Settings
+
+/** Settings with a default of the service's own; the engine has its own for the rest. */
+export type CompleteSettings = Settings &
+  Required<Pick<Settings, "host" | "port" | "bodyLimit" | "requestLimit" | "gorseReadTypes" | "demo" | "rate">>

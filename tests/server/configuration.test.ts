@@ -1,0 +1,59 @@
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, expect, test } from "vitest"
+import { configure, recommenderOptions, SETTINGS } from "../../src/server/configuration.ts"
+import { SettingsSchema } from "../../src/server/settings.ts"
+import { createCheck } from "../../src/server/validate.ts"
+import { removeFolder, temporaryFolder } from "../support/service.ts"
+
+const folder = temporaryFolder()
+afterAll(() => removeFolder(folder))
+
+function configFile(content: unknown): string {
+  const file = join(folder, `${Math.floor(performance.now() * 1e3)}.json`)
+  writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content))
+  return file
+}
+
+test("flags come before the environment, that before the file, and that before the defaults", () => {
+  const config = configFile({ $schema: "x", port: 1, queue: 1000, segment: 10, memoryBudget: "1MB" })
+  const environment = { DESS_CONFIG: config, DESS_PORT: "2", DESS_QUEUE: "2000", DESS_SIZES: "2,4" }
+  const { settings } = configure({ port: "3", "gorse-read-types": "read, seen" }, environment)
+  expect(settings).toMatchObject({ port: 3, queue: 2000, segment: 10, memoryBudget: "1MB", sizes: [2, 4] })
+  expect(settings).toMatchObject({ host: "127.0.0.1", gorseReadTypes: ["read", "seen"] })
+})
+
+test("a value outside its domain is refused by the name it was given under", () => {
+  expect(() => configure({ port: "70000" }, {})).toThrow(/^--port: expected .*got 70000/)
+  expect(() => configure({ port: "many" }, {})).toThrow(/^--port: expected .*got "many"/)
+  expect(() => configure({}, { DESS_TASK: "guess" })).toThrow(
+    /^DESS_TASK: expected .*topk, binary, multiclass, got "guess"/,
+  )
+  expect(() => configure({}, { DESS_DELAY: "soon" })).toThrow(/^DESS_DELAY: /)
+  expect(() => configure({ config: configFile({ queue: "1" }) }, {})).toThrow(/^config file queue: expected/)
+  expect(() => configure({ config: configFile({ writeKey: "x" }) }, {})).toThrow(/config file: .*"writeKey"/)
+  expect(() => configure({ config: configFile("{") }, {})).toThrow(/config file: expected JSON/)
+  expect(() => configure({ config: join(folder, "none.json") }, {})).toThrow(/ENOENT/)
+  expect(() => configure({ "rating-scale": "5-1" }, {})).toThrow(/rating scale/)
+})
+
+test("the published schema takes what the settings take, and every setting is told", () => {
+  const check = createCheck(SettingsSchema, "config")
+  check({ port: 80, memoryBudget: "256MB", delay: 100, sizes: [2, 4], keepJournal: true })
+  expect(() => check({ prot: 80 })).toThrow(/prot/)
+  expect(() => check({ port: "80" })).toThrow(/port/)
+  for (const { name, description } of SETTINGS) expect(description, name).not.toBe("")
+})
+
+test("the recommender gets its options under its own names", () => {
+  const { settings } = configure(
+    { "rating-scale": "1-10", "idle-leave": "30d", "idempotency-keys": "5", directory: "d" },
+    {},
+  )
+  expect(recommenderOptions(settings)).toEqual({
+    directory: "d",
+    scale: { min: 1, max: 10 },
+    idle: { leave: "30d" },
+    keys: 5,
+  })
+})

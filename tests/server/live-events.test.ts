@@ -1,0 +1,70 @@
+import { afterEach, expect, test } from "vitest"
+import { openService, type TestService } from "../support/service.ts"
+
+let service: TestService
+afterEach(() => service.stop())
+
+/** Reads server-sent events until `count` messages have come or the stream ends. */
+async function listen(url: string, count: number, signal?: AbortSignal) {
+  const response = await fetch(`${url}/v1/events`, signal ? { signal } : {})
+  expect(response.headers.get("content-type")).toBe("text/event-stream")
+  const messages: { event: string; id: string; data: Record<string, unknown> }[] = []
+  let text = ""
+  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+    text += new TextDecoder().decode(chunk)
+    const blocks = text.split("\n\n")
+    text = blocks.pop() ?? ""
+    for (const block of blocks) {
+      const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s)))
+      if (fields.data) messages.push({ event: fields.event, id: fields.id, data: JSON.parse(fields.data) })
+    }
+    if (messages.length >= count) break
+  }
+  return messages
+}
+
+test("one message comes per learned segment, in order", async () => {
+  service = await openService({ flags: { segment: "10" } })
+  const heard = listen(service.url, 3)
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  const body = Array.from({ length: 30 }, (_, i) => ({ user: `u${i % 4}`, item: `i${i % 7}` }))
+  await service.call("POST", "/v1/interactions", { body })
+  const messages = await heard
+  expect(messages.map(({ event, id }) => [event, id])).toEqual([
+    ["segment", "1"],
+    ["segment", "2"],
+    ["segment", "3"],
+  ])
+  expect(messages[2].data).toMatchObject({ segment: 3, events: 10, interactions: 30, trainLoss: expect.any(Number) })
+})
+
+test("listeners beyond the limit are refused, and one that leaves makes room", async () => {
+  service = await openService()
+  const gone = new AbortController()
+  const open = await Promise.all(
+    Array.from({ length: 64 }, () => fetch(`${service.url}/v1/events`, { signal: gone.signal })),
+  )
+  expect(open.every(({ status }) => status === 200)).toBe(true)
+  const more = await service.call("GET", "/v1/events")
+  expect(more).toMatchObject({ status: 503, body: { error: "BUSY" } })
+  expect(more.headers.get("retry-after")).toBe("2")
+  gone.abort()
+  await expect
+    .poll(
+      async () =>
+        (
+          await fetch(`${service.url}/v1/events`, { method: "GET", signal: AbortSignal.timeout(300) }).catch(() => ({
+            status: 0,
+          }))
+        ).status,
+    )
+    .toBe(200)
+})
+
+test("stopping ends the listeners' streams", async () => {
+  service = await openService()
+  const heard = listen(service.url, 1000)
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  await service.stop()
+  expect(await heard).toEqual([])
+})
