@@ -104,11 +104,11 @@ function addStatus(page: Page, status: Status): void {
     page.add("dess_snapshot_timestamp_seconds", "gauge", "When the last was taken.", one(snapshot.time / 1000))
   if (!last) return
   page.add("dess_train_loss", "gauge", "Of the last segment.", one(last.trainLoss))
-  if (last.loss !== undefined)
+  if (typeof last.loss === "number")
     page.add("dess_loss", "gauge", "Of the last segment, before learning it.", one(last.loss))
-  if (last.accuracy !== undefined) page.add("dess_accuracy", "gauge", "Of the last segment.", one(last.accuracy))
-  if (last.recall !== undefined) page.add("dess_recall", "gauge", "Of the last segment.", one(last.recall))
-  if (last.ndcg !== undefined) page.add("dess_ndcg", "gauge", "Of the last segment.", one(last.ndcg))
+  if (typeof last.accuracy === "number") page.add("dess_accuracy", "gauge", "Of the last segment.", one(last.accuracy))
+  if (typeof last.recall === "number") page.add("dess_recall", "gauge", "Of the last segment.", one(last.recall))
+  if (typeof last.ndcg === "number") page.add("dess_ndcg", "gauge", "Of the last segment.", one(last.ndcg))
   if (last.regret) page.add("dess_regret", "gauge", "Of the policy, so far.", sides(last.regret))
   page.add("dess_mean_size", "gauge", "Numbers per id.", sides(last.meanSize))
 }
