@@ -108,7 +108,7 @@ describe("a grid is refused", () => {
     [{ discount: 1.5 }, /^discount: expected a number above 0 and up to 1, or auto, got 1.5/],
     [{ discount: "auto" }, /^discount auto: expected with a variation/],
     [{ variation: 2 }, /^variation: expected with discount auto only/],
-    [{ norm: "batch", tasks: ["binary", "topk"] }, /^norm batch: expected with a rating task/],
+    [{ norm: "batch", recipes: ["paper"], tasks: ["binary", "topk"] }, /^norm batch: expected with a rating task/],
     [{ segment: 1 }, /^segment: expected at least 2 with the split protocol/],
     [{ methods: ["dess-magic"] }, /^method: expected one of .*, got "dess-magic"/],
     [{ methods: ["uniform-5"] }, /^method: expected uniform-<s> .*, got "uniform-5"/],
