@@ -107,6 +107,22 @@ describe.concurrent("dess run --json", () => {
     expect(item, "more of the items grow").toBeGreaterThan(user)
   })
 
+  test("says the recipe and the head that were run, not the defaults, and keeps to price and budget", async () => {
+    const small = [...SMALL, "--json"]
+    const [esapn, distance, held, free, dear] = await Promise.all([
+      dess([...small, "--method", "esapn"]),
+      dess([...small, "--method", "fixed-4", "--model", "distance"]),
+      dess([...small, "--memory-budget", "64KB"]),
+      dess(small),
+      dess([...small, "--price", "1"]),
+    ])
+    expect(parse(esapn)).toMatchObject({ recipe: "paper", model: "ncf" })
+    expect(parse(distance)).toMatchObject({ recipe: "paper", model: "distance" })
+    expect(parse(held).heldBytes).toBeLessThanOrEqual(65_536)
+    expect(Object.keys(parse(held))).toEqual(Object.keys(parse(free)))
+    expect(parse(dear).embeddingBytes).toBeLessThan(0.5 * Number(parse(free).embeddingBytes))
+  })
+
   test("gives the same object twice and for any number of threads, the clock aside", async () => {
     const [one, again, two, other] = (
       await Promise.all([
@@ -174,7 +190,7 @@ describe.concurrent("what a person reads", () => {
   test("--help names every option and gives examples", async () => {
     const { code, stdout } = await dess(["run", "--help"])
     expect(code).toBe(0)
-    for (const name of "data task model method preset recipe sizes segment protocol order seed threads limit json out rating-scale like-threshold probability k".split(
+    for (const name of "data task model method preset recipe sizes segment protocol order seed threads limit json out rating-scale like-threshold probability k price memory-budget".split(
       " ",
     ))
       expect(stdout).toContain(`--${name} `)
@@ -423,6 +439,12 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --method fixed-99999", /sizes: expected strictly increasing whole numbers up to 65536 .*, got \[99999\]/],
     ["run --method uniform-3", /expected uniform-<s> with s one of the sizes/],
     ["run --method plain-knn", /plain-knn: expected with the top-k task only, got binary/],
+    ["run --price x", /--price: expected a number, got "x"/],
+    ["run --price -1", /price: expected a number from 0, got -1|--price/],
+    ["run --memory-budget 12q", /--memory-budget: expected bytes or a text such as 256MB, got "12q"/],
+    ["run --memory-budget 1KB", /memory budget: expected at least \d+ bytes, got 1024/],
+    ["run --method fixed-8 --price 1e-4", /price: expected with a dess method and the calibrated recipe and preset/],
+    ["run --model ncf --memory-budget 1MB", /memory budget: expected with a dess method and the calibrated recipe/],
     ["run --interactions 0", /interactions: expected a whole number/],
     ["run --columns user=1", /--columns: expected with --data only/],
     ["run --variation 5", /variation: expected with discount auto only/],

@@ -28,7 +28,8 @@ test("examples/run.mjs prints a line per segment and one for the whole, and lear
     "whole stream",
   ])
   const accuracy = (line: string) => Number(line.split(" ")[2])
-  expect(accuracy(lines[29]), "of the last segment").toBeGreaterThan(accuracy(lines[0]) + 0.2)
+  // Knowing nothing, half of the items are odd.
+  expect(accuracy(lines[29]), "of the last segment").toBeGreaterThan(0.9)
 })
 
 test("examples/compare.mjs prints a table and writes a report", async () => {

@@ -49,6 +49,18 @@ describe("the cells of a grid", () => {
     expect(random.map(({ method, match }) => [method, match])).toEqual([["random-grow", ["dess-fre", "dess-cv"]]])
   })
 
+  test("have the recipe their models and methods need, and the head of their recipe", () => {
+    const of = (grid: Grid) => {
+      const { recipes, models } = completeGrid(grid, FOLDER)
+      return [recipes, models]
+    }
+    expect(of({})).toEqual([["calibrated"], ["mf"]])
+    expect(of({ recipes: ["paper"] })).toEqual([["paper"], ["ncf"]])
+    expect(of({ methods: ["dess-cv", "esapn"] })).toEqual([["paper"], ["ncf"]])
+    expect(of({ models: ["ncf", "mf"] })).toEqual([["paper"], ["ncf", "mf"]])
+    expect(of({ recipes: ["paper", "calibrated"] })).toEqual([["paper", "calibrated"], ["mf"]])
+  })
+
   test("leave out what cannot be: a ranker in a rating task, a matched control with nothing to match", () => {
     const both = cellsOf({ methods: ["plain-knn"], tasks: ["binary", "topk"], seeds: 1, controls: false })
     expect(both.map(({ task, method }) => [task, method])).toEqual([["topk", "plain-knn"]])
@@ -110,7 +122,10 @@ describe("a grid is refused", () => {
     [{ discount: 1.5 }, /^discount: expected a number above 0 and up to 1, or auto, got 1.5/],
     [{ discount: "auto" }, /^discount auto: expected with a variation/],
     [{ variation: 2 }, /^variation: expected with discount auto only/],
-    [{ norm: "batch", tasks: ["binary", "topk"] }, /^norm batch: expected with a rating task/],
+    [{ norm: "batch", recipes: ["paper"], tasks: ["binary", "topk"] }, /^norm batch: expected with a rating task/],
+    [{ price: -1 }, /^grid price: expected/],
+    [{ memoryBudget: 0.5 }, /^grid memoryBudget: expected/],
+    [{ recipes: ["paper"], price: 1e-4 }, /^price: expected with a dess method and the calibrated recipe/],
     [{ segment: 1 }, /^segment: expected at least 2 with the split protocol/],
     [{ methods: ["dess-magic"] }, /^method: expected one of .*, got "dess-magic"/],
     [{ methods: ["uniform-5"] }, /^method: expected uniform-<s> .*, got "uniform-5"/],

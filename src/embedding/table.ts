@@ -216,7 +216,7 @@ export class EmbeddingTable {
     if (this.has(id)) return false
     if (!Number.isInteger(id) || id < 0 || id > 0x7ffffffe)
       throw new DessError("INVALID_ARGUMENT", `embedding id: expected a whole number from 0, got ${show(id)}`)
-    this.#reserve(id)
+    this.reserve(id)
     this.#place(id, this.start)
     this.#draw(id)
     this.#count++
@@ -232,7 +232,8 @@ export class EmbeddingTable {
     for (let i = 0; i < slab.size; i++) numbers[at + i] = this.#deviation * random.normal()
   }
 
-  #reserve(id: number): void {
+  /** Makes a place for ids up to `id`, at once: id by id the places to spare would add up. */
+  reserve(id: number): void {
     if (id < this.#class.length) return
     const capacity = this.#roomFor(id)
     const classes = new Uint8Array(capacity).fill(ABSENT)

@@ -82,6 +82,10 @@ export class Limiter {
       }
       for (const side of SIDES) this.#release(side, chosen[side], left)
     }
+    if (limits.bytes !== undefined) {
+      const unmet = this.unmet(segment)
+      for (const side of SIDES) this.#limited.tables[side].reserve(unmet[side].largest)
+    }
     return { shrunk, left }
   }
 

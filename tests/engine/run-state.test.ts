@@ -59,6 +59,7 @@ function plain(report: SegmentReport) {
 
 const METHODS = [
   "dess-cv",
+  "dess-fre",
   "dess-fre-cold",
   "esapn",
   "random-grow",
@@ -69,7 +70,12 @@ const METHODS = [
 ]
 const cases = METHODS.flatMap((method) =>
   (["binary", "multiclass", "topk"] as const).flatMap((task) =>
-    (method === "dess-cv" ? (["ncf", "mf", "distance"] as const) : (["ncf"] as const)).map((model) => ({
+    (method === "dess-cv"
+      ? (["ncf", "mf", "distance"] as const)
+      : method === "esapn"
+        ? (["ncf"] as const)
+        : (["ncf", "mf"] as const)
+    ).map((model) => ({
       method,
       task,
       model,

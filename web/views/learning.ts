@@ -13,15 +13,15 @@ export function linesPanel(title: string, y: string, lines: readonly Line[]): Li
   return { kind: "lines", title, lines, x: "interactions", y, width: 460, height: 260 }
 }
 
-/** One number of every report as a line; reports without it are left out. */
+/** One number of every report as a line; reports that did not measure it are left out. */
 export function lineOf(
   reports: readonly SegmentReport[],
   look: { label: string; colour: Colour; dash?: string; smoothed?: boolean },
-  read: (report: SegmentReport) => number | undefined,
+  read: (report: SegmentReport) => number | null | undefined,
 ): Line {
   const { smoothed = false, ...rest } = look
   const points = reports.flatMap((report) => {
-    const y = read(report)
+    const y = read(report) ?? undefined
     return y === undefined ? [] : [{ x: report.interactions, y }]
   })
   return { ...rest, points: thin(smoothed ? smooth(points) : points, MOST_POINTS) }
@@ -31,9 +31,13 @@ export function learningFigure(reports: readonly SegmentReport[]): Figure {
   const tested = reports.filter(({ testRows }) => testRows > 0)
   const ranks = tested.some(({ recall }) => recall !== undefined)
   const k = tested.find((report) => report.k !== undefined)?.k ?? 10
-  const line = (label: string, colour: Colour, read: (report: SegmentReport) => number | undefined, dash?: string) =>
-    lineOf(tested, { label, colour, smoothed: true, ...(dash ? { dash } : {}) }, read)
-  const percent = (share: number | undefined) => (share === undefined ? undefined : 100 * share)
+  const line = (
+    label: string,
+    colour: Colour,
+    read: (report: SegmentReport) => number | null | undefined,
+    dash?: string,
+  ) => lineOf(tested, { label, colour, smoothed: true, ...(dash ? { dash } : {}) }, read)
+  const percent = (share: number | null | undefined) => (typeof share === "number" ? 100 * share : undefined)
   return {
     id: "learning",
     title: "Is it learning?",

@@ -1,0 +1,163 @@
+/** The memory budget of the calibrated recipe: kept after every operation, whatever comes. */
+
+import { describe, expect, test } from "vitest"
+import { Random } from "../src/kernels/random.ts"
+import { State } from "../src/kernels/state.ts"
+import { Factor } from "../src/run/factor.ts"
+import { Run } from "../src/run/loop.ts"
+import type { RunOptions } from "../src/run/options.ts"
+import type { Segment } from "../src/types.ts"
+import { noise, planted, type Row, segmentOf, taste } from "./support/planted.ts"
+
+function factorOf(run: Run): Factor {
+  if (!(run.learner instanceof Factor)) throw new Error("expected the calibrated recipe")
+  return run.learner
+}
+
+/** The least budget a run of these options takes, as its refusal says it. */
+function leastBudget(options: RunOptions): number {
+  try {
+    new Run({ ...options, memoryBudget: 1 })
+  } catch (error) {
+    return Number(/at least (\d+) bytes/.exec((error as Error).message)?.[1])
+  }
+  throw new Error("expected a refusal")
+}
+
+/** Calls back after every operation that can change what the tables hold. */
+function watch(learner: Factor, check: () => void): void {
+  const { model } = learner
+  const [meetOne, resize, forget] = [model.meetOne, model.resize, learner.forget]
+  model.meetOne = (...given) => {
+    const fresh = meetOne.apply(model, given)
+    check()
+    return fresh
+  }
+  model.resize = (...given) => {
+    resize.apply(model, given)
+    check()
+  }
+  learner.forget = (...given) => {
+    forget.apply(learner, given)
+    check()
+  }
+}
+
+/** Hot ids, ids never met before, ids of long ago, and bursts of nothing but new ones. */
+function* restless(random: Random, p: { length: number; segments: number; most: number }): Generator<Segment> {
+  const next = { user: 10, item: 10 }
+  for (let n = 0; n < p.segments; n++) {
+    const burst = random.next() < 0.15
+    const calm = random.next() < 0.5
+    const draw = (side: "user" | "item") => {
+      const fresh = burst ? 1 : calm ? 0.02 : 0.3
+      if (random.next() < fresh && next[side] < p.most) return next[side]++
+      return random.next() < 0.5 ? random.integer(10) : random.integer(next[side])
+    }
+    const rows = Array.from({ length: 2 + random.integer(p.length - 1) }, (): Row => {
+      const [user, item] = [draw("user"), draw("item")]
+      return [user, item, random.next() < 0.5 ? noise(random) : taste(user, item)]
+    })
+    const segment = segmentOf(rows, n)
+    yield { ...segment, trainLength: Math.max(1, Math.floor(0.8 * segment.length)) }
+  }
+}
+
+const SIZES = [
+  [2, 4, 8],
+  [2, 4, 8, 16, 64, 128],
+  [1, 32],
+  [3, 100],
+]
+
+describe("a budget", () => {
+  test("is kept at any moment, on streams of many new ids and bursts, whatever the sizes and the task", () => {
+    let [full, left] = [0, 0]
+    for (let seed = 1; seed <= 24; seed++) {
+      const random = new Random(seed, "budget test")
+      const length = 20 + random.integer(200)
+      const options: RunOptions = {
+        ...{ method: "dess-fre", segment: length, sizes: SIZES[seed % SIZES.length], seed },
+        ...{ task: (["binary", "multiclass", "topk"] as const)[seed % 3], price: random.next() < 0.5 ? 0 : 1e-5 },
+        protocol: random.next() < 0.5 ? "split" : "prequential",
+      }
+      // Every id met so far keeps a place of five bytes, with a quarter to spare.
+      const most = 400 + random.integer(1200)
+      const memoryBudget = Math.ceil(leastBudget(options) * (1 + random.next()) + 2 * 5 * 1.25 * most)
+      const run = new Run({ ...options, memoryBudget })
+      const { model } = factorOf(run)
+      watch(factorOf(run), () => {
+        if (model.heldBytes > memoryBudget) expect.fail(`seed ${seed}: ${model.heldBytes} of ${memoryBudget} bytes`)
+      })
+      for (const segment of restless(random, { length, segments: 60, most })) {
+        const report = run.step(segment)
+        if (report.heldBytes > memoryBudget) expect.fail(`seed ${seed}: ${report.heldBytes} of ${memoryBudget} bytes`)
+        if (report.heldBytes > 0.9 * memoryBudget) full++
+        left += run.left.user.length + run.left.item.length
+      }
+      run.close()
+    }
+    expect(full, "segments that nearly filled the budget").toBeGreaterThan(100)
+    expect(left, "ids that had to leave").toBeGreaterThan(100)
+  })
+
+  test("has room for new ids even when nobody is idle: those at hand give up what they have grown", () => {
+    const options: RunOptions = { method: "dess-fre", segment: 400, sizes: [2, 64], price: 0, protocol: "prequential" }
+    const memoryBudget = leastBudget(options) + 4000
+    const run = new Run({ ...options, memoryBudget })
+    const { model } = factorOf(run)
+    watch(factorOf(run), () => expect(model.heldBytes).toBeLessThanOrEqual(memoryBudget))
+    const rows = (ids: number) =>
+      Array.from({ length: 400 }, (_, r): Row => [r % ids, (r * 7) % ids, taste(r % ids, (r * 7) % ids)])
+    for (let n = 0; n < 6; n++) run.step(segmentOf(rows(100), n))
+    expect(model.heldBytes).toBeGreaterThan(0.8 * memoryBudget)
+    const before = model.vectorNumbers("user")
+    const report = run.step(segmentOf(rows(400), 6))
+    expect(run.left, "nobody left").toEqual({ user: [], item: [] })
+    expect(run.shrunk.user).toBeGreaterThan(0)
+    expect([report.heldBytes <= memoryBudget, model.tables.user.count]).toEqual([true, 400])
+    expect(before).toBeGreaterThan(1000)
+    run.close()
+  })
+
+  test("steers the price: up while the tables are full, down while there is room", () => {
+    const options: RunOptions = { method: "dess-fre", sizes: [2, 4, 8, 16, 64, 128], protocol: "prequential" }
+    const priceAfter = (memoryBudget: number) => {
+      const run = new Run({ ...options, memoryBudget })
+      const prices = []
+      for (const segment of planted({ users: 300, items: 200, segments: 12, seed: 1 }, taste)) {
+        run.step(segment)
+        prices.push(priceOf(run))
+      }
+      run.close()
+      return prices
+    }
+    const least = leastBudget(options)
+    const roomy = priceAfter(100 * least)
+    expect(roomy).toEqual(roomy.map((_, n) => expect.closeTo(1e-5 / 1.1 ** (n + 1), 9)))
+    const tight = priceAfter(Math.ceil(1.05 * least))
+    expect(Math.max(...tight)).toBeGreaterThan(1.1e-5)
+  })
+
+  test("a segment of a few events moves the price by their share", () => {
+    const run = new Run({ method: "dess-fre", protocol: "prequential", memoryBudget: 1e9 })
+    for (let n = 0; n < 500; n++) run.step(segmentOf([[n % 5, n % 7, 5]], n))
+    expect(priceOf(run)).toBeCloseTo(1e-5 / 1.1, 10)
+    run.close()
+  })
+
+  test("a place for every id is part of what is held: a stream of too many ids is refused, not let through", () => {
+    const options: RunOptions = { method: "dess-fre", segment: 50, sizes: [2, 4], protocol: "prequential" }
+    const memoryBudget = leastBudget(options)
+    const run = new Run({ ...options, memoryBudget })
+    expect(() => run.step(segmentOf([[100_000, 0, 5]], 0))).toThrow(/memory budget: expected room for one segment and/)
+    run.close()
+  })
+})
+
+/** The price as a saved run tells it. */
+function priceOf(run: Run): number {
+  const state = new State()
+  factorOf(run).save(state)
+  return state.at("policy").take("price", Float64Array)[0]
+}

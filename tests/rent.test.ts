@@ -1,0 +1,215 @@
+/** The calibrated policy: numbers that pay their rent are held, others are given back. */
+
+import { describe, expect, test } from "vitest"
+import { Activity } from "../src/context/activity.ts"
+import { Random } from "../src/kernels/random.ts"
+import { State } from "../src/kernels/state.ts"
+import type { Factor } from "../src/run/factor.ts"
+import { Run } from "../src/run/loop.ts"
+import type { RunOptions } from "../src/run/options.ts"
+import type { Choices, Round } from "../src/search/policy.ts"
+import { Rent } from "../src/search/rent.ts"
+import type { Segment } from "../src/types.ts"
+import { noise, planted, taste } from "./support/planted.ts"
+
+const SIZES = [0, 2, 6]
+const OPTIONS = { context: "fre", dimension: 2, sizes: SIZES, discount: 0.999, subgaussian: 0.5, prior: 0.1 } as const
+
+/** Ids with the given second coordinate of their context, all at one step and one rate. */
+function choices(values: readonly number[], p: { step: number; rate: number }): Choices & { rates: Float64Array } {
+  return {
+    length: values.length,
+    ids: Int32Array.from(values, (_, i) => i),
+    steps: new Uint8Array(values.length).fill(p.step),
+    frequencies: Float64Array.from(values),
+    contexts: Float64Array.from(values.flatMap((value) => [Math.SQRT1_2, value])),
+    rates: new Float64Array(values.length).fill(p.rate),
+  }
+}
+
+/** Teaches what the rung above `step` saved in each context. */
+function teach(policy: Rent, values: readonly number[], saved: (value: number) => number, step = 0): Uint8Array {
+  const given = choices(values, { step, rate: 1 })
+  const growRewards = Float64Array.from(values, saved)
+  const zeros = new Float64Array(values.length)
+  const round: Round = { ...given, keepLosses: zeros, growLosses: zeros, keepRewards: zeros, growRewards }
+  return policy.learn("user", round)
+}
+
+const contextsOf = (random: Random, count: number) => Array.from({ length: count }, () => 0.7 * random.next())
+
+describe("the policy", () => {
+  test("tries a rung nobody has held, and holds no rung of an id that is not met", () => {
+    const policy = new Rent({ ...OPTIONS, price: 1e-5 })
+    expect([...policy.decide("user", choices([0.1, 0.5], { step: 0, rate: 1 }))]).toEqual([1, 1])
+    expect([...policy.decide("user", choices([0.1, 0.5], { step: 0, rate: 0 }))]).toEqual([0, 0])
+    expect([...policy.release("user", choices([0.1, 0.5], { step: 1, rate: 0 }))]).toEqual([1, 1])
+  })
+
+  test("learns in which contexts a rung pays: there it grows, elsewhere it lets go", () => {
+    const policy = new Rent({ ...OPTIONS, price: 0.002 })
+    const random = new Random(1, "rent")
+    const saved = (value: number) => (value < 0.35 ? 0.1 : -0.1) + 0.05 * random.normal()
+    for (let n = 0; n < 20; n++) teach(policy, contextsOf(random, 200), saved)
+    const at = (step: number) => choices([0.05, 0.65], { step, rate: 1 })
+    expect([...policy.decide("user", at(0))]).toEqual([1, 0])
+    expect([...policy.release("user", at(1))]).toEqual([0, 1])
+    expect([...policy.decide("item", at(0))], "the items have learned nothing yet").toEqual([1, 1])
+    expect([...policy.decide("user", at(1))], "nor has the rung above").toEqual([1, 1])
+  })
+
+  test("follows when what pays changes sides", () => {
+    const policy = new Rent({ ...OPTIONS, price: 0.002 })
+    const random = new Random(2, "rent")
+    const at = choices([0.05, 0.65], { step: 0, rate: 1 })
+    for (const sign of [1, -1, 1]) {
+      for (let n = 0; n < 30; n++)
+        teach(policy, contextsOf(random, 200), (value) => sign * (value < 0.35 ? 0.1 : -0.1) + 0.05 * random.normal())
+      expect([...policy.decide("user", at)]).toEqual(sign === 1 ? [1, 0] : [0, 1])
+    }
+  })
+
+  test("weighs the saving against rate and price: twice of both changes nothing", () => {
+    const policy = new Rent({ ...OPTIONS, price: 1 })
+    const random = new Random(3, "rent")
+    for (let n = 0; n < 20; n++) teach(policy, contextsOf(random, 200), () => 0.05 + 0.01 * random.normal())
+    const grows = (price: number, rate: number, value: number) => {
+      policy.price = price
+      return policy.decide("user", choices([value], { step: 0, rate }))[0]
+    }
+    const answers = new Set<number>()
+    for (let n = 0; n < 200; n++) {
+      const [price, rate, value] = [0.1 * random.next(), 3 * random.next(), 0.7 * random.next()]
+      const one = grows(price, rate, value)
+      expect(grows(2 * price, 2 * rate, value)).toBe(one)
+      answers.add(one)
+    }
+    expect(answers.size, "both answers occur").toBe(2)
+  })
+
+  test("grows above the rent, lets go below a tenth of it, and stays in between", () => {
+    const policy = new Rent({ ...OPTIONS, price: 1 })
+    const random = new Random(4, "rent")
+    for (let n = 0; n < 50; n++) teach(policy, contextsOf(random, 200), () => 0.05)
+    const bound = policy.scores("user", Float64Array.of(Math.SQRT1_2, 0.3), { step: 0, rate: 1 }).grow
+    expect(bound).toBeGreaterThan(0.05)
+    const act = (share: number) => {
+      policy.price = bound / share / 2
+      const at = { rate: 1 }
+      return [
+        policy.decide("user", choices([0.3], { step: 0, ...at }))[0],
+        policy.release("user", choices([0.3], { step: 1, ...at }))[0],
+      ]
+    }
+    expect([act(1.01), act(0.99), act(0.11), act(0.09)]).toEqual([
+      [1, 0],
+      [0, 0],
+      [0, 0],
+      [0, 1],
+    ])
+  })
+
+  test("what is known, and how wide the spread is, survive saving", () => {
+    const [policy, other] = [new Rent({ ...OPTIONS, price: 0.01 }), new Rent({ ...OPTIONS, price: 0.5 })]
+    const random = new Random(5, "rent")
+    for (let n = 0; n < 3; n++) teach(policy, contextsOf(random, 50), () => random.normal(), n % 2)
+    const state = new State()
+    policy.save(state)
+    other.load(state)
+    for (const step of [0, 1]) {
+      const at = [Float64Array.of(0.7, 0.2), { step, rate: 0.3 }] as const
+      expect(other.scores("user", ...at)).toEqual(policy.scores("user", ...at))
+    }
+    expect(other.price).toBe(0.01)
+  })
+})
+
+const PLANTED: RunOptions = { method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", price: 5e-3 }
+
+/** Mean sizes segment by segment, users and items together. */
+function sizesOf(segments: Iterable<Segment>, options: RunOptions = PLANTED): { sizes: number[]; run: Run } {
+  const run = new Run(options)
+  const sizes = [...segments].map((segment) => {
+    const { meanSize } = run.step(segment)
+    return (meanSize.user + meanSize.item) / 2
+  })
+  run.close()
+  return { sizes, run }
+}
+
+describe("on a stream whose right sizes are known", () => {
+  const crowd = { users: 100, items: 80, segments: 60, seed: 1 }
+
+  test("noise holds almost no numbers where structure holds them, at equal frequency", () => {
+    const { sizes: noisy } = sizesOf(planted(crowd, (_u, _i, _n, random) => noise(random)))
+    const { sizes: structured } = sizesOf(planted(crowd, taste))
+    expect(noisy[59]).toBeLessThan(0.5)
+    expect(structured[59]).toBeGreaterThan(1.9)
+  })
+
+  /** Noise, structure from segment 60 on, and noise again from 120. */
+  const changing = (segments: number) =>
+    planted({ ...crowd, segments }, (user, item, n, random) => (n >= 60 && n < 120 ? taste(user, item) : noise(random)))
+
+  test("structure that comes after noise is found while some still hold numbers, and given up when it goes", () => {
+    const run = new Run({ ...PLANTED, price: 1e-3 })
+    const reports = [...changing(180)].map((segment) => run.step(segment))
+    run.close()
+    const size = (n: number) => reports[n].meanSize.user + reports[n].meanSize.item
+    expect(reports[59].accuracy).toBeLessThan(0.6)
+    expect(reports[75].accuracy).toBeGreaterThan(0.95)
+    expect(reports[119].accuracy).toBeGreaterThan(0.95)
+    expect(size(179)).toBeLessThan(0.5 * size(119))
+  })
+
+  // Nobody holds a rung, so nothing is learned of it any more and its bound stays as it is.
+  test.fails("structure that comes after everything was given up is found again", () => {
+    const run = new Run(PLANTED)
+    const reports = [...changing(120)].map((segment) => run.step(segment))
+    run.close()
+    expect(reports[119].accuracy).toBeGreaterThan(0.95)
+  })
+
+  test("of ids that all have a taste, those met often hold it and those met rarely do not", () => {
+    const segments = function* (): Generator<Segment> {
+      for (const segment of planted({ users: 40, items: 60, segments: 80, seed: 4 }, taste)) {
+        const random = new Random(segment.index, "rare")
+        const { user, item, rating } = segment
+        // One event in ten is of one of 2000 rare users.
+        for (let r = 0; r < 500; r += 10) {
+          user[r] = 40 + random.integer(2000)
+          rating[r] = taste(user[r], item[r])
+        }
+        yield segment
+      }
+    }
+    const { run } = sizesOf(segments())
+    const { model } = run.learner as Factor
+    const mean = (from: number, to: number) => {
+      const ids = [...model.tables.user.ids()].filter((id) => id >= from && id < to)
+      return ids.reduce((sum, id) => sum + model.sizes[model.tables.user.step(id)], 0) / ids.length
+    }
+    expect(mean(0, 40)).toBeGreaterThan(1.9)
+    expect(mean(40, 2040)).toBeLessThan(0.5)
+  })
+})
+
+describe("activity", () => {
+  test("halves in twenty segments without an event", () => {
+    const activity = new Activity()
+    for (let n = 0; n < 3; n++) activity.meet("user", 7, 5)
+    const rate = activity.rate("user", 7, 5)
+    expect(rate).toBeCloseTo((3 * Math.LN2) / 20, 12)
+    expect(activity.rate("user", 7, 25)).toBeCloseTo(rate / 2, 12)
+    expect(activity.rate("user", 7, 65)).toBeCloseTo(rate / 8, 12)
+    expect([activity.rate("item", 7, 5), activity.rate("user", 1000, 5)]).toEqual([0, 0])
+  })
+
+  test("tells the events per segment of a steady id, to 3 %", () => {
+    const activity = new Activity()
+    for (let t = 1; t <= 300; t++) for (let n = 0; n < 4; n++) activity.meet("item", 70, t)
+    expect(Math.abs(activity.rate("item", 70, 300) / 4 - 1)).toBeLessThan(0.03)
+    activity.forget("item", [70])
+    expect(activity.rate("item", 70, 300)).toBe(0)
+  })
+})
