@@ -23,7 +23,7 @@ const PAIRS: ModelBatch = {
 }
 
 /** A model with rows of many sizes that has learned something. */
-function trained(task: Task, seed: number): { model: FactorModel; random: Random } {
+function trained(task: "binary" | "multiclass", seed: number): { model: FactorModel; random: Random } {
   const random = new Random(seed, "factor test")
   const sizes = [0]
   for (let k = 0; k < 4; k++) sizes.push(sizes[k] + 1 + random.integer(9))

@@ -13,7 +13,14 @@ import type { Segment } from "../src/types.ts"
 import { noise, planted, taste } from "./support/planted.ts"
 
 const SIZES = [0, 2, 6]
-const OPTIONS = { context: "fre", dimension: 2, sizes: SIZES, discount: 0.999, subgaussian: 0.5, prior: 0.1 } as const
+const OPTIONS = {
+  context: "fre",
+  dimension: 2,
+  sizes: { user: SIZES, item: SIZES },
+  discount: 0.999,
+  subgaussian: 0.5,
+  prior: 0.1,
+} as const
 
 /** Ids with the given second coordinate of their context, all at one step and one rate. */
 function choices(values: readonly number[], p: { step: number; rate: number }): Choices & { rates: Float64Array } {
