@@ -5,7 +5,6 @@ import { Random } from "../src/kernels/random.ts"
 import { FactorModel } from "../src/models/factor.ts"
 import { eigenvectors, turnFrame } from "../src/models/frame.ts"
 import type { ModelBatch } from "../src/models/model.ts"
-import type { Task } from "../src/types.ts"
 import { expectSameBits, SIDES } from "./support/model-state.ts"
 
 const [USERS, ITEMS] = [12, 15]
@@ -43,7 +42,7 @@ function trained(task: "binary" | "multiclass", seed: number): { model: FactorMo
 const logits = (model: FactorModel) => model.predict(PAIRS).logits
 
 describe("growth", () => {
-  test.each(["binary", "multiclass", "topk"] as const)("%s: preserves every prediction to the bit", (task) => {
+  test.each(["binary", "multiclass"] as const)("%s: preserves every prediction to the bit", (task) => {
     for (let seed = 1; seed <= 12; seed++) {
       const { model, random } = trained(task, seed)
       const before = logits(model)
@@ -132,7 +131,6 @@ function penalized(at: Parameters, label: number, classes: number): number {
 describe("training", () => {
   test.each([
     ["binary", 1],
-    ["topk", 0],
     ["multiclass", 0],
     ["multiclass", 3],
   ] as const)("%s, label %i: two steps down the gradient by finite differences, to 1e-6", (task, label) => {
