@@ -151,9 +151,9 @@ export class SequenceModel implements RowModel {
     if (side === "user") return []
     const changed: number[] = []
     for (const user of this.tables.user.ids()) {
-      const trail = this.latestOf(user)
-      const rest = trail.filter((item) => !ids.has(item))
-      if (rest.length === trail.length) continue
+      this.#readLatest(user)
+      if (!this.#latest.subarray(0, this.#count).some((item) => ids.has(item))) continue
+      const rest = this.latestOf(user).filter((item) => !ids.has(item))
       this.#keepLatest(user, rest)
       changed.push(user)
     }

@@ -91,9 +91,6 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
 /** A first guess at how much a rung changes the loss of an event, by task. */
 const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 }
 
-/** What the preset's rent, meant for the squared error, is multiplied by. */
-const RENT_SCALE: Record<Task, number> = { binary: 1, multiclass: 1, topk: 1 }
-
 function createFactorPolicy(
   method: SearchMethod,
   p: { tables: RowModel["tables"]; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
@@ -107,7 +104,7 @@ function createFactorPolicy(
     context: policy.context,
     dimension,
     sizes: { user: tables.user.sizes, item: tables.item.sizes },
-    price: options.price ?? preset.rent * RENT_SCALE[options.task],
+    price: options.price ?? preset.rent,
     discount,
     subgaussian: 0.5,
     prior: SPREAD[options.task],
