@@ -2,7 +2,6 @@
 
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import { Run } from "../../src/run/loop.ts"
-import { Network } from "../../src/run/network.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
 import { synthetic } from "../../src/stream/synthetic.ts"
 import { serveFile, startServer } from "./web-server.ts"
@@ -14,7 +13,7 @@ export async function makeReports(interactions: number): Promise<object[]> {
   const reports: object[] = []
   for await (const segment of cutSegments(stream.batches(), { length: 500 })) {
     const report = run.step(segment)
-    const outlook = run.learner instanceof Network ? run.learner.outlook() : undefined
+    const outlook = run.learner.outlook?.()
     const n = report.segment
     const health = { time: 1.7e12 + 500 * n, events: 500, queue: 20 + (n % 7), freshness: 400 + 30 * (n % 5) }
     const disk = { journalEvents: 500 * n, snapshotAge: 1000 * n, latency: { p50: 3.2, p99: 18 } }
