@@ -302,7 +302,6 @@ export class Factor implements Learner, LiveLearner {
     const last = new Map<number, number>()
     for (let l = 0; l < deciding; l++) last.set(waiting.ids[side][l], l)
     let rows = Int32Array.from(last.values())
-    const kept: number[] = []
     const grown = new Set<number>()
     while (rows.length > 0) {
       rows = rows.filter((row) => table.step(waiting.ids[side][row]) < table.top)
@@ -314,13 +313,16 @@ export class Factor implements Learner, LiveLearner {
         if (arms[i] === 1 && this.#grow(side, id, search)) {
           grown.add(id)
           growing.push(rows[i])
-        } else if (!grown.has(id)) kept.push(rows[i])
+        }
       }
       rows = policy.release ? Int32Array.from(growing) : new Int32Array(0)
     }
     if (preparation.decided) preparation.decided[side] = { all: last.size, grown: grown.size }
     if (!policy.release) return
-    const holding = Int32Array.from(kept).filter((row) => table.step(waiting.ids[side][row]) > 0)
+    const holding = Int32Array.from(last.values()).filter((row) => {
+      const id = waiting.ids[side][row]
+      return !grown.has(id) && table.step(id) > 0
+    })
     const choices = this.#current(side, holding, waiting)
     const shrunk = this.#release(side, policy, choices)
     if (preparation.shrunk) preparation.shrunk[side] += shrunk
