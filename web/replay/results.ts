@@ -12,7 +12,7 @@ export function tilesOf(reports: readonly SegmentReport[]): Tile[] {
   const last = reports[reports.length - 1]
   if (!last) return ["Accuracy", "Loss", "Mean size", "Memory", "Grew", "Regret"].map((name) => ({ name, value: "–" }))
   const rows = reports.reduce((sum, { testRows }) => sum + testRows, 0)
-  const mean = (read: (report: SegmentReport) => number | undefined) =>
+  const mean = (read: (report: SegmentReport) => number | null | undefined) =>
     reports.reduce((sum, report) => sum + report.testRows * (read(report) ?? 0), 0) / rows
   const { decided, meanSize, regret } = last
   const whole = fixedBytes(last)

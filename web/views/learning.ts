@@ -17,23 +17,27 @@ export function linesPanel(title: string, y: string, lines: readonly Line[]): Li
 export function lineOf(
   reports: readonly SegmentReport[],
   look: { label: string; colour: Colour; dash?: string; smoothed?: boolean },
-  read: (report: SegmentReport) => number | undefined,
+  read: (report: SegmentReport) => number | null | undefined,
 ): Line {
   const { smoothed = false, ...rest } = look
   const points = reports.flatMap((report) => {
     const y = read(report)
-    return y === undefined ? [] : [{ x: report.interactions, y }]
+    return y == null ? [] : [{ x: report.interactions, y }]
   })
   return { ...rest, points: thin(smoothed ? smooth(points) : points, MOST_POINTS) }
 }
 
 export function learningFigure(reports: readonly SegmentReport[]): Figure {
-  const tested = reports.filter(({ testRows }) => testRows > 0)
-  const ranks = tested.some(({ recall }) => recall !== undefined)
+  const ranks = reports.some(({ k }) => k !== undefined)
+  const tested = reports.filter(({ testRows, testUsers }) => (ranks ? testUsers : testRows) > 0)
   const k = tested.find((report) => report.k !== undefined)?.k ?? 10
-  const line = (label: string, colour: Colour, read: (report: SegmentReport) => number | undefined, dash?: string) =>
-    lineOf(tested, { label, colour, smoothed: true, ...(dash ? { dash } : {}) }, read)
-  const percent = (share: number | undefined) => (share === undefined ? undefined : 100 * share)
+  const line = (
+    label: string,
+    colour: Colour,
+    read: (report: SegmentReport) => number | null | undefined,
+    dash?: string,
+  ) => lineOf(tested, { label, colour, smoothed: true, ...(dash ? { dash } : {}) }, read)
+  const percent = (share: number | null | undefined) => (share == null ? null : 100 * share)
   return {
     id: "learning",
     title: "Is it learning?",
