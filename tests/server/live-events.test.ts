@@ -1,3 +1,5 @@
+import { once } from "node:events"
+import { connect } from "node:net"
 import { afterEach, expect, test } from "vitest"
 import { learned, openService, type TestService } from "../support/service.ts"
 
@@ -81,4 +83,13 @@ test("past reports come first where they are asked for, and say how long request
   expect(latency.p99).toBeGreaterThanOrEqual(latency.p50)
   expect(outlook).toMatchObject({ frequencies: expect.any(Array), user: { keep: expect.any(Array) } })
   expect((await service.call("GET", "/v1/events?last=1001")).status).toBe(400)
+})
+
+test("a connection on which nothing was ever asked does not hold up stopping", async () => {
+  service = await openService()
+  const socket = connect(Number(new URL(service.url).port), "127.0.0.1")
+  await once(socket, "connect")
+  const closed = once(socket, "close")
+  await service.stop()
+  await closed
 })
