@@ -1,42 +1,46 @@
-/** The dashboard in a real browser, before a stand-in for the service. */
+/** The dashboard in a real browser, before the real service. */
 
-import type { Server } from "node:http"
-import type { AddressInfo } from "node:net"
 import { afterAll, beforeAll, expect, test } from "vitest"
+import type { Status } from "../src/engine/types.ts"
 import { describeInBrowser, expectNoOverflow, expectSteady, photograph } from "./support/browser.ts"
 import { buildCommand } from "./support/command.ts"
-import { makeReports, startFake } from "./support/fake-service.ts"
-import { addressOf } from "./support/web-server.ts"
+import { killServices, type Running, serve } from "./support/serve.ts"
+import { until } from "./support/service.ts"
 
 const EVIL = '<img src=x onerror="document.title=1">/../"\'&lt;'
+const KEYS = { DESS_READ_KEY: "the-key-to-read-0", DESS_WRITE_KEY: "the-key-to-write-0" }
+/** For a machine with better things to do. */
+const PATIENCE = { timeout: 45_000, interval: 200 }
+const DEMO = ["--demo", "--rate", "1000", "--threads", "1"]
+
+const ask = async <T>(url: string, options?: RequestInit) => (await (await fetch(url, options)).json()) as T
 
 describeInBrowser("the dashboard", (browser) => {
-  let server: Server
-  let reports: object[]
-  const stop = () => {
-    server.closeAllConnections()
-    return new Promise((resolve) => server.close(resolve))
-  }
+  let demo: Running
 
   beforeAll(async () => {
     buildCommand()
-    reports = await makeReports(15_000)
-    server = await startFake({ reports, item: EVIL })
-  })
-  afterAll(stop)
+    demo = await serve(DEMO)
+    await until(async () => (await ask<Status>(`${demo.url}/v1/status`)).segments > 8)
+  }, 180_000)
+  afterAll(killServices)
 
-  test("draws every live view from the reports it hears", async () => {
-    const page = await browser.open(addressOf(server))
-    await page.getByText("Live", { exact: true }).last().waitFor()
+  test("draws every live view from what the service has learned and learns", { timeout: 120_000 }, async () => {
+    const page = await browser.open(demo.url)
+    await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toBe("Live")
     for (const id of ["learning", "sizes", "bytes", "outlook", "decisions", "regret", "health"]) {
       const figure = page.locator(`#${id}`)
-      await expect.poll(() => figure.locator("svg path, svg rect").count(), { message: id }).toBeGreaterThan(1)
+      const marks = () => figure.locator("svg path[d*='L'], svg rect").count()
+      await expect.poll(marks, { ...PATIENCE, message: id }).toBeGreaterThan(1)
       expect(await figure.locator("figcaption b").textContent()).toMatch(/\?$/)
     }
-    const tiles = await page.locator("#tiles").textContent()
-    expect(tiles).toContain("learning")
-    expect(tiles).toMatch(/Events\/s1,000/)
-    expect(tiles).toMatch(/Requests3 ms/)
+    expect(await page.locator("#learning").textContent()).toContain("Recall")
+    const tile = (name: string) => page.locator("#tiles .tile", { hasText: name }).first().locator("b").textContent()
+    await expect.poll(() => tile("State"), PATIENCE).toBe("learning")
+    for (const name of ["Events/s", "Freshness", "Queue", "Requests"])
+      await expect.poll(() => tile(name), { ...PATIENCE, message: name }).toMatch(/^\d/)
+    const events = await tile("Events")
+    await expect.poll(() => tile("Events"), PATIENCE).not.toBe(events)
     await expectSteady(page)
     await photograph(page, "live")
     await expectNoOverflow(page)
@@ -44,64 +48,147 @@ describeInBrowser("the dashboard", (browser) => {
     await page.close()
   })
 
-  test("explores a hostile id as text, and follows links from one to the next", async () => {
-    const page = await browser.open(`${addressOf(server)}#explore`)
-    await page.getByRole("textbox", { name: "Id" }).fill(EVIL)
-    await page.getByRole("button", { name: "Explore" }).click()
-    await page.getByRole("heading", { name: `User ${EVIL}` }).waitFor()
-    expect(await page.locator("#explore img").count()).toBe(0)
-    expect(await page.title()).toBe("dess")
-    expect(await page.locator("#explore .answer").textContent()).toContain("bound of grow led")
+  test("explores an id that was picked, and previews without teaching", { timeout: 120_000 }, async () => {
+    const page = await browser.open(`${demo.url}/#explore`)
+    const first = page.locator("#explore .chips a").first()
+    const user = await first.textContent(PATIENCE)
+    await photograph(page, "explore-start")
+    await page.setViewportSize({ width: 1440, height: 900 })
+    await first.click()
+    await page.getByRole("heading", { name: `User ${user}` }).waitFor(PATIENCE)
+    const answer = page.locator("#explore .answer")
+    expect(await answer.locator("section").nth(0).locator("tbody tr").first().textContent()).toContain("met")
+    expect(await answer.locator("section").nth(1).locator("tbody tr").count()).toBe(10)
+    expect(await answer.locator("section").nth(1).textContent()).toContain("model")
+    const [, item] = await ask<string[]>(`${demo.url}/v1/items?count=2`)
+    await page.locator(".preview [name=item]").fill(item)
+    await page.getByRole("button", { name: "Preview" }).click()
+    await page.getByText("Nothing was learned.").waitFor(PATIENCE)
+    expect(await page.locator(".preview tbody tr").count()).toBe(10)
     await photograph(page, "explore")
-    await page.getByRole("link", { name: EVIL }).click()
-    await page.getByRole("heading", { name: `Item ${EVIL}` }).waitFor()
     await expectNoOverflow(page)
+    await answer.locator("section").nth(1).locator("tbody a").first().click()
+    await page.getByText("What is like it?").waitFor(PATIENCE)
+    expect(await answer.locator("section").nth(1).locator("tbody tr").count()).toBe(10)
+    await photograph(page, "explore-item")
     browser.calm()
-    await page.getByRole("textbox", { name: "Id" }).fill("nobody")
+    await page.locator("#explore [name=id]").fill("nobody")
     await page.getByRole("button", { name: "Explore" }).click()
-    await page.getByText("id: expected a known one, got nobody").waitFor()
+    await page.getByText(/expected one that has been met, got "?nobody/).waitFor(PATIENCE)
     await page.close()
   })
 
-  test("changes the list as a visitor picks", async () => {
-    const page = await browser.open(`${addressOf(server)}#try`)
-    const first = page.locator("#try .list li").first()
-    await first.waitFor()
-    expect(await first.locator("a").textContent()).toBe(EVIL)
-    await first.getByRole("button").click()
-    await page.getByText("The list after 1 like.").waitFor()
-    expect(await first.locator("a").textContent()).toBe("i0")
-    expect(await page.locator("#try .liked li").allTextContents()).toEqual([EVIL])
+  test("changes the list as a visitor picks, and the service has the picks", { timeout: 120_000 }, async () => {
+    const page = await browser.open(`${demo.url}/#try`)
+    const list = page.locator("#try .list li")
+    await list.first().waitFor(PATIENCE)
+    expect(await list.first().textContent()).toContain("trending")
+    const picked: (string | null)[] = []
+    for (const likes of ["1 like", "2 likes", "3 likes"]) {
+      picked.push(await list.first().locator("a").textContent())
+      await list.first().getByRole("button").click()
+      await page.getByText(`The list after ${likes}.`).waitFor(PATIENCE)
+    }
+    expect(await page.locator("#try .liked li").allTextContents()).toEqual(picked)
+    await expect.poll(() => list.first().textContent(), PATIENCE).toContain("model")
     await photograph(page, "try")
+    await expectNoOverflow(page)
     await page.close()
   })
 
-  test("connects again after the service was restarted", async () => {
-    const page = await browser.open(addressOf(server))
+  test("replays under the service's content security policy", { timeout: 120_000 }, async () => {
+    const page = await browser.open(`${demo.url}/replay.html`)
+    await page.getByLabel("Interactions").selectOption("10000")
+    await page.getByLabel("Speed").selectOption("as fast as it goes")
+    await page.getByRole("button", { name: "Play" }).click()
+    await page.getByText(/^Done: /).waitFor(PATIENCE)
+    await page.close()
+  })
+
+  test("connects again after the service was restarted, and shows the new one's reports", {
+    timeout: 180_000,
+  }, async () => {
+    const page = await browser.open(demo.url)
     const connection = page.locator("#connection")
-    await expect.poll(() => connection.textContent()).toBe("Live")
-    const { port } = server.address() as AddressInfo
-    await stop()
-    await expect.poll(() => connection.textContent()).toContain("lost")
-    server = await startFake({ reports: reports.slice(0, 20), item: EVIL, port })
-    await expect.poll(() => connection.textContent(), { timeout: 10_000 }).toBe("Live")
+    await expect.poll(() => connection.textContent(), PATIENCE).toBe("Live")
+    const accepted = () => page.locator("#tiles .tile", { hasText: "Events" }).first().locator("b").textContent()
+    await expect.poll(accepted, PATIENCE).toMatch(/^\d/)
+    const before = Number((await accepted())?.replaceAll(",", ""))
+    demo.child.kill("SIGTERM")
+    expect(await demo.exit).toBe(0)
+    await expect.poll(() => connection.textContent(), PATIENCE).toContain("lost")
+    demo = await serve([...DEMO, "--port", new URL(demo.url).port])
+    await expect.poll(() => connection.textContent(), PATIENCE).toBe("Live")
+    const now = async () => Number((await accepted())?.replaceAll(",", ""))
+    await expect.poll(now, PATIENCE).toBeLessThan(before)
     await page.close()
   })
+})
 
-  test("asks for a key where the service does, and forgets it with the tab", async () => {
-    const guarded = await startFake({ reports, item: "i0", key: "s3cret" })
-    const page = await browser.open(addressOf(guarded))
-    await page.locator("dialog input").fill("wrong")
-    await page.getByRole("button", { name: "Use it" }).click()
-    await page.getByText("That key was refused.").waitFor()
-    await page.locator("dialog input").fill("s3cret")
-    await page.getByRole("button", { name: "Use it" }).click()
-    await expect.poll(() => page.locator("#connection").textContent()).toBe("Live")
+describeInBrowser("the dashboard of a service with keys and hostile ids", (browser) => {
+  let guarded: Running
+  const authorization = `Bearer ${KEYS.DESS_WRITE_KEY}`
+  const headers = { authorization, "content-type": "application/json" }
+  const status = () => ask<Status>(`${guarded.url}/v1/status`, { headers })
+
+  beforeAll(async () => {
+    buildCommand()
+    guarded = await serve(["--delay", "50ms", "--threads", "1"], KEYS)
+    const items = [EVIL, "i1", "i2", "i3", "i4"]
+    const events = ["u1", "u2", "u3", EVIL].flatMap((user, u) =>
+      items.filter((_, i) => (u + i) % 3 > 0).map((item) => ({ user, item })),
+    )
+    const body = JSON.stringify(events)
+    expect((await fetch(`${guarded.url}/v1/interactions`, { method: "POST", headers, body })).status).toBe(200)
+    await until(async () => (await status()).events.queue === 0)
+  }, 180_000)
+  afterAll(killServices)
+
+  test("asks for a key, refuses a wrong one, and keeps it for the tab only", { timeout: 120_000 }, async () => {
+    const page = await browser.open(guarded.url)
+    const give = async (key: string) => {
+      await page.locator("dialog input").fill(key)
+      await page.getByRole("button", { name: "Use it" }).click()
+    }
+    await page.getByText("This service asks for a key.").waitFor(PATIENCE)
+    await page.screenshot({ path: "screenshots/key-1440.png" })
+    await give("wrong")
+    await page.getByText("That key was refused.").waitFor(PATIENCE)
+    await give(KEYS.DESS_READ_KEY)
+    await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toBe("Live")
     expect(await page.evaluate("localStorage.length")).toBe(0)
-    const other = await browser.open(addressOf(guarded))
-    await other.getByText("This service asks for a key.").waitFor()
+    // Reading is all this key is for.
+    await page.goto(`${guarded.url}/#try`)
+    await page.locator("#try .list li button").first().click()
+    await page.getByText("expected the one for writing").waitFor(PATIENCE)
+    const other = await browser.open(guarded.url)
+    await other.getByText("This service asks for a key.").waitFor(PATIENCE)
     await Promise.all([page.close(), other.close()])
-    guarded.closeAllConnections()
-    guarded.close()
+  })
+
+  test("shows hostile ids as text wherever they stand", { timeout: 120_000 }, async () => {
+    const page = await browser.open(`${guarded.url}/#explore`)
+    await page.locator("dialog input").fill(KEYS.DESS_WRITE_KEY)
+    await page.getByRole("button", { name: "Use it" }).click()
+    await page.locator("#explore .chips a", { hasText: EVIL }).click(PATIENCE)
+    await page.getByRole("heading", { name: `User ${EVIL}` }).waitFor(PATIENCE)
+    await page.locator(".preview [name=item]").fill("i1")
+    const { events } = await status()
+    await page.getByRole("button", { name: "Preview" }).click()
+    await page.getByText("Nothing was learned.").waitFor(PATIENCE)
+    expect((await status()).events).toEqual(events)
+    await page.goto(`${guarded.url}/#explore/item/i1`)
+    await page.getByText("What is like it?").waitFor(PATIENCE)
+    await page.locator("#explore .answer table a", { hasText: EVIL }).click(PATIENCE)
+    await page.getByRole("heading", { name: `Item ${EVIL}` }).waitFor(PATIENCE)
+    await photograph(page, "hostile")
+    await expectNoOverflow(page)
+    await page.goto(`${guarded.url}/#try`)
+    await page.locator("#try .list li", { hasText: EVIL }).getByRole("button").click(PATIENCE)
+    await page.getByText("The list after 1 like.").waitFor(PATIENCE)
+    expect(await page.locator("#try .liked li").allTextContents()).toEqual([EVIL])
+    expect(await page.locator("img").count()).toBe(0)
+    expect(await page.title()).toBe("dess")
+    await page.close()
   })
 })

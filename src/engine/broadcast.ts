@@ -24,9 +24,9 @@ export class Broadcast<T> {
     for (const listener of this.#listeners) listener.wake?.()
   }
 
-  /** Messages from now on, until the end or the signal. */
-  listen(signal?: AbortSignal): AsyncIterableIterator<T> {
-    const listener: Listener<T> = { waiting: [], wake: undefined }
+  /** The given messages, then those from now on, until the end or the signal. */
+  listen(signal?: AbortSignal, first: readonly T[] = []): AsyncIterableIterator<T> {
+    const listener: Listener<T> = { waiting: [...first], wake: undefined }
     this.#listeners.add(listener)
     return this.#read(listener, signal)
   }

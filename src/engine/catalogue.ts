@@ -57,7 +57,7 @@ export class Catalogue {
     this.#last.item[item] = segment
     this.#events[item]++
     const value = Number.isNaN(rating) ? 5 : rating
-    const like = binaryLabel(value, this.#likeThreshold)
+    const like = this.like(value)
     this.#likes += like
     this.#classes[classLabel(value)]++
     this.#weight /= DECAY_PER_EVENT
@@ -69,6 +69,11 @@ export class Catalogue {
     if (this.hasMet(user, item)) return
     if (this.#histories.count(user) >= LONGEST_HISTORY) this.#histories.remove(user, 0)
     this.#histories.append(user, item)
+  }
+
+  /** 1 for a rating, on the scale 0 to 5, that is a like. */
+  like(rating: number): 0 | 1 {
+    return binaryLabel(rating, this.#likeThreshold)
   }
 
   #reserve(side: Side, id: number): void {

@@ -3,10 +3,11 @@
 import { DessError, show } from "../errors.ts"
 import { checkId, checkRating, checkTimestamp, type RatingScale } from "../stream/interaction.ts"
 import type { Side } from "../types.ts"
-import type { Event, Id, ItemEntry } from "./types.ts"
+import type { Event, Id, ItemEntry, Trial } from "./types.ts"
 
 /** The most elements of one call. */
 export const MOST_AT_ONCE = 10_000
+const MOST_TRIALS = 100
 const LONGEST_KEY = 256
 const MOST_CATEGORIES = 64
 const LONGEST_CATEGORY = 128
@@ -74,6 +75,25 @@ function checkEvent(event: unknown, p: { where: string; scale: RatingScale; now:
     timestamp: time,
     key,
   }
+}
+
+/** What a user is thought to do, on the house's scale. */
+export interface CheckedTrial {
+  item: string
+  rating: number
+}
+
+export function checkTrials(given: readonly Trial[], scale: RatingScale): CheckedTrial[] {
+  if (!Array.isArray(given) || given.length > MOST_TRIALS)
+    throw new DessError("INVALID_ARGUMENT", `trials: expected an array of at most ${MOST_TRIALS}, got ${show(given)}`)
+  return given.map((trial: unknown, i) => {
+    const where = `trial ${i}`
+    if (typeof trial !== "object" || trial === null)
+      throw new DessError("INVALID_DATA", `trial: expected an object with item, got ${show(trial)} (${where})`)
+    const { item, rating } = trial as Record<keyof Trial, unknown>
+    const value = rating === undefined ? 5 : checkRating(rating, where, scale)
+    return { item: checkName("item", item, where), rating: value }
+  })
 }
 
 export interface CheckedItem {

@@ -1,6 +1,7 @@
 /** From scores to a list: the model's best first; where it has nothing to say, what is trending; then what is new. */
 
-import type { Reader } from "../run/reader.ts"
+import { DessError } from "../errors.ts"
+import type { LabelledTrial, Reader } from "../run/reader.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Recommendation, Source } from "./types.ts"
 
@@ -13,6 +14,8 @@ export interface Wish {
   only: readonly number[] | undefined
   categories: ReadonlySet<string> | undefined
   seen: boolean
+  /** What the user is thought to have done on top; not with `only`. */
+  trials?: readonly LabelledTrial[] | undefined
 }
 
 export function chooseItems(catalogue: Catalogue, reader: Reader, wish: Wish): Recommendation[] {
@@ -24,9 +27,17 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, wish: Wish): R
     taken.add(item)
     list.push({ item: catalogue.names.item.name(item) ?? "", score, source })
   }
-  if (user !== undefined && reader.knows("user", user)) {
+  const trials = wish.trials?.filter(({ item }) => reader.knows("item", item)) ?? []
+  const known = user !== undefined && reader.knows("user", user) ? user : undefined
+  if (known !== undefined || trials.length > 0) {
     const items = only ? Int32Array.from(new Set(only)).filter((item) => reader.knows("item", item)) : reader.items
-    const values = toValues(only ? reader.scoresOf(user, items) : reader.scores(user), reader.outputs)
+    const logits =
+      known === undefined || trials.length > 0
+        ? tryOut(reader, known, trials)
+        : only
+          ? reader.scoresOf(known, items)
+          : reader.scores(known)
+    const values = toValues(logits, reader.outputs)
     for (let i = 0; i < items.length; i++) if (!may(items[i])) values[i] = Number.NEGATIVE_INFINITY
     for (const place of best(values, total)) add(items[place], toScore(values[place], reader.outputs), "model")
   }
@@ -41,6 +52,12 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, wish: Wish): R
   const born = Float64Array.from(fresh, (item) => catalogue.born(item))
   for (const place of best(born, total - list.length)) add(fresh[place], 0, "new")
   return list
+}
+
+/** Logits of all items after the trials. */
+function tryOut(reader: Reader, user: number | undefined, trials: readonly LabelledTrial[]): Float32Array {
+  if (reader.preview) return reader.preview(user, trials)
+  throw new DessError("UNSUPPORTED", "preview: expected the calibrated recipe, this recommender has the paper's")
 }
 
 /** Items nearest to one, by the model; of the same categories where the model does not know it. */
@@ -71,6 +88,7 @@ export function chooseSimilar(
 function allow(catalogue: Catalogue, wish: Wish): (item: number) => boolean {
   const blocked = new Uint8Array(catalogue.itemRoom)
   for (const item of wish.exclude) blocked[item] = 1
+  if (!wish.seen) for (const { item } of wish.trials ?? []) blocked[item] = 1
   if (!wish.seen && wish.user !== undefined) for (const item of catalogue.history(wish.user)) blocked[item] = 1
   if (catalogue.hidden > 0) for (const [item, entry] of catalogue.entries) if (entry.hidden) blocked[item] = 1
   const { categories } = wish

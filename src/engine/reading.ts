@@ -2,9 +2,11 @@
 
 import { DessError, show } from "../errors.ts"
 import type { LearnerExplanation } from "../run/learner.ts"
+import type { LabelledTrial } from "../run/reader.ts"
+import { classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { checkCategories, checkCount, checkName, checkSide, toArray } from "./check.ts"
+import { type CheckedTrial, checkCategories, checkCount, checkName, checkSide, toArray } from "./check.ts"
 import { chooseItems, chooseSimilar, expected, sigmoid, softmax } from "./choose.ts"
 import type { Learning } from "./learning.ts"
 import type {
@@ -30,7 +32,7 @@ export class Reading {
     this.#learning = learning
   }
 
-  recommend(user: Id, options: RecommendOptions): Recommendation[] {
+  recommend(user: Id, options: RecommendOptions, trials: readonly CheckedTrial[] = []): Recommendation[] {
     const { item: items, user: users } = this.#catalogue.names
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const offset = checkCount("offset", options.offset, { least: 0, most: MOST_OFFSET, otherwise: 0 })
@@ -45,8 +47,18 @@ export class Reading {
       only: options.only && find(options.only),
       categories: options.categories && new Set(checkCategories(options.categories)),
       seen: options.seen ?? false,
+      trials: this.#label(trials),
     })
     return offset === 0 ? list : list.slice(offset)
+  }
+
+  /** Items nobody has met are left out: there is nothing to try. */
+  #label(trials: readonly CheckedTrial[]): LabelledTrial[] {
+    const classes = this.#learning.reader.outputs > 1
+    return trials.flatMap(({ item: name, rating }) => {
+      const item = this.#catalogue.names.item.find(name)
+      return item === undefined ? [] : [{ item, label: classes ? classLabel(rating) : this.#catalogue.like(rating) }]
+    })
   }
 
   similar(item: Id, options: SimilarOptions): Recommendation[] {

@@ -13,7 +13,7 @@ import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
 import { Catalogue } from "./catalogue.ts"
-import { checkEvents, checkItems, checkName, toArray } from "./check.ts"
+import { checkCount, checkEvents, checkItems, checkName, checkTrials, toArray } from "./check.ts"
 import { Intake } from "./intake.ts"
 import { Journal } from "./journal.ts"
 import { Keys } from "./keys.ts"
@@ -39,7 +39,11 @@ import type {
   SimilarOptions,
   SnapshotInfo,
   Status,
+  Trial,
 } from "./types.ts"
+
+/** Reports kept for those who come later. */
+const MOST_PAST = 1000
 
 export class LiveRecommender implements Recommender {
   readonly #options: EngineOptions
@@ -58,6 +62,8 @@ export class LiveRecommender implements Recommender {
   /** What the training thread held when it was asked or heard last. */
   #standing: Standing | undefined
   #last: LiveReport | undefined
+  /** The last reports, oldest first. */
+  #past: LiveReport[] = []
   /** Events learned when a snapshot was ordered last. */
   #orderedAt = 0
   #snapshotFailure: string | undefined
@@ -140,7 +146,7 @@ export class LiveRecommender implements Recommender {
 
   #onLearned(learned: Learned, events: number): void {
     this.#learned += events
-    const { report, failed, shrunk, left } = learned
+    const { report, failed, outlook, shrunk, left } = learned
     const base = report ?? this.#last ?? EMPTY_REPORT
     const snapshot = this.#archive?.newest
     const { freshness } = this.#learning
@@ -155,15 +161,25 @@ export class LiveRecommender implements Recommender {
       snapshotAge: snapshot ? Date.now() - snapshot.time : null,
       shrunk,
       left: { user: left.user.length, item: left.item.length },
+      outlook: outlook ?? null,
     }
     if (failed !== undefined) this.#last.failed = failed
     this.#standing = learned.standing
     this.#intake.release(learned)
+    this.#keepReport(this.#last)
     this.#reports.send(this.#last)
     if (!this.#snapshotIsDue()) return
     this.#exclusive(() => this.#takeSnapshot()).catch((error: Error) => {
       this.#snapshotFailure = error.message
     })
+  }
+
+  /** Outlooks are large, and only the newest is looked at. */
+  #keepReport(report: LiveReport): void {
+    const before = this.#past.pop()
+    if (before) this.#past.push({ ...before, outlook: null })
+    this.#past.push(report)
+    if (this.#past.length > MOST_PAST) this.#past.shift()
   }
 
   #fail(error: DessError): void {
@@ -183,6 +199,10 @@ export class LiveRecommender implements Recommender {
 
   async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
     return this.#read().recommend(user, options)
+  }
+
+  async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {
+    return this.#read().recommend(user, { count }, checkTrials(trials, this.#options.scale))
   }
 
   async similar(item: Id, options: SimilarOptions = {}): Promise<Recommendation[]> {
@@ -252,8 +272,9 @@ export class LiveRecommender implements Recommender {
     }
   }
 
-  reports(signal?: AbortSignal): AsyncIterableIterator<LiveReport> {
-    return this.#reports.listen(signal)
+  reports(signal?: AbortSignal, options: { last?: number } = {}): AsyncIterableIterator<LiveReport> {
+    const last = checkCount("last", options.last, { least: 0, most: MOST_PAST, otherwise: 0 })
+    return this.#reports.listen(signal, last === 0 ? [] : this.#past.slice(-last))
   }
 
   status(): Status {

@@ -6,6 +6,7 @@ import type { Limits } from "../run/idle.ts"
 import type { LearnerExplanation, LearnerStatus, LiveLearner } from "../run/learner.ts"
 import { liveOf, Run } from "../run/loop.ts"
 import type { RunOptions } from "../run/options.ts"
+import type { Outlook } from "../run/outlook.ts"
 import type { Published, Room } from "../run/reader.ts"
 import type { SegmentReport } from "../run/report.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
@@ -44,6 +45,8 @@ export interface Learned {
   number: number
   report: SegmentReport | undefined
   failed: string | undefined
+  /** What the policy thinks after it. */
+  outlook: Outlook | undefined
   /** At this segment. */
   shrunk: Record<Side, number>
   left: Record<Side, number[]>
@@ -154,7 +157,8 @@ export class Trainer {
       this.#totals.shrunk[side] += shrunk[side]
       this.#totals.left[side] += left[side].length
     }
-    this.#say({ kind: "learned", number, report, failed, shrunk, left, standing: this.#standing() })
+    const outlook = this.#run.learner.outlook?.()
+    this.#say({ kind: "learned", number, report, failed, outlook, shrunk, left, standing: this.#standing() })
     this.#publishSoon()
   }
 

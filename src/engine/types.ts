@@ -1,6 +1,7 @@
 /** The live recommender as its users see it: what goes in, what comes out. Types only. */
 
 import type { RunOptions } from "../run/options.ts"
+import type { Outlook } from "../run/outlook.ts"
 import type { SegmentReport } from "../run/report.ts"
 import type { Side, Task } from "../types.ts"
 
@@ -115,6 +116,9 @@ export interface Recommendation {
   source: Source
 }
 
+/** Something a user might do. */
+export type Trial = Pick<Event, "item" | "rating">
+
 export interface SimilarOptions {
   count?: number | undefined
   categories?: readonly string[] | undefined
@@ -193,6 +197,8 @@ export interface LiveReport extends SegmentReport {
   /** Ids that lost a step of their size, or left, in this segment: idle for long, or to make room. */
   shrunk: Record<Side, number>
   left: Record<Side, number>
+  /** What the policy thinks of every context; null for one without bounds, and in all but the newest of past reports. */
+  outlook: Outlook | null
   /** Set when the segment could not be learned (a loss that was not finite); it is skipped. */
   failed?: string
 }
@@ -258,6 +264,12 @@ export interface Recommender {
   observe(events: Event | readonly Event[]): Promise<Accepted>
   /** The best items for a user, `count` of them where that many exist. An unknown user gets what is trending and new. */
   recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
+  /**
+   * The list a user would get after doing something, up to 100 things: learned on a copy of the rows it touches, so the
+   * model stays as it is. Sizes stay too. Items the model does not know count as met and teach nothing. UNSUPPORTED with
+   * the paper recipe.
+   */
+  preview(user: Id, trials: readonly Trial[], options?: Pick<RecommendOptions, "count">): Promise<Recommendation[]>
   /** Items nearest to an item, best first. An unknown item: NOT_FOUND. Score: the cosine. */
   similar(item: Id, options?: SimilarOptions): Promise<Recommendation[]>
   /** What the model thinks of one pair or up to 10,000. */
@@ -282,8 +294,11 @@ export interface Recommender {
   /** Every catalogue entry with its features. */
   items(): Iterable<ItemView & { features: readonly number[] | null }>
   status(): Status
-  /** One report per learned segment from now on. A reader that falls 1,000 behind loses the oldest. Ends at `close`, or by the signal. */
-  reports(signal?: AbortSignal): AsyncIterableIterator<LiveReport>
+  /**
+   * One report per learned segment: the `last` ones of before (at most 1,000), then from now on. A reader that falls 1,000
+   * behind loses the oldest. Ends at `close`, or by the signal.
+   */
+  reports(signal?: AbortSignal, options?: { last?: number }): AsyncIterableIterator<LiveReport>
   /** Closes the open segment and resolves when everything accepted so far is learned and published. */
   drain(): Promise<void>
   /** Writes a snapshot of everything accepted so far. Without a directory: INVALID_ARGUMENT. */

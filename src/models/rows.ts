@@ -45,6 +45,8 @@ export interface RowModel {
   forget(side: Side, ids: ReadonlySet<number>): number[]
   /** Learns rows in order; `losses` are from before each was learned. `touched` takes the items whose rows moved. */
   train(batch: ModelBatch, rungs?: RungLosses, touched?: Set<number>): PassResult
+  /** Items that also stand for a user, oldest first: they move when it learns. */
+  latestOf?(user: number): number[]
   /** Logits and task losses of rows; nothing is learned. */
   predict(batch: ModelBatch): PassResult
   /** Logits [items×outputs] of a user and items, all of which have rows. */

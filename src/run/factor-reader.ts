@@ -5,7 +5,7 @@ import type { Kernels } from "../kernels/kernels.ts"
 import type { StateArray } from "../kernels/state.ts"
 import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
-import type { Published, Reader, Room } from "./reader.ts"
+import type { LabelledTrial, Published, Reader, Room } from "./reader.ts"
 
 const ABSENT = 255
 
@@ -43,6 +43,12 @@ function unpackRows(table: EmbeddingTable, packed: Record<"ids" | "steps" | "row
     table.replace(ids[i], steps[i], rows as Float32Array, at)
     at += table.sizes[steps[i]]
   }
+}
+
+function firstFree(table: EmbeddingTable): number {
+  let id = 0
+  while (table.has(id)) id++
+  return id
 }
 
 export class FactorReader implements Reader {
@@ -86,6 +92,31 @@ export class FactorReader implements Reader {
     const out = new Float32Array(items.length * this.outputs)
     this.#model.logitsOf(out, user, items)
     return out
+  }
+
+  /** Learns on its copy of the model and puts back every row that moved: nobody reads in between. */
+  preview(given: number | undefined, trials: readonly LabelledTrial[]): Float32Array {
+    const model = this.#model
+    const { user: users, item: items } = model.tables
+    const user = given ?? firstFree(users)
+    const moved = new Set(trials.map(({ item }) => item))
+    if (users.has(user)) for (const item of model.latestOf?.(user) ?? []) moved.add(item)
+    const before = { user: packRows(users, [user]), item: packRows(items, moved), global: model.global.slice() }
+    try {
+      model.train({
+        user: trials.map(() => user),
+        item: trials.map(({ item }) => item),
+        label: trials.map(({ label }) => label),
+        // No negatives are drawn: a row of label 0 is an own one.
+        logChance: trials.map(({ label }) => (label === 0 ? Number.NaN : 0)),
+      })
+      model.meetOne("user", user)
+      return this.scores(user)
+    } finally {
+      unpackRows(users, before.user)
+      unpackRows(items, before.item)
+      model.global.set(before.global)
+    }
   }
 
   /** cos(q_i, q_j) over the numbers both hold; 0 where one holds none. */

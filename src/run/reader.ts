@@ -25,6 +25,12 @@ export interface Published {
   arrays: Record<string, StateArray>
 }
 
+export interface LabelledTrial {
+  item: number
+  /** 0 or 1; several outputs: the class. */
+  label: number
+}
+
 export interface Reader {
   /** Items of the version. */
   readonly items: Int32Array
@@ -39,6 +45,8 @@ export interface Reader {
   scores(user: number): Float32Array
   /** Logits [items×outputs] of a known user and some known items. */
   scoresOf(user: number, items: ArrayLike<number>): Float32Array
+  /** What `scores` would give after a user, known or not, had done something with known items; nothing is kept of it. */
+  preview?(user: number | undefined, trials: readonly LabelledTrial[]): Float32Array
   /** Cosines between a known item and every item. */
   nearest(item: number): Float32Array
 }

@@ -37,7 +37,7 @@ export function createAdmission({ guard, metrics, requests, bodyBytes }: Admissi
       if (!long) metrics.active--
       held -= bytes
       const seconds = (performance.now() - started) / 1000
-      metrics.record({ method, route: path, status: reply.raw.statusCode, seconds })
+      metrics.record({ method, route: path, status: reply.raw.statusCode, seconds, long })
     })
     guard(request.headers, access)
     if (long || access === "open") return

@@ -51,7 +51,13 @@ export function createApp(options: AppOptions): FastifyInstance {
   const metrics = new Metrics()
   const guard = createGuard(keys)
   const { recommender, notes } = options
-  const surroundings: Surroundings = { recommender, notes, stopping: stop.signal, guard }
+  const surroundings: Surroundings = {
+    recommender,
+    notes,
+    stopping: stop.signal,
+    guard,
+    latency: () => metrics.latency(),
+  }
 
   app.setValidatorCompiler(compileValidator as never)
   app.setSerializerCompiler(() => (value) => JSON.stringify(value))

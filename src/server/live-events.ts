@@ -12,18 +12,21 @@ const HEARTBEAT = 15_000
 
 export class LiveEvents {
   readonly #stopping: AbortSignal
+  readonly #latency: () => object | null
   #listeners = 0
 
-  constructor(stopping: AbortSignal) {
+  /** Every message also says how long requests took lately. */
+  constructor(stopping: AbortSignal, latency: () => object | null) {
     this.#stopping = stopping
+    this.#latency = latency
   }
 
   get listeners(): number {
     return this.#listeners
   }
 
-  /** Sends reports until the listener goes away or the service stops. */
-  async send(reply: FastifyReply, recommender: Recommender): Promise<void> {
+  /** Sends the `last` reports, then those that come, until the listener goes away or the service stops. */
+  async send(reply: FastifyReply, recommender: Recommender, last = 0): Promise<void> {
     if (this.#listeners >= MOST_LISTENERS)
       throw new Refusal(503, "BUSY", `listeners: expected at most ${MOST_LISTENERS}, got one more`)
     this.#listeners++
@@ -41,10 +44,11 @@ export class LiveEvents {
         "x-accel-buffering": "no",
         connection: "close",
       })
-      // Told at once, so that a listener knows where to take up: reports before this were not sent.
+      // Told at once, so that a listener knows it is heard.
       raw.write("retry: 2000\n\n")
-      for await (const report of recommender.reports(signal)) {
-        const message = `event: segment\nid: ${report.segment}\ndata: ${JSON.stringify(report)}\n\n`
+      for await (const report of recommender.reports(signal, { last })) {
+        const data = JSON.stringify({ ...report, latency: this.#latency() })
+        const message = `event: segment\nid: ${report.segment}\ndata: ${data}\n\n`
         if (!raw.write(message)) await once(raw, "drain", { signal })
       }
     } catch (error) {

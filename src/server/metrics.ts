@@ -6,6 +6,17 @@ import type { Side } from "../types.ts"
 /** Upper bounds in seconds. */
 const BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.06, 0.1, 0.25, 0.5, 1, 2.5, 10]
 
+/** Requests whose time is remembered one by one. */
+const RECENT = 1000
+
+interface Answered {
+  method: string
+  route: string
+  status: number
+  seconds: number
+  long?: boolean
+}
+
 interface Timing {
   counts: number[]
   sum: number
@@ -14,11 +25,14 @@ interface Timing {
 export class Metrics {
   readonly #timings = new Map<string, Timing>()
   readonly #answers = new Map<string, number>()
+  /** Milliseconds of the last requests, the next to be written over. */
+  readonly #recent = new Float64Array(RECENT)
+  #recorded = 0
   /** Requests under way. */
   active = 0
 
   /** Counts an answered request. The route is its pattern, so that ids make no series. */
-  record({ method, route, status, seconds }: { method: string; route: string; status: number; seconds: number }): void {
+  record({ method, route, status, seconds, long = false }: Answered): void {
     const labels = `method="${method}",route="${route}"`
     const answered = `${labels},status="${status}"`
     this.#answers.set(answered, (this.#answers.get(answered) ?? 0) + 1)
@@ -30,6 +44,15 @@ export class Metrics {
     const bucket = BOUNDS.findIndex((bound) => seconds <= bound)
     timing.counts[bucket < 0 ? BOUNDS.length : bucket]++
     timing.sum += seconds
+    if (!long) this.#recent[this.#recorded++ % RECENT] = 1000 * seconds
+  }
+
+  /** Milliseconds the last requests took, those that last left out; null before the first. */
+  latency(): { p50: number; p99: number } | null {
+    const count = Math.min(this.#recorded, RECENT)
+    if (count === 0) return null
+    const sorted = this.#recent.slice(0, count).sort()
+    return { p50: sorted[Math.floor(0.5 * count)], p99: sorted[Math.floor(0.99 * count)] }
   }
 
   /** The text of /metrics; without a status while the recommender starts. */

@@ -20,11 +20,13 @@ export interface Surroundings {
   /** Refuses a request whose key does not allow it. */
   guard: Guard
   notes: Notes
+  /** Milliseconds the last requests took; null before the first. */
+  latency(): { p50: number; p99: number } | null
 }
 
 export function nativeRoutes(surroundings: Surroundings): Route[] {
   const { recommender, stopping } = surroundings
-  const live = new LiveEvents(stopping)
+  const live = new LiveEvents(stopping, surroundings.latency)
   const checkEvent = createCheck(schema.Event, "event")
   const tag = "native"
   return [
@@ -75,6 +77,29 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
       handle: ({ params, query: { count, categories } }) =>
         recommender().similar(params.id, { count, categories: list(categories) }),
     }),
+    route({
+      method: "POST",
+      path: "/v1/users/:id/preview",
+      tag,
+      summary: "The list a user would get after doing something with up to 100 items; nothing is learned",
+      access: "read",
+      params: schema.IdPath,
+      body: schema.Preview,
+      gives: schema.Recommendations,
+      handle: ({ params, body: { items, count } }) => recommender().preview(params.id, items, { count }),
+    }),
+    ...(["user", "item"] as const).map((side) =>
+      route({
+        method: "GET",
+        path: `/v1/${side}s`,
+        tag,
+        summary: `Names of known ${side}s, in the order they came`,
+        access: "read",
+        query: schema.IdsQuery,
+        gives: schema.Ids,
+        handle: ({ query }) => recommender().ids(side, query as { offset?: number; count?: number }),
+      }),
+    ),
     route({
       method: "POST",
       path: "/v1/predictions",
@@ -141,10 +166,11 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
       tag,
       summary: "Server-sent events: one message named segment per learned segment",
       access: "read",
+      query: schema.EventsQuery,
       gives: Type.String(),
       type: "text/event-stream",
       long: true,
-      handle: ({ reply }) => live.send(reply, recommender()),
+      handle: ({ reply, query: { last } }) => live.send(reply, recommender(), last),
     }),
     route({
       method: "POST",

@@ -73,6 +73,23 @@ export const Recommendations = Type.Array(
   }),
 )
 
+export const Preview = shape({
+  items: Type.Array(shape({ item: Id, rating: Event.properties.rating }), { minItems: 1, maxItems: 100 }),
+  count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
+})
+
+export const IdsQuery = shape({
+  offset: Type.Optional(Type.Integer({ minimum: 0, description: "Default 0." })),
+  count: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, description: "Default 100." })),
+})
+export const Ids = Type.Array(Type.String())
+
+export const EventsQuery = shape({
+  last: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 1000, description: "So many of the last reports come first. Default 0." }),
+  ),
+})
+
 export const Pairs = oneOrMany(shape({ user: Id, item: Id }))
 const Prediction = shape({
   user: Type.String(),
@@ -118,6 +135,13 @@ export const SnapshotInfo = shape({ segment: Type.Integer(), bytes: Type.Integer
 const PerSide = shape({ user: Type.Number(), item: Type.Number() })
 const Sizes = Type.Record(Type.String(), Type.Number())
 
+const Numbers = Type.Array(Type.Number())
+const Bounds = shape({ keep: Numbers, grow: Numbers })
+const Outlook = shape(
+  { frequencies: Numbers, diversities: Numbers, user: Bounds, item: Bounds },
+  "Upper confidence bounds of both arms, diversity by diversity, each over all frequencies; null where there are none.",
+)
+
 export const LiveReport = Type.Object(
   {
     segment: Type.Integer(),
@@ -136,6 +160,7 @@ export const LiveReport = Type.Object(
     snapshotAge: nullable(Type.Number()),
     shrunk: PerSide,
     left: PerSide,
+    outlook: nullable(Outlook),
     failed: Type.Optional(Type.String()),
   },
   { description: "One per learned segment; the measures of the task come on top." },

@@ -1,5 +1,6 @@
 /** The running service: listens at once, takes up its directory, serves, and stops without losing what it acknowledged. */
 
+import type { Socket } from "node:net"
 import { join } from "node:path"
 import { Recommender } from "../engine/open.ts"
 import { DessError } from "../errors.ts"
@@ -43,6 +44,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     page: options.page,
     onError,
   })
+  // Browsers open connections ahead of a request that may never come; these count as busy, too.
+  const unused = new Set<Socket>()
+  app.server.on("connection", (socket: Socket) => {
+    unused.add(socket)
+    socket.once("close", () => unused.delete(socket))
+  })
+  app.server.on("request", ({ socket }) => unused.delete(socket))
   const url = await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
     throw new DessError("INVALID_ARGUMENT", `address: expected a free one, got ${error.code} (${host}:${port})`, {
       cause: error,
@@ -66,7 +74,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const stop = async () => {
     leaving.abort()
     // A connection that was busy when closing began would stay open for its next request.
-    const idle = setInterval(() => app.server.closeIdleConnections(), 100)
+    const idle = setInterval(() => {
+      app.server.closeIdleConnections()
+      for (const socket of unused) socket.destroy()
+    }, 100)
     await app.close().finally(() => clearInterval(idle))
     await feeding
     await opened.then(

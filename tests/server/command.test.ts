@@ -1,42 +1,15 @@
-import { type ChildProcess, spawn } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest"
 import { Recommender } from "../../src/engine/open.ts"
 import { buildCommand, dess } from "../support/command.ts"
+import { killServices, serve } from "../support/serve.ts"
 import { removeFolder, temporaryFolder, until } from "../support/service.ts"
 
 const folder = temporaryFolder()
-const running = new Set<ChildProcess>()
 beforeAll(buildCommand)
-afterEach(() => {
-  for (const child of running) child.kill("SIGKILL")
-})
+afterEach(killServices)
 afterAll(() => removeFolder(folder))
-
-interface Running {
-  url: string
-  child: ChildProcess
-  stderr: () => string
-  exit: Promise<number | null>
-}
-
-/** `dess serve` as a process, once it is ready. */
-async function serve(args: string[], environment: Record<string, string> = {}): Promise<Running> {
-  const main = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js")
-  const child = spawn(process.execPath, [main, "serve", "--port", "0", ...args], {
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "ignore", "pipe"],
-  })
-  running.add(child)
-  let stderr = ""
-  child.stderr?.on("data", (chunk: Buffer) => {
-    stderr += chunk.toString()
-  })
-  const exit = new Promise<number | null>((resolve) => child.on("exit", (code) => resolve(code)))
-  await until(async () => stderr.includes("ready;"))
-  return { url: /http:\S+/.exec(stderr)?.[0] ?? "", child, stderr: () => stderr, exit }
-}
 
 const post = (url: string, body: unknown) =>
   fetch(`${url}/v1/interactions`, {

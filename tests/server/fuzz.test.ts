@@ -43,7 +43,14 @@ const GORSE = {
 }
 
 const ROUTES = [
-  ...["POST /v1/interactions", "PUT /v1/items", "POST /v1/predictions", "POST /api/feedback", "PUT /api/feedback"],
+  ...[
+    "POST /v1/interactions",
+    "PUT /v1/items",
+    "POST /v1/predictions",
+    "POST /v1/users/u/preview",
+    "POST /api/feedback",
+    "PUT /api/feedback",
+  ],
   ...[
     "POST /api/user",
     "POST /api/users",

@@ -1,12 +1,14 @@
+import { once } from "node:events"
+import { connect } from "node:net"
 import { afterEach, expect, test } from "vitest"
-import { openService, type TestService } from "../support/service.ts"
+import { learned, openService, type TestService } from "../support/service.ts"
 
 let service: TestService
 afterEach(() => service.stop())
 
 /** Reads server-sent events until `count` messages have come or the stream ends. */
-async function listen(url: string, count: number, signal?: AbortSignal) {
-  const response = await fetch(`${url}/v1/events`, signal ? { signal } : {})
+async function listen(url: string, count: number, { last = 0 } = {}) {
+  const response = await fetch(`${url}/v1/events${last > 0 ? `?last=${last}` : ""}`)
   expect(response.headers.get("content-type")).toBe("text/event-stream")
   const messages: { event: string; id: string; data: Record<string, unknown> }[] = []
   let text = ""
@@ -67,4 +69,27 @@ test("stopping ends the listeners' streams", async () => {
   await new Promise((resolve) => setTimeout(resolve, 100))
   await service.stop()
   expect(await heard).toEqual([])
+})
+
+test("past reports come first where they are asked for, and say how long requests took", async () => {
+  service = await openService({ flags: { segment: "10" } })
+  const body = Array.from({ length: 50 }, (_, i) => ({ user: `u${i % 4}`, item: `i${i % 7}` }))
+  await service.call("POST", "/v1/interactions", { body })
+  await learned(service)
+  const messages = await listen(service.url, 2, { last: 2 })
+  expect(messages.map(({ id }) => id)).toEqual(["4", "5"])
+  const { latency, outlook } = messages[1].data as { latency: { p50: number; p99: number }; outlook: object }
+  expect(latency.p50).toBeGreaterThan(0)
+  expect(latency.p99).toBeGreaterThanOrEqual(latency.p50)
+  expect(outlook).toMatchObject({ frequencies: expect.any(Array), user: { keep: expect.any(Array) } })
+  expect((await service.call("GET", "/v1/events?last=1001")).status).toBe(400)
+})
+
+test("a connection on which nothing was ever asked does not hold up stopping", async () => {
+  service = await openService()
+  const socket = connect(Number(new URL(service.url).port), "127.0.0.1")
+  await once(socket, "connect")
+  const closed = once(socket, "close")
+  await service.stop()
+  await closed
 })

@@ -100,6 +100,19 @@ test("similar items, predictions of one pair and of many, and explanations", asy
   expect(await service.call("GET", "/v1/users/never-met")).toMatchObject({ status: 404, body: { error: "NOT_FOUND" } })
 })
 
+test("known ids are listed, and a preview gives a list without learning", async () => {
+  expect(await get("/v1/users?count=3")).toHaveLength(3)
+  expect(await get("/v1/items?count=2&offset=1")).toEqual(((await get("/v1/items?count=3")) as string[]).slice(1))
+  await learned(service)
+  const before = await get("/v1/users/u1/recommendations?count=5")
+  const body = { items: [{ item: "i3" }, { item: "i4", rating: 0 }], count: 5 }
+  const preview = await service.call("POST", "/v1/users/u1/preview", { body })
+  expect(preview.status).toBe(200)
+  expect(preview.body).toHaveLength(5)
+  expect(await get("/v1/users/u1/recommendations?count=5")).toEqual(before)
+  expect((await service.call("POST", "/v1/users/u1/preview", { body: { items: [] } })).status).toBe(400)
+})
+
 test("ids with slashes, spaces, emoji and the names of JavaScript's insides are ids like any other", async () => {
   const ids = ["a/b", "../../etc/passwd", "per cent %41", "🦊", "__proto__", "constructor", "?x=1#y", "é"]
   await service.call("POST", "/v1/interactions", { body: ids.map((id) => ({ user: id, item: id })) })

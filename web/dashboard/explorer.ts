@@ -9,22 +9,40 @@ import { createTable } from "../components/table.ts"
 import { linesPanel } from "../views/learning.ts"
 import { formatBytes, showTiles } from "../views/tiles.ts"
 import { getJson } from "./api.ts"
+import { offerIds } from "./choices.ts"
+import { idLink, listTable, placeOf } from "./list-table.ts"
+import { createPreview } from "./preview.ts"
 import type { Explanation, Recommendation, Status } from "./types.ts"
 
-const placeOf = (side: Side, id: string) => `#explore/${side}/${encodeURIComponent(id)}`
-
-/** A link that explores an id. */
-export function idLink(side: Side, id: string): HTMLElement {
-  return element("a", { href: placeOf(side, id) }, id)
-}
+/** Links shown to somebody who has no id. */
+const MOST_LINKS = 24
 
 export function startExplorer(): void {
   const form = find<HTMLFormElement>("#explore form")
+  const side = find<HTMLSelectElement>("[name=side]", form)
+  const offer = () => {
+    find("[name=id]", form).setAttribute("list", `${side.value}-ids`)
+    openExplorer()
+  }
+  side.addEventListener("change", offer)
   form.addEventListener("submit", (event) => {
     event.preventDefault()
     const data = new FormData(form)
     location.hash = placeOf(data.get("side") === "item" ? "item" : "user", String(data.get("id")))
   })
+}
+
+/** Offers ids to pick from; where none is shown, as links. */
+export async function openExplorer(): Promise<void> {
+  const side = find<HTMLSelectElement>("#explore [name=side]").value === "item" ? "item" : "user"
+  const holder = find("#explore .answer")
+  const ids = await offerIds(side)
+  if (location.hash.startsWith("#explore/") || !location.hash.startsWith("#explore")) return
+  const links = ids.slice(0, MOST_LINKS).map((id) => element("li", {}, idLink(side, id)))
+  holder.replaceChildren(
+    element("p", { class: "quiet" }, links.length > 0 ? `Some of the ${side}s:` : `There are no ${side}s yet.`),
+    element("ul", { class: "chips" }, ...links),
+  )
 }
 
 /** Shows one id; the place it is called for may have changed by the time it is known. */
@@ -71,17 +89,20 @@ function describe(explanation: Explanation, list: readonly Recommendation[], sta
   const timeline = new FigureView(historyFigure(history, status.segments))
   const steps = createTable(
     [{ title: "Segment" }, { title: "Size" }, { title: "Why", text: true }],
-    history.map(({ segment, size, reason = "" }) => [String(segment), String(size), reason]),
-  )
-  const items = createTable(
-    [{ title: "Item", text: true }, { title: "Score" }, { title: "Source", text: true }],
-    list.map(({ item, score, source }) => [idLink("item", item), score.toFixed(4), source]),
+    history.map(({ segment, size }, i) => [String(segment), String(size), reasonOf(size, history[i - 1]?.size)]),
   )
   figures.append(
     element("section", {}, timeline.element, scroll(steps)),
-    element("section", {}, element("b", {}, listTitle(side)), scroll(items)),
+    element("section", {}, element("b", {}, listTitle(side)), scroll(listTable(list))),
   )
+  if (side === "user") figures.append(createPreview(id, list))
   return [element("h2", {}, `${side === "user" ? "User" : "Item"} ${id}`), tiles, figures]
+}
+
+/** The first size kept may be later than the id's first. */
+function reasonOf(size: number, before: number | undefined): string {
+  if (before === undefined) return "met"
+  return size > before ? "the policy let it grow" : "idle, not worth its rent, or to make room"
 }
 
 const listTitle = (side: Side) => (side === "user" ? "What would it be shown?" : "What is like it?")

@@ -1,5 +1,6 @@
 /** The live view: every picture of the running recommender, a report at a time. */
 
+import type { Outlook } from "../../src/run/outlook.ts"
 import { find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { healthFigure, healthTiles } from "../views/health.ts"
@@ -7,11 +8,13 @@ import { RunViews } from "../views/run-views.ts"
 import { showTiles } from "../views/tiles.ts"
 import { getJson } from "./api.ts"
 import { type Connection, listen } from "./events.ts"
-import type { LiveReport, Status } from "./types.ts"
+import type { LiveMessage, Status } from "./types.ts"
 
 /** Reports kept, and asked for at the start. */
 const MOST_REPORTS = 600
 const STATUS_INTERVAL = 5000
+/** Draws at most this often. */
+const DRAW_INTERVAL = 100
 
 const WORDS: Record<Connection, string> = {
   connecting: "Connecting …",
@@ -25,13 +28,21 @@ export function startLive(): void {
   health.element.id = "health"
   find("#figures").append(health.element)
   const connection = find("#connection")
-  let reports: LiveReport[] = []
+  const reports: LiveMessage[] = []
   let status: Status | undefined
-  const show = () => {
+  let outlook: Outlook | null = null
+  let waiting = false
+  const draw = () => {
+    waiting = false
     showTiles(find("#tiles"), healthTiles(reports, status))
-    const last = reports[reports.length - 1]
-    views.show({ reports, outlook: last?.outlook, budget: status?.memory.budget ?? undefined })
+    views.show({ reports, outlook: outlook ?? undefined, budget: status?.memory.budget ?? undefined })
     health.update(healthFigure(reports))
+  }
+  // Past reports come all at once.
+  const show = () => {
+    if (waiting) return
+    waiting = true
+    setTimeout(draw, DRAW_INTERVAL)
   }
   const tell = (state: Connection) => {
     connection.textContent = WORDS[state]
@@ -45,12 +56,15 @@ export function startLive(): void {
     setTimeout(refresh, STATUS_INTERVAL)
   }
   tell("connecting")
-  show()
+  draw()
   refresh()
-  listen<LiveReport>(`/v1/events?last=${MOST_REPORTS}`, {
+  listen<LiveMessage>(`/v1/events?last=${MOST_REPORTS}`, {
     hear(report) {
       // After a restart, or a new connection, segments come again.
-      reports = [...reports.filter(({ segment }) => segment < report.segment), report].slice(-MOST_REPORTS)
+      while ((reports.at(-1)?.segment ?? 0) >= report.segment) reports.pop()
+      reports.push(report)
+      if (reports.length > MOST_REPORTS) reports.shift()
+      outlook = report.outlook
       show()
     },
     connection: tell,

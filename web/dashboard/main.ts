@@ -3,7 +3,7 @@
 import "../style.css"
 import { find } from "../components/element.ts"
 import { addThemeSwitch } from "../components/theme.ts"
-import { explore, startExplorer } from "./explorer.ts"
+import { explore, openExplorer, startExplorer } from "./explorer.ts"
 import { startLive } from "./live.ts"
 import { openTryIt, startTryIt } from "./try-it.ts"
 
@@ -19,6 +19,7 @@ function showView(): void {
     else link.removeAttribute("aria-current")
   }
   if (view === "explore" && (side === "user" || side === "item") && id) explore(side, decode(id))
+  else if (view === "explore") openExplorer()
   if (view === "try") openTryIt()
 }
 

@@ -2,12 +2,13 @@
 
 import { element, find } from "../components/element.ts"
 import { getJson, postJson } from "./api.ts"
-import { idLink } from "./explorer.ts"
+import { offerIds } from "./choices.ts"
+import { idLink } from "./list-table.ts"
 import type { Recommendation } from "./types.ts"
 
 /** How often and how long a changed list is waited for. */
 const ASK_INTERVAL = 400
-const ASK_TIMES = 12
+const ASK_TIMES = 30
 
 /** A name of this tab's own. */
 const visitor = `visitor-${crypto.randomUUID()}`
@@ -28,6 +29,7 @@ export function startTryIt(): void {
 
 /** Called when the view is opened. */
 export async function openTryIt(): Promise<void> {
+  offerIds("item")
   if (shown.length === 0) await attempt(refresh)
 }
 
@@ -51,13 +53,14 @@ async function like(item: string): Promise<void> {
   await attempt(async () => {
     await postJson("/v1/interactions", { user: visitor, item, timestamp: Date.now() })
     liked.push(item)
-    const before = shown.map((entry) => entry.item).join("\n")
+    // What was picked goes at once; the model's list comes when the event is learned.
+    const before = shown.map((entry) => entry.item).filter((other) => other !== item)
     message().textContent = "Learning …"
     draw()
     for (let i = 0; i < ASK_TIMES; i++) {
       await new Promise((resolve) => setTimeout(resolve, ASK_INTERVAL))
       await refresh()
-      if (shown.map((entry) => entry.item).join("\n") !== before) break
+      if (before.some((other, place) => shown[place]?.item !== other)) break
     }
     message().textContent = `The list after ${liked.length} ${liked.length === 1 ? "like" : "likes"}.`
   })

@@ -2,12 +2,12 @@
 
 import type { Figure } from "../../src/figures/figure.ts"
 import { formatNumber } from "../components/stops.ts"
-import type { LiveReport, Status } from "../dashboard/types.ts"
+import type { LiveMessage, Status } from "../dashboard/types.ts"
 import { lineOf, linesPanel } from "./learning.ts"
 import type { Tile } from "./tiles.ts"
 
 /** Events per second over the reports of the last ten seconds. */
-export function eventRate(reports: readonly LiveReport[]): number {
+export function eventRate(reports: readonly LiveMessage[]): number {
   const last = reports[reports.length - 1]
   if (!last) return 0
   const recent = reports.filter(({ time }) => time >= last.time - 10_000)
@@ -23,7 +23,7 @@ export function formatDuration(milliseconds: number): string {
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`
 }
 
-export function healthTiles(reports: readonly LiveReport[], status: Status | undefined): Tile[] {
+export function healthTiles(reports: readonly LiveMessage[], status: Status | undefined): Tile[] {
   const last = reports[reports.length - 1]
   const duration = (value: number | null | undefined) => (value == null ? "–" : formatDuration(value))
   const known = status ? `${formatNumber(status.users.known)} users, ${formatNumber(status.items.known)} items` : ""
@@ -36,22 +36,22 @@ export function healthTiles(reports: readonly LiveReport[], status: Status | und
     {
       name: "Journal",
       value: last?.journalEvents == null ? "–" : formatNumber(last.journalEvents),
-      note: "events to replay",
+      note: last?.journalEvents === null ? "in memory only" : "events to replay",
     },
-    { name: "Snapshot", value: duration(last?.snapshotAge), note: "ago" },
+    { name: "Snapshot", value: duration(last?.snapshotAge), note: last?.snapshotAge == null ? "none yet" : "ago" },
     { name: "Requests", value: duration(last?.latency?.p50), note: `p99 ${duration(last?.latency?.p99)}` },
   ]
 }
 
-export function healthFigure(reports: readonly LiveReport[]): Figure {
-  const live = (report: object) => report as LiveReport
+export function healthFigure(reports: readonly LiveMessage[]): Figure {
+  const live = (report: object) => report as LiveMessage
   return {
     id: "health",
     title: "Is it healthy?",
     caption: "Per segment: how soon an event shows in lists, and how many wait to be learned.",
     panels: [
       linesPanel("Freshness", "milliseconds", [
-        lineOf(reports, { label: "freshness", colour: "blue" }, (report) => live(report).freshness ?? undefined),
+        lineOf(reports, { label: "freshness", colour: "blue" }, (report) => live(report).freshness),
       ]),
       linesPanel("Queue", "events", [
         lineOf(reports, { label: "queue", colour: "blue" }, (report) => live(report).queue),

@@ -1,0 +1,28 @@
+/** A list of recommendations as a table; beside another list, with where each item stood there. */
+
+import type { Side } from "../../src/types.ts"
+import { element } from "../components/element.ts"
+import { createTable } from "../components/table.ts"
+import type { Recommendation } from "./types.ts"
+
+export const placeOf = (side: Side, id: string) => `#explore/${side}/${encodeURIComponent(id)}`
+
+/** A link that explores an id. */
+export function idLink(side: Side, id: string): HTMLElement {
+  return element("a", { href: placeOf(side, id) }, id)
+}
+
+export function listTable(list: readonly Recommendation[], before?: readonly Recommendation[]): HTMLTableElement {
+  const columns = [{ title: "Item", text: true }, { title: "Score" }, { title: "Source", text: true }]
+  const stood = (name: string) => {
+    const place = before?.findIndex(({ item }) => item === name) ?? -1
+    return place < 0 ? "–" : String(place + 1)
+  }
+  return createTable(
+    before ? [{ title: "Stood" }, ...columns] : columns,
+    list.map(({ item, score, source }) => {
+      const cells = [idLink("item", item), score.toFixed(4), source]
+      return before ? [stood(item), ...cells] : cells
+    }),
+  )
+}

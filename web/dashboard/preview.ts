@@ -1,0 +1,47 @@
+/** What if it liked something? Asked of the service, which learns nothing from it. */
+
+import { element } from "../components/element.ts"
+import { postJson } from "./api.ts"
+import { offerIds } from "./choices.ts"
+import { listTable } from "./list-table.ts"
+import type { Recommendation } from "./types.ts"
+
+/** A form, and the list as it would be beside the one there is. */
+export function createPreview(user: string, list: readonly Recommendation[]): HTMLElement {
+  const item = element("input", { name: "item", required: true, list: "item-ids", autocomplete: "off" })
+  const like = element("option", { value: "like" }, "liked")
+  const dislike = element("option", { value: "dislike" }, "disliked")
+  const kind = element("select", { name: "kind" }, like, dislike)
+  const message = element("p", { class: "message quiet", role: "status" })
+  const answer = element("div", { class: "scroll" })
+  const form = element(
+    "form",
+    { class: "controls" },
+    element("label", {}, "It", kind),
+    element("label", {}, "Item", item),
+    element("button", { type: "submit" }, "Preview"),
+  )
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault()
+    const trial = { item: item.value, ...(kind.value === "dislike" ? { rating: 0 } : {}) }
+    message.textContent = "Asking …"
+    try {
+      const path = `/v1/users/${encodeURIComponent(user)}/preview`
+      const changed = await postJson<Recommendation[]>(path, { items: [trial] })
+      answer.replaceChildren(listTable(changed, list))
+      message.textContent = "The list as it would be. Nothing was learned."
+    } catch (error) {
+      answer.replaceChildren()
+      message.textContent = (error as Error).message
+    }
+  })
+  offerIds("item")
+  return element(
+    "section",
+    { class: "preview" },
+    element("b", {}, "What if it rated something?"),
+    form,
+    message,
+    answer,
+  )
+}
