@@ -49,7 +49,7 @@ export function drawAreas<D>({ Plot, draw, paint }: Drawing<D>, panel: AreasPane
         fill: (point: (typeof points)[number]) => paint(point.colour),
         order: panel.areas.map(({ label }) => label),
       }),
-      Plot.ruleY([0]),
+      Plot.ruleY(points.length > 0 ? [0] : []),
     ],
     color: { type: "identity" },
   })

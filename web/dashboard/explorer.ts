@@ -82,7 +82,10 @@ function describe(explanation: Explanation, list: readonly Recommendation[], sta
     {
       name: "The policy would",
       value: bounds === null ? "–" : bounds.grow > bounds.keep ? "grow it" : "keep it",
-      note: bounds === null ? "" : `grow ${formatNumber(bounds.grow)}, keep ${formatNumber(bounds.keep)}`,
+      note:
+        bounds === null
+          ? "largest size, or no bounds"
+          : `grow ${formatNumber(bounds.grow)}, keep ${formatNumber(bounds.keep)}`,
     },
   ])
   const figures = element("div", { class: "figures" })
@@ -93,9 +96,14 @@ function describe(explanation: Explanation, list: readonly Recommendation[], sta
   )
   figures.append(
     element("section", {}, timeline.element, scroll(steps)),
-    element("section", {}, element("b", {}, listTitle(side)), scroll(listTable(list))),
+    element(
+      "section",
+      {},
+      element("b", {}, listTitle(side)),
+      scroll(listTable(list)),
+      ...(side === "user" ? [createPreview(id, list)] : []),
+    ),
   )
-  if (side === "user") figures.append(createPreview(id, list))
   return [element("h2", {}, `${side === "user" ? "User" : "Item"} ${id}`), tiles, figures]
 }
 
@@ -109,15 +117,16 @@ const listTitle = (side: Side) => (side === "user" ? "What would it be shown?" :
 
 const scroll = (table: HTMLElement) => element("div", { class: "scroll" }, table)
 
-/** A step: each size holds until the next, the last until now. */
+/** A step from nothing: each size holds until the next, the last until now. */
 function historyFigure(history: Explanation["history"], now: number): Figure {
-  const points = history.flatMap(({ segment, size }, i) => {
-    const next = history[i + 1]?.segment ?? Math.max(now, segment)
+  const steps = history.flatMap(({ segment, size }, i) => {
+    const next = history[i + 1]?.segment ?? Math.max(now, segment + 1)
     return [
       { x: segment, y: size },
       { x: next, y: size },
     ]
   })
+  const points = [...steps.slice(0, 1).map(({ x }) => ({ x, y: 0 })), ...steps]
   const { title: _, ...panel } = linesPanel("", "numbers", [{ label: "size", colour: "blue", points }])
   return {
     id: "history",

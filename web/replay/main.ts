@@ -77,7 +77,8 @@ function hear(from: Replay, data: FromWorker): void {
     setPlaying(false)
     addRun(find("#runs"), replay.options, data.result)
     const speed = Math.round(data.result.interactionsPerSecond).toLocaleString("en")
-    tell(`Done: ${speed} interactions per second while it ran, ${data.kernels} kernels, one thread.`)
+    const kernels = data.kernels === "none" ? "" : `${data.kernels} kernels, `
+    tell(`Done: ${speed} interactions per second while it ran, ${kernels}one thread.`)
     views.flush()
   } else {
     setPlaying(false)

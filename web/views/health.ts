@@ -17,6 +17,7 @@ export function eventRate(reports: readonly LiveMessage[]): number {
 }
 
 export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 10) return `${milliseconds.toFixed(1)} ms`
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`
   const seconds = milliseconds / 1000
   if (seconds < 120) return `${seconds.toFixed(1)} s`

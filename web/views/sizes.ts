@@ -1,7 +1,7 @@
 /** Where do the numbers go? */
 
 import type { AreasPanel, Figure, Line } from "../../src/figures/figure.ts"
-import { sizeColour } from "../../src/figures/palette.ts"
+import { type Colour, sizeColour } from "../../src/figures/palette.ts"
 import { thin } from "../../src/figures/points.ts"
 import type { SegmentReport } from "../../src/run/report.ts"
 import type { Side } from "../../src/types.ts"
@@ -11,10 +11,24 @@ const AREA_POINTS = 120
 /** What is likely to come. */
 const DEFAULT_SIZES = [2, 4, 8, 16, 64, 128]
 
-/** What the same ids would take at 128 numbers each. */
-export function fixedBytes({ sizeHistogram }: SegmentReport): number {
-  const ids = Object.values(sizeHistogram).flatMap((side) => Object.values(side))
-  return 4 * 128 * ids.reduce((sum, count) => sum + count, 0)
+/** What the same ids would take with vectors of 128 numbers each. */
+export function fixedBytes({ sizeHistogram, meanSize }: SegmentReport): number {
+  const numbers = (["user", "item"] as const).map((side) => {
+    const rows = Object.entries(sizeHistogram[side])
+    const ids = rows.reduce((sum, [, count]) => sum + count, 0)
+    const held = rows.reduce((sum, [size, count]) => sum + Number(size) * count, 0)
+    // Some models hold two vectors of its size for an id.
+    const vectors = held > 0 ? Math.max(1, Math.round((meanSize[side] * ids) / held)) : 1
+    return 128 * vectors * ids
+  })
+  return 4 * (numbers[0] + numbers[1])
+}
+
+/** An id without a vector is grey. */
+function colourOf(sizes: readonly number[], size: number): Colour {
+  if (size === 0) return "grey"
+  const vectors = sizes.filter((other) => other > 0)
+  return sizeColour(vectors.indexOf(size), vectors.length)
 }
 
 function sizesOf(reports: readonly SegmentReport[]): number[] {
@@ -32,9 +46,9 @@ export function sizesFigure(reports: readonly SegmentReport[]): Figure {
   const panel = (side: Side): AreasPanel => ({
     kind: "areas",
     title: side === "user" ? "Users" : "Items",
-    areas: sizes.map((size, step) => ({
+    areas: sizes.map((size) => ({
       label: `${size} numbers`,
-      colour: sizeColour(step, sizes.length),
+      colour: colourOf(sizes, size),
       points: shown.map(({ interactions, sizeHistogram }) => ({
         x: interactions,
         y: sizeHistogram[side][size] ?? 0,
@@ -50,7 +64,7 @@ export function sizesFigure(reports: readonly SegmentReport[]): Figure {
     title: "Where do the numbers go?",
     caption: "Ids seen so far by the size of their vectors.",
     panels: [panel("user"), panel("item")],
-    legend: sizes.map((size, step) => ({ label: String(size), colour: sizeColour(step, sizes.length) })),
+    legend: sizes.map((size) => ({ label: String(size), colour: colourOf(sizes, size) })),
   }
 }
 
@@ -71,7 +85,7 @@ export function bytesFigure(reports: readonly SegmentReport[], budget?: number):
   return {
     id: "bytes",
     title: "How much memory does it take?",
-    caption: "Live rows in kB, and the mean size of a vector.",
+    caption: "Live rows in kB, and how many numbers an id holds.",
     panels: [
       linesPanel("Memory", "kB", lines),
       linesPanel("Mean size", "numbers per id", [
