@@ -8,7 +8,7 @@ import type { Recommendation } from "./types.ts"
 
 /** How often and how long a changed list is waited for. */
 const ASK_INTERVAL = 400
-const ASK_TIMES = 30
+const ASK_TIMES = 60
 
 /** A name of this tab's own. */
 const visitor = `visitor-${crypto.randomUUID()}`
@@ -53,14 +53,14 @@ async function like(item: string): Promise<void> {
   await attempt(async () => {
     await postJson("/v1/interactions", { user: visitor, item, timestamp: Date.now() })
     liked.push(item)
-    // What was picked goes at once; the model's list comes when the event is learned.
+    // What was picked goes at once, and what is trending changes; the model's list comes when the event is learned.
     const before = shown.map((entry) => entry.item).filter((other) => other !== item)
     message().textContent = "Learning …"
     draw()
     for (let i = 0; i < ASK_TIMES; i++) {
       await new Promise((resolve) => setTimeout(resolve, ASK_INTERVAL))
       await refresh()
-      if (before.some((other, place) => shown[place]?.item !== other)) break
+      if (shown[0]?.source === "model" && before.some((other, place) => shown[place]?.item !== other)) break
     }
     message().textContent = `The list after ${liked.length} ${liked.length === 1 ? "like" : "likes"}.`
   })
