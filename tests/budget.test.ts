@@ -125,7 +125,7 @@ describe("a budget", () => {
     const priceAfter = (memoryBudget: number) => {
       const run = new Run({ ...options, memoryBudget })
       const prices = []
-      for (const segment of planted({ users: 300, items: 200, segments: 12, seed: 1 }, taste)) {
+      for (const segment of planted({ users: 300, items: 200, segments: 30, seed: 1 }, taste)) {
         run.step(segment)
         prices.push(priceOf(run))
       }

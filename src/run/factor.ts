@@ -50,6 +50,9 @@ const TURN = 20
 const SWEEP = 2048
 const IDLE = 5
 
+/** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
+const NUMBERS_PER_EVENT = 4
+
 /** Shares of a budget above and below which the price moves, and how far it may. */
 const FULL = 0.95
 const SPARE = 0.85
@@ -304,7 +307,7 @@ export class Factor implements Learner, LiveLearner {
     let rows = Int32Array.from(last.values())
     const grown = new Set<number>()
     while (rows.length > 0) {
-      rows = rows.filter((row) => table.step(waiting.ids[side][row]) < table.top)
+      rows = rows.filter((row) => this.#mayGrow(side, waiting.ids[side][row], waiting.frequencies[side][row]))
       const choices = this.#current(side, rows, waiting)
       const arms = policy.decide(side, choices)
       const growing: number[] = []
@@ -326,6 +329,13 @@ export class Factor implements Learner, LiveLearner {
     const choices = this.#current(side, holding, waiting)
     const shrunk = this.#release(side, policy, choices)
     if (preparation.shrunk) preparation.shrunk[side] += shrunk
+  }
+
+  /** Below the top; and for a policy that may climb several sizes at once, only as far as the id has evidence for. */
+  #mayGrow(side: Side, id: number, frequency: number): boolean {
+    const step = this.model.tables[side].step(id)
+    if (step === this.model.tables[side].top) return false
+    return !this.#search?.policy.release || this.model.sizes[step + 1] <= NUMBERS_PER_EVENT * frequency
   }
 
   /** Choices with the sizes as they are now. */
