@@ -2,48 +2,10 @@
 
 import type { EmbeddingTable } from "../embedding/table.ts"
 import type { Kernels } from "../kernels/kernels.ts"
-import type { StateArray } from "../kernels/state.ts"
 import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
+import { packRows, unpackRows } from "./packed-rows.ts"
 import type { LabelledTrial, Published, Reader, Room } from "./reader.ts"
-
-const ABSENT = 255
-
-/** The rows of some ids, those without a row marked as absent. */
-export function packRows(
-  table: EmbeddingTable,
-  chosen: Iterable<number>,
-): Record<"ids" | "steps" | "rows", StateArray> {
-  const ids = Int32Array.from(chosen)
-  const steps = new Uint8Array(ids.length)
-  let length = 0
-  ids.forEach((id, i) => {
-    steps[i] = table.has(id) ? table.step(id) : ABSENT
-    if (steps[i] !== ABSENT) length += table.sizes[steps[i]]
-  })
-  const rows = new Float32Array(length)
-  let at = 0
-  ids.forEach((id, i) => {
-    if (steps[i] === ABSENT) return
-    table.read(id, rows, at)
-    at += table.sizes[steps[i]]
-  })
-  return { ids, steps, rows }
-}
-
-function unpackRows(table: EmbeddingTable, packed: Record<"ids" | "steps" | "rows", StateArray>): void {
-  const { ids, steps, rows } = packed
-  let at = 0
-  for (let i = 0; i < ids.length; i++) {
-    if (steps[i] === ABSENT) {
-      if (table.has(ids[i])) table.free(ids[i])
-      continue
-    }
-    table.ensure(ids[i])
-    table.replace(ids[i], steps[i], rows as Float32Array, at)
-    at += table.sizes[steps[i]]
-  }
-}
 
 function firstFree(table: EmbeddingTable): number {
   let id = 0

@@ -5,17 +5,15 @@
  */
 
 import { Activity } from "../context/activity.ts"
-import { type Context, createContext } from "../context/context.ts"
-import { Indicators } from "../context/indicators.ts"
+import type { Context } from "../context/context.ts"
+import type { Indicators } from "../context/indicators.ts"
 import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
 import { turnFrame } from "../models/frame.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { RowModel, RungLosses } from "../models/rows.ts"
 import type { Choices, Round, SizePolicy } from "../search/policy.ts"
-import type { Preset } from "../search/presets.ts"
-import type { ItemFeatures, Segment, Side } from "../types.ts"
-import { packRows } from "./factor-reader.ts"
+import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
 import { type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
 import type {
@@ -30,15 +28,10 @@ import type {
 import { type Limited, Limiter, type Unmet } from "./limiter.ts"
 import type { LiveRun } from "./options.ts"
 import { type Outlook, outlookOf } from "./outlook.ts"
+import { packRows } from "./packed-rows.ts"
 import type { Published } from "./reader.ts"
+import { createContexts, playRound, type SearchOptions } from "./round.ts"
 import { SizeLog } from "./size-log.ts"
-
-export interface FactorSearch {
-  policy: SizePolicy
-  preset: Preset
-  initial: "warm" | "cold"
-  features: ItemFeatures | undefined
-}
 
 const SIDES = ["user", "item"] as const
 
@@ -69,7 +62,7 @@ export class Factor implements Learner, LiveLearner {
   /** Live: ids whose rows may differ from those published last. */
   readonly #changed: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
   #budget: number | undefined
-  readonly #search: FactorSearch | undefined
+  readonly #search: SearchOptions | undefined
   readonly #context: Context | undefined
   readonly #indicators: Indicators
   readonly #activity = new Activity()
@@ -82,7 +75,7 @@ export class Factor implements Learner, LiveLearner {
   #time = 0
   #turned = 0
 
-  constructor(model: RowModel, search?: FactorSearch, live?: LiveRun) {
+  constructor(model: RowModel, search?: SearchOptions, live?: LiveRun) {
     this.model = model
     this.#search = search
     if (live) {
@@ -95,15 +88,9 @@ export class Factor implements Learner, LiveLearner {
       forget: (side, ids) => this.forget(side, ids),
       ...(search ? { shrink, cut: this.#cutter() } : {}),
     })
-    const kind = search?.policy.context ?? "none"
-    const features = kind === "cv" ? search?.features : undefined
-    if (kind !== "none")
-      this.#context = createContext({
-        kind,
-        constant: search?.preset.constant ?? false,
-        featureColumns: features?.columns.length,
-      })
-    this.#indicators = new Indicators({ features })
+    const { context, indicators } = createContexts(search)
+    this.#context = context
+    this.#indicators = indicators
   }
 
   prepare(segment: Segment, _labels: Float64Array, deciding: number): Preparation {
@@ -196,23 +183,16 @@ export class Factor implements Learner, LiveLearner {
   }
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
-  #learn(side: Side, search: FactorSearch, preparation: Preparation): void {
+  #learn(side: Side, search: SearchOptions, preparation: Preparation): void {
     const waiting = this.#waiting
     if (!waiting || waiting.trained === 0) return
-    const round = this.#round(side, search, waiting)
-    const arms = search.policy.learn(side, round)
-    let [regret, grown] = [0, 0]
-    for (let l = 0; l < round.length; l++) {
-      const [keep, grow] = [round.keepRewards[l], round.growRewards[l]]
-      regret += Math.max(keep, grow) - (arms[l] === 1 ? grow : keep)
-      grown += arms[l]
-    }
+    const { regret, played } = playRound(search.policy, side, this.#round(side, search, waiting))
     if (preparation.regret) preparation.regret[side] = regret
-    if (preparation.played) preparation.played[side] = { all: round.length, grown }
+    if (preparation.played) preparation.played[side] = played
   }
 
   /** The rows whose id held a rung, each as a choice between the size below (keep) and the size held (grow). */
-  #round(side: Side, search: FactorSearch, waiting: Judged): Round {
+  #round(side: Side, search: SearchOptions, waiting: Judged): Round {
     const { preset } = search
     const { sizes } = this.model.tables[side]
     const rows: number[] = []
@@ -298,7 +278,7 @@ export class Factor implements Learner, LiveLearner {
   }
 
   /** Steps 2 and 3: each distinct id of the segment is decided once, at its last row: grow, keep, or let a rung go. */
-  #decide(side: Side, p: { search: FactorSearch; waiting: Judged; deciding: number; preparation: Preparation }): void {
+  #decide(side: Side, p: { search: SearchOptions; waiting: Judged; deciding: number; preparation: Preparation }): void {
     const { search, waiting, deciding, preparation } = p
     const { policy } = search
     const table = this.model.tables[side]
@@ -347,7 +327,7 @@ export class Factor implements Learner, LiveLearner {
   }
 
   /** Grows a row by a size unless the budget has no room for it. */
-  #grow(side: Side, id: number, search: FactorSearch): boolean {
+  #grow(side: Side, id: number, search: SearchOptions): boolean {
     const table = this.model.tables[side]
     const step = table.step(id) + 1
     if (!this.#affordable(side, step)) return false

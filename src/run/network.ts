@@ -8,14 +8,14 @@
  * published; the whole is saved and loaded.
  */
 
-import { type Context, createContext } from "../context/context.ts"
-import { Indicators } from "../context/indicators.ts"
+import type { Context } from "../context/context.ts"
+import type { Indicators } from "../context/indicators.ts"
 import { Ladder } from "../embedding/ladder.ts"
 import type { State } from "../kernels/state.ts"
 import type { Model, ModelBatch, PassResult } from "../models/model.ts"
-import type { Choices, Round, SizePolicy } from "../search/policy.ts"
+import type { Choices, Round } from "../search/policy.ts"
 import type { Preset } from "../search/presets.ts"
-import type { ItemFeatures, Segment, Side } from "../types.ts"
+import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
 import type {
   Learner,
@@ -29,19 +29,14 @@ import type {
 import { Limiter } from "./limiter.ts"
 import type { LiveRun } from "./options.ts"
 import { type Outlook, outlookOf } from "./outlook.ts"
+import { packRows } from "./packed-rows.ts"
 import { type ProbeSide, probe } from "./probe.ts"
 import { Ranking } from "./ranking.ts"
-import { type Published, packUsers, type Room, roomPerItem, writeItems } from "./reader.ts"
+import { type Published, type Room, roomPerItem, writeItems } from "./reader.ts"
 import { RecentRows } from "./recent-rows.ts"
+import { createContexts, playRound, type SearchOptions } from "./round.ts"
 import { SizeLog } from "./size-log.ts"
 import { loadWaiting, saveWaiting, type Waiting, withoutIds } from "./waiting.ts"
-
-export interface SearchOptions {
-  policy: SizePolicy
-  preset: Preset
-  initial: "warm" | "cold"
-  features: ItemFeatures | undefined
-}
 
 const SIDES = ["user", "item"] as const
 
@@ -73,15 +68,9 @@ export class Network implements Learner, LiveLearner {
       this.#sizeLog = new SizeLog()
     }
     this.#search = search
-    const kind = search?.policy.context ?? "none"
-    const features = kind === "cv" ? search?.features : undefined
-    if (kind !== "none")
-      this.#context = createContext({
-        kind,
-        constant: search?.preset.constant ?? false,
-        featureColumns: features?.columns.length,
-      })
-    this.#indicators = new Indicators({ features })
+    const { context, indicators } = createContexts(search)
+    this.#context = context
+    this.#indicators = indicators
   }
 
   prepare(segment: Segment, labels: Float64Array, deciding: number): Preparation {
@@ -191,16 +180,9 @@ export class Network implements Learner, LiveLearner {
     for (const side of ["user", "item"] as const) {
       const { rows } = asked[side]
       const round = this.#round(side, { rows, waiting, losses: tables[side], preset })
-      const arms = policy.learn(side, round)
-      let regret = 0
-      let grown = 0
-      for (let l = 0; l < rows.length; l++) {
-        const [keep, grow] = [round.keepRewards[l], round.growRewards[l]]
-        regret += Math.max(keep, grow) - (arms[l] === 1 ? grow : keep)
-        grown += arms[l]
-      }
+      const { regret, played } = playRound(policy, side, round)
       if (preparation.regret) preparation.regret[side] = regret
-      if (preparation.played) preparation.played[side] = { all: rows.length, grown }
+      if (preparation.played) preparation.played[side] = played
     }
   }
 
@@ -351,7 +333,7 @@ export class Network implements Learner, LiveLearner {
   publish(room: Room): Published {
     const items = Int32Array.from(this.model.inputs.item.table.ids())
     const powers = Uint8Array.of(writeItems(this.model, items, room) ? 1 : 0)
-    const { ids, steps, rows } = packUsers(this.model, this.#changed)
+    const { ids, steps, rows } = packRows(this.model.inputs.user.table, this.#changed)
     this.#changed.clear()
     const users = { userIds: ids, userSteps: steps, userRows: rows }
     return { items, arrays: { ...this.model.parameters.copyValues(), ...users, powers } }

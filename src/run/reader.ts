@@ -10,6 +10,7 @@ import type { StateArray } from "../kernels/state.ts"
 import type { Candidates } from "../models/head.ts"
 import type { Model } from "../models/model.ts"
 import type { Side } from "../types.ts"
+import { unpackRows } from "./packed-rows.ts"
 
 /** A stretch of memory that writer and reader see: `floats[at]` to `floats[at + length − 1]`. */
 export interface Room {
@@ -50,8 +51,6 @@ export interface Reader {
   /** Cosines between a known item and every item. */
   nearest(item: number): Float32Array
 }
-
-const ABSENT = 255
 
 /** Ids lifted at a time when a version is written. */
 const CHUNK = 4096
@@ -117,21 +116,6 @@ function writeRows(
   }
 }
 
-/** The rows of some users, those without a row marked as absent. */
-export function packUsers(model: Model, users: Iterable<number>): Record<"ids" | "steps" | "rows", StateArray> {
-  const { table } = model.inputs.user
-  const ids = Int32Array.from(users)
-  const steps = Uint8Array.from(ids, (id) => (table.has(id) ? table.step(id) : ABSENT))
-  const rows = new Float32Array(steps.reduce((sum, step) => sum + (step === ABSENT ? 0 : table.sizes[step]), 0))
-  let at = 0
-  ids.forEach((id, i) => {
-    if (steps[i] === ABSENT) return
-    table.read(id, rows, at)
-    at += table.sizes[steps[i]]
-  })
-  return { ids, steps, rows }
-}
-
 /** Reads versions of a network: items in the room, dense parameters and changed user rows by message. */
 export class NetworkReader implements Reader {
   items: Int32Array = new Int32Array(0)
@@ -159,18 +143,7 @@ export class NetworkReader implements Reader {
     const model = this.#model
     const { values, running, userIds, userSteps, userRows, powers } = arrays
     model.parameters.setValues({ values: values as Float32Array, running: running as Float32Array })
-    const { table } = model.inputs.user
-    let at = 0
-    for (let i = 0; i < userIds.length; i++) {
-      const [id, step] = [userIds[i], userSteps[i]]
-      if (step === ABSENT) {
-        if (table.has(id)) table.free(id)
-        continue
-      }
-      table.ensure(id)
-      table.replace(id, step, userRows as Float32Array, at)
-      at += table.sizes[step]
-    }
+    unpackRows(model.inputs.user.table, { ids: userIds, steps: userSteps, rows: userRows })
     this.#vectors = room.at
     const ranked = ranksVectors(model) ? room.at : room.at + items.length * model.inputs.item.width
     this.#candidates = { items: ranked, rows: items.length, powers: powers[0] === 1 }

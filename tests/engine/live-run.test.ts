@@ -7,7 +7,8 @@ import type { NcfHead } from "../../src/models/ncf.ts"
 import { createReader } from "../../src/run/create.ts"
 import { Run } from "../../src/run/loop.ts"
 import { type RunOptions, withDefaults } from "../../src/run/options.ts"
-import { NetworkReader, packUsers, roomPerItem, writeItems } from "../../src/run/reader.ts"
+import { packRows } from "../../src/run/packed-rows.ts"
+import { NetworkReader, roomPerItem, writeItems } from "../../src/run/reader.ts"
 import type { Segment } from "../../src/types.ts"
 
 const LIVE = { testUsers: 4, smallestBatch: 64, remembered: 100 }
@@ -195,7 +196,11 @@ describe("a reader of published versions", () => {
     const room = reader.reserve(items.length * roomPerItem(model))
     const powers = writeItems(model, items, room)
     expect(powers).toBe(options.powers)
-    const { ids: userIds, steps: userSteps, rows: userRows } = packUsers(model, model.inputs.user.table.ids())
+    const {
+      ids: userIds,
+      steps: userSteps,
+      rows: userRows,
+    } = packRows(model.inputs.user.table, model.inputs.user.table.ids())
     const arrays = { ...model.parameters.copyValues(), userIds, userSteps, userRows, powers: Uint8Array.of(+powers) }
     reader.apply({ items, arrays }, room)
     const want = model.predict({ user: [...items].fill(3), item: items, label: [...items].fill(0) }).logits
