@@ -75,9 +75,10 @@ class Contexts:
             raters = self.raters[i]
             raters.append(u)
             if not at_top:
-                if len(raters) >= 1.25 * self.fresh[i]:
+                if len(raters) > 1 and len(raters) >= 1.25 * self.fresh[i]:
                     q = self.means[raters[-RATERS:]]
-                    self.pod[i] = np.sqrt(((q - q.mean(0)) ** 2).sum(1)).mean()
+                    q -= q.sum(0) / len(q)
+                    self.pod[i] = np.sqrt(np.einsum("rc,rc->r", q, q)).sum() / len(q)
                     self.fresh[i] = len(raters)
                 pod[l] = self.pod[i]
         return pod

@@ -2,10 +2,10 @@
 """The PyTorch peers of `npm run bench -- peers`: one method along a stream of segments, in one of two forms.
 
     stream.py --given folder --method dess-cv|fixed-128|esapn|darts|autoemb --form usual|fastest
-              [--threads 1] [--seconds 20] [--segments n] [--warmup 10]
+              [--threads 1] [--seconds 20] [--segments n]
 
-Prints one JSON line: interactions per second (search, training and test of whole segments, after the warm-up), peak
-memory, the test loss of every segment, mean sizes.
+Prints one JSON line: seconds (search, training and test) and test loss of every segment, peak memory, mean sizes.
+Ends after so many seconds or segments.
 """
 import argparse
 import json
@@ -21,9 +21,8 @@ def read_options():
     parser.add_argument("--method", required=True)
     parser.add_argument("--form", choices=["usual", "fastest"], required=True)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--segments", type=int, default=10**9)
-    parser.add_argument("--warmup", type=int, default=10, help="segments that do not count")
     return parser.parse_args()
 
 
@@ -68,29 +67,22 @@ def main():
     product, product_name, product_rate = fastest_product()
     given = Given(options.given)
     learner = make_learner(given, product)
-    losses, times, clock = [], [], None
+    losses, times = [], []
     for n, (user, item, label) in enumerate(given.segments()):
         if n >= options.segments:
             break
-        if n == options.warmup:
-            clock = time.perf_counter()
         begin = time.perf_counter()
         losses.append(learner.segment(user, item, label))
         times.append(time.perf_counter() - begin)
         if not np.isfinite(losses[-1]):
             raise SystemExit(f"loss of segment {n + 1}: expected a finite number, got {losses[-1]}")
-        if clock is not None and time.perf_counter() - clock > options.seconds:
+        if sum(times) > options.seconds:
             break
-    counted = times[options.warmup :] or times
-    quiet = sorted(counted)[: max(1, len(counted) // 2)]
-    length = given.meta["segment"]
     report = {
-        "rate": length * len(counted) / sum(counted),
-        "quietRate": length * len(quiet) / sum(quiet),
-        "segments": len(losses),
+        "times": times,
         "peakBytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "losses": losses,
-        "meanSize": mean_sizes(learner, given, len(losses) * length),
+        "meanSize": mean_sizes(learner, given, len(losses) * given.meta["segment"]),
         "threads": options.threads,
         "torch": torch.__version__,
         "product": product_name,
