@@ -26,6 +26,15 @@ export interface FactorRowsOptions {
   forget: (side: Side, ids: ReadonlySet<number>) => void
 }
 
+/** What a learner that shares its rows wants to know. */
+export interface RowShare {
+  isHome(item: number): boolean
+  note(side: Side, id: number): void
+  resized(item: number, cold: boolean): void
+  /** Items that changed elsewhere, to be decided on; given once. */
+  visited(): number[]
+}
+
 export class FactorRows {
   readonly model: RowModel
   readonly indicators: Indicators
@@ -34,6 +43,8 @@ export class FactorRows {
   readonly sizeLog: SizeLog | undefined
   /** Live: ids whose rows may differ from those published last. */
   readonly changed: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+  /** Where rows are shared between processes: what has to be told of them. */
+  share: RowShare | undefined
   readonly live: boolean
   budget: number | undefined
   segments = 0
@@ -49,7 +60,12 @@ export class FactorRows {
     this.live = live
     if (live) this.sizeLog = new SizeLog()
     const shrink = (side: Side, id: number) => this.resize(side, id, { step: model.tables[side].step(id) - 1 })
-    this.limiter = new Limiter({ tables: model.tables, forget, ...(resizes ? { shrink, cut: this.#cutter() } : {}) })
+    this.limiter = new Limiter({
+      tables: model.tables,
+      forget,
+      keeps: (side, id) => this.decides(side, id),
+      ...(resizes ? { shrink, cut: this.#cutter() } : {}),
+    })
   }
 
   #cutter(): NonNullable<Limited["cut"]> {
@@ -66,8 +82,7 @@ export class FactorRows {
         const { start } = tables[side]
         tables[side].ensure(id)
         tables[side].replace(id, start, row, 0)
-        this.sizeLog?.add(side, id, this.segments, start)
-        if (this.live) this.changed[side].add(id)
+        this.#resized(side, id, { step: start })
       },
     }
   }
@@ -82,8 +97,8 @@ export class FactorRows {
     for (const side of SIDES) {
       const table = this.model.tables[side]
       for (const id of segment[side]) {
-        if (this.live) this.changed[side].add(id)
         if (this.model.meetOne(side, id)) this.sizeLog?.add(side, id, this.segments, table.step(id))
+        this.note(side, id)
       }
     }
   }
@@ -109,16 +124,30 @@ export class FactorRows {
 
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
     this.model.resize(side, id, p)
+    this.#resized(side, id, p)
+  }
+
+  #resized(side: Side, id: number, p: { step: number; cold?: boolean }): void {
     this.sizeLog?.add(side, id, this.segments, p.step)
+    this.note(side, id)
+    if (side === "item") this.share?.resized(id, p.cold ?? false)
+  }
+
+  /** Notes that a row is about to change, or has changed. */
+  note(side: Side, id: number): void {
     if (this.live) this.changed[side].add(id)
+    this.share?.note(side, id)
+  }
+
+  /** Whether the size and the stay of an id are decided here. */
+  decides(side: Side, id: number): boolean {
+    return side === "user" || !this.share || this.share.isHome(id)
   }
 
   forget(side: Side, ids: ReadonlySet<number>): void {
     const users = this.model.forget(side, ids)
-    if (this.live) {
-      for (const id of ids) this.changed[side].add(id)
-      for (const user of users) this.changed.user.add(user)
-    }
+    for (const id of ids) this.note(side, id)
+    for (const user of users) this.note("user", user)
     this.indicators.forget(side, ids)
     this.activity.forget(side, ids)
     this.limiter.forget(side, ids)

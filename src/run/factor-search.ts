@@ -39,6 +39,8 @@ export class FactorSearch {
   readonly #rows: FactorRows
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   #waiting: Judged | undefined
+  /** What was learned ahead of the next segment. */
+  #early: Played | undefined
 
   constructor(rows: FactorRows, options: SearchOptions, context: Context | undefined) {
     this.#rows = rows
@@ -48,6 +50,9 @@ export class FactorSearch {
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
   learn(): Played {
+    const early = this.#early
+    this.#early = undefined
+    if (early) return early
     const result: Played = {
       regret: { user: 0, item: 0 },
       played: { user: { all: 0, grown: 0 }, item: { all: 0, grown: 0 } },
@@ -60,6 +65,12 @@ export class FactorSearch {
       result.played[side] = played
     }
     return result
+  }
+
+  /** Lets the policy learn at once what it would learn at the next segment. */
+  learnNow(): void {
+    this.#early ??= this.learn()
+    this.#waiting = undefined
   }
 
   /** The rows whose id held a rung, each as a choice between the size below (keep) and the size held (grow). */
@@ -144,8 +155,15 @@ export class FactorSearch {
   /** Steps 2 and 3: each distinct id of the segment is decided once, at its last row: grow, keep, or let a rung go. */
   decide(side: Side, waiting: Judged): { all: number; grown: number; shrunk: number } {
     const last = new Map<number, number>()
-    for (let l = 0; l < waiting.ids[side].length; l++) last.set(waiting.ids[side][l], l)
-    return this.#settle(side, Int32Array.from(last.values()), (rows) => this.#current(side, rows, waiting))
+    for (let l = 0; l < waiting.ids[side].length; l++) {
+      const id = waiting.ids[side][l]
+      if (this.#rows.decides(side, id)) last.set(id, l)
+    }
+    const here = this.#settle(side, Int32Array.from(last.values()), (rows) => this.#current(side, rows, waiting))
+    const visited = side === "item" ? this.#rows.share?.visited().filter((id) => !last.has(id)) : undefined
+    if (!visited || visited.length === 0) return here
+    const there = this.#settle(side, Int32Array.from(visited), (ids) => this.#gather(side, ids))
+    return { all: here.all + there.all, grown: here.grown + there.grown, shrunk: here.shrunk + there.shrunk }
   }
 
   /** Grows ids as long as the policy says so (all at most once, where it takes nothing back), and lets rungs of others go. */
@@ -224,7 +242,8 @@ export class FactorSearch {
     const ids: number[] = []
     let id = this.#cursor[side]
     for (let n = Math.min(SWEEP, table.reach); n > 0; n--) {
-      if (table.has(id) && table.step(id) > 0 && activity.idle(side, id, time) >= IDLE) ids.push(id)
+      if (table.has(id) && table.step(id) > 0 && activity.idle(side, id, time) >= IDLE && this.#rows.decides(side, id))
+        ids.push(id)
       id = id + 1 >= table.reach ? 0 : id + 1
     }
     this.#cursor[side] = id

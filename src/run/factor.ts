@@ -7,6 +7,7 @@ import type { RowModel } from "../models/rows.ts"
 import type { Segment, Side } from "../types.ts"
 import { FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
 import { FactorSearch } from "./factor-search.ts"
+import { FactorShare } from "./factor-share.ts"
 import type { Limits } from "./idle.ts"
 import { saveJudged } from "./judged.ts"
 import type { Learner, LearnerExplanation, LearnerStatus, LiveLearner, Preparation, Ranker } from "./learner.ts"
@@ -15,6 +16,7 @@ import type { Outlook } from "./outlook.ts"
 import { packRows } from "./packed-rows.ts"
 import type { Published } from "./reader.ts"
 import { createContexts, type SearchOptions } from "./round.ts"
+import type { Sharing } from "./shared.ts"
 
 /** The frame is turned after so much time; a frame wider than 64 numbers, which costs more, less often. */
 const TURN = 20
@@ -24,6 +26,7 @@ export class Factor implements Learner, LiveLearner {
   readonly live: LiveLearner | undefined
   readonly #rows: FactorRows
   readonly #search: FactorSearch | undefined
+  #share: FactorShare | undefined
   #turned = 0
 
   constructor(model: RowModel, search?: SearchOptions, live?: LiveRun) {
@@ -33,6 +36,12 @@ export class Factor implements Learner, LiveLearner {
     const forget = (side: Side, ids: ReadonlySet<number>) => this.forget(side, ids)
     this.#rows = new FactorRows(model, { indicators, live: live !== undefined, resizes: search !== undefined, forget })
     if (search) this.#search = new FactorSearch(this.#rows, search, context)
+  }
+
+  share(): Sharing {
+    this.#share ??= new FactorShare(this.#rows, this.#search)
+    this.#rows.share = this.#share
+    return this.#share
   }
 
   prepare(segment: Segment, _labels: Float64Array, deciding: number): Preparation {
@@ -66,7 +75,7 @@ export class Factor implements Learner, LiveLearner {
       }
     if (policy.release) {
       for (const side of SIDES) preparation.shrunk[side] += search.sweep(side)
-      this.#turn()
+      if (!this.#share) this.#turn()
     }
     rows.meetAll(segment)
     search.steer(segment.length)
@@ -85,8 +94,20 @@ export class Factor implements Learner, LiveLearner {
 
   train(batch: ModelBatch): PassResult {
     const touched = this.live ? this.#rows.changed.item : undefined
+    if (this.#share) this.#noteItems(batch)
     if (!this.#search) return this.model.train(batch, undefined, touched)
     return this.#search.judge(batch, (rungs) => this.model.train(batch, rungs, touched))
+  }
+
+  /** Every item that training on a batch moves, before it does. */
+  #noteItems(batch: ModelBatch): void {
+    const users = new Set<number>()
+    for (let r = 0; r < batch.user.length; r++) {
+      this.model.meetOne("item", batch.item[r])
+      this.#rows.note("item", batch.item[r])
+      users.add(batch.user[r])
+    }
+    for (const user of users) for (const item of this.#share?.latest(user) ?? []) this.#rows.note("item", item)
   }
 
   test(batch: ModelBatch): PassResult {
