@@ -15,7 +15,7 @@ import type { RowModel, RungLosses } from "../models/rows.ts"
 import type { Choices, Round, SizePolicy } from "../search/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
-import { type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
+import { type Judged, heldOn, loadJudged, saveJudged, withoutRows } from "./judged.ts"
 import type {
   Learner,
   LearnerExplanation,
@@ -112,6 +112,8 @@ export class Factor implements Learner, LiveLearner {
       milliseconds: { policy: 0, growth: 0 },
     }
     for (const side of SIDES) this.#learn(side, search, preparation)
+    const held = heldOn(this.#waiting, this.model.sizes.length - 1)
+    search.policy.pass?.({ segments: segment.length / SEGMENT, events: this.#waiting?.trained ?? 0, held })
     this.#meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
     this.#unmet = this.#limiter.unmet(segment)
     const waiting = this.#observe(segment, deciding)
