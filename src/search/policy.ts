@@ -3,6 +3,7 @@
  * then decides, id by id, whether to keep or grow. Each side (users, items) is learned on its own.
  */
 
+import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
 import type { Arm, Side } from "../types.ts"
 
@@ -56,6 +57,13 @@ export interface SizePolicy {
   /** What it has learned, where it learns. */
   save?(state: State): void
   load?(state: State): void
+  /** What it has learned since it was told to record, from many processes: written, and read to be added. */
+  record?(): void
+  writeEvidence?(out: Packer): void
+  readEvidence?(from: Unpacker): () => void
+  /** All it has learned, for a process that knows nothing yet. */
+  writeAll?(out: Packer): void
+  readAll?(from: Unpacker): () => void
   /** Drops what is kept of ids that leave. */
   forget?(side: Side, ids: Iterable<number>): void
 }

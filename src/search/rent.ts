@@ -13,9 +13,11 @@
  * every event (its reward is always known) and in knowing the keep arm's reward; §3 in growing several sizes at once.
  */
 
-import { exp } from "../kernels/math.ts"
+import { exp, log } from "../kernels/math.ts"
+import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
+import { readBandit, readBanditEvidence, writeBandit, writeBanditEvidence } from "./bandit-bytes.ts"
 import { LinUcb } from "./lin-ucb.ts"
 import type { Choices, Round, SizePolicy } from "./policy.ts"
 
@@ -55,6 +57,8 @@ interface Rung {
   bandit: LinUcb
   squares: number
   weight: number
+  /** The same since evidence was last written. */
+  since: { squares: number; weight: number; events: number }
 }
 
 const SIDES = ["user", "item"] as const
@@ -86,7 +90,7 @@ export class Rent implements SizePolicy {
   #newRung(): Rung {
     const { dimension, subgaussian, discount } = this.#options
     const bandit = new LinUcb({ dimension, subgaussian, discount, forget: "selected" })
-    return { bandit, squares: 0, weight: 0 }
+    return { bandit, squares: 0, weight: 0, since: { squares: 0, weight: 0, events: 0 } }
   }
 
   learn(side: Side, round: Round): Uint8Array {
@@ -100,6 +104,10 @@ export class Rent implements SizePolicy {
       rung.bandit.update(round.contexts, at, GROW, reward)
       rung.squares = discount * rung.squares + reward * reward
       rung.weight = discount * rung.weight + 1
+      const { since } = rung
+      since.squares = discount * since.squares + reward * reward
+      since.weight = discount * since.weight + 1
+      since.events++
     }
     return arms
   }
@@ -164,6 +172,65 @@ export class Rent implements SizePolicy {
     const sizes = this.#options.sizes[side]
     const rent = this.price * (sizes[at.step + 1] - sizes[at.step])
     return { keep: at.rate > 0 ? rent / at.rate : rent, grow: this.#bound(this.#rungs[side][at.step], context, 0) }
+  }
+
+  record(): void {
+    for (const rung of this.#all()) rung.bandit.record()
+  }
+
+  writeEvidence(out: Packer): void {
+    for (const rung of this.#all()) {
+      writeBanditEvidence(out, rung.bandit)
+      out.double(rung.since.squares)
+      out.double(rung.since.weight)
+      out.count(rung.since.events)
+      rung.since = { squares: 0, weight: 0, events: 0 }
+    }
+  }
+
+  readEvidence(from: Unpacker): () => void {
+    const additions = this.#all().map((rung) => {
+      const add = readBanditEvidence(from, rung.bandit)
+      const [squares, weight, events] = [from.double(), from.double(), from.count()]
+      return () => {
+        add()
+        const kept = exp(events * log(this.#options.discount))
+        rung.squares = kept * rung.squares + squares
+        rung.weight = kept * rung.weight + weight
+      }
+    })
+    return () => {
+      for (const add of additions) add()
+    }
+  }
+
+  writeAll(out: Packer): void {
+    out.double(this.price)
+    for (const { bandit, squares, weight } of this.#all()) {
+      writeBandit(out, bandit)
+      out.double(squares)
+      out.double(weight)
+    }
+  }
+
+  readAll(from: Unpacker): () => void {
+    const price = from.double()
+    const steps = this.#all().map((rung) => {
+      const take = readBandit(from, rung.bandit)
+      const spread = { squares: from.double(), weight: from.double() }
+      return () => {
+        take()
+        Object.assign(rung, spread)
+      }
+    })
+    return () => {
+      this.price = price
+      for (const take of steps) take()
+    }
+  }
+
+  #all(): Rung[] {
+    return [...this.#rungs.user, ...this.#rungs.item]
   }
 
   save(state: State): void {
