@@ -16,7 +16,7 @@ export const METHODS = ["dess-cv", "fixed-128", "esapn", "darts", "autoemb"]
 /** What a plain loop in PyTorch reaches here on one thread: a slower peer proves nothing. */
 const PLAIN_LOOP = 57_000
 /** Segments left out at the start. */
-const WARM_UP = { fastest: 10, usual: 2 }
+const WARM_UP = { fastest: 10, usual: 1 }
 /** Largest difference of a segment's test loss, from the same parameters. A DESS decision may turn on a rounding. */
 const TOLERANCE = { "dess-cv": 1e-2, other: 1e-3 }
 
@@ -38,7 +38,9 @@ async function openStreams({ data, events }) {
  */
 export async function compareTraining({ folder, quick, data, methods = METHODS, say }) {
   const python = await findPython()
-  const lengths = quick ? { ours: 24, usual: 5, dess: 4, check: 10 } : { ours: 300, usual: 30, dess: 6, check: 40 }
+  const lengths = quick ? { ours: 24, usual: 5, check: 10 } : { ours: 300, usual: 30, check: 40 }
+  const seconds = quick ? 10 : 60
+  const threadCounts = quick ? [1] : [1, 2]
   const [headlines, rows, notes] = [[], [], []]
   const streams = await openStreams({ data, events: lengths.ours * SEGMENT })
   for (const { size, source, events } of streams) {
@@ -47,27 +49,22 @@ export async function compareTraining({ folder, quick, data, methods = METHODS, 
     notes.push(`${size}: ${source}, its first ${lengths.ours * SEGMENT} events; every id of ${events.counts.user} users and ${events.counts.item} items has its row from the start`)
     for (const method of methods) {
       say(`training, ${size}, ${method}`)
-      const usualSegments = method === "dess-cv" ? lengths.dess : lengths.usual
-      const ours = async () => [
-        await runOurs({ given, method, threads: 2, segments: lengths.ours }),
-        await runOurs({ given, method, threads: 1, segments: lengths.ours }),
-      ]
-      const mine = await ours()
+      const mine = []
+      const runMine = async () => {
+        for (const threads of threadCounts) mine.push(await runOurs({ given, method, threads, segments: lengths.ours }))
+      }
+      await runMine()
       const theirs = { fastest: [], usual: [] }
       if (python)
-        for (const form of ["fastest", "usual"])
-          for (const threads of [1, 2])
-            theirs[form].push(
-              await runPython(python, {
-                given,
-                method,
-                form,
-                threads,
-                segments: form === "usual" ? usualSegments : lengths.ours,
-              }),
-            )
+        for (const threads of threadCounts) {
+          const common = { given, method, threads }
+          theirs.fastest.push(await runPython(python, { ...common, form: "fastest", segments: lengths.ours }))
+          theirs.usual.push(await runPython(python, { ...common, form: "usual", segments: lengths.usual, seconds }))
+        }
       // Once more after the peer, so that a busy minute meets both.
-      if (!quick) mine.push(...(await ours()))
+      if (!quick) await runMine()
+      // Slow ones are stopped after a minute: what all of them ran is compared.
+      const usualSegments = Math.min(...theirs.usual.map(({ times }) => times.length))
       const result = { size, method, mine, theirs, usualSegments }
       rows.push(...describe(result))
       if (python) headlines.push(headline(result))
@@ -152,7 +149,7 @@ async function runOurs({ given, method, threads, segments }) {
   return JSON.parse((await execute(process.execPath, [here("ours.mjs"), ...words], { maxBuffer: 1e9 })).stdout)
 }
 
-async function runPython({ command, env }, { given, method, form, threads, segments }) {
-  const words = ["--given", given, "--method", method, "--form", form, "--threads", `${threads}`, "--segments", `${segments}`]
+async function runPython({ command, env }, { given, method, form, threads, segments, seconds = 1e9 }) {
+  const words = Object.entries({ given, method, form, threads, segments, seconds }).flatMap(([k, x]) => [`--${k}`, `${x}`])
   return JSON.parse((await execute(command, [here("stream.py"), ...words], { env, maxBuffer: 1e9 })).stdout)
 }
