@@ -82,7 +82,7 @@ export class LiveRecommender implements Recommender {
     this.#journal = new Journal(store, (error) => this.#fail(error))
     this.#learning = new Learning({
       run,
-      trainer: { run, features, limits, segment, publishDelay },
+      trainer: { run, features, limits, segment, publishDelay, spareThread: options.spareThread },
       onLearned: (learned, events) => this.#onLearned(learned, events),
       onEnd: (error) => this.#fail(error),
     })
