@@ -20,6 +20,8 @@ export type LogRecord =
   /** Feature vectors that count from here on; null for none. */
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
   | { kind: "forget"; user: number }
+  /** The user has not met the item after all. */
+  | { kind: "unmet"; user: number; item: number }
   | LeftRecord
 
 /** Indices that stand for nobody from here on, and whom they stood for; null for a user forgotten since. */
