@@ -48,6 +48,13 @@ const seconds = (performance.now() - start) / 1000
 const { accuracy, loss, meanSize, heldBytes } = run.result()
 const { rss, heapUsed, arrayBuffers } = process.memoryUsage()
 const kernels = run.learner.model?.kernels?.floats?.buffer.byteLength ?? 0
-const memory = { "peak RSS": peak(), RSS: rss, heap: heapUsed, "array buffers": arrayBuffers, "of them embedding tables": heldBytes, "kernels' memory": kernels }
+const memory = {
+  "peak RSS": peak(),
+  RSS: rss,
+  heap: heapUsed,
+  "array buffers": arrayBuffers,
+  "of them embedding tables": heldBytes,
+  "kernels' memory": kernels,
+}
 run.close()
 console.log(JSON.stringify({ seconds, peakBytes: peak(), accuracy, loss, meanSize, tenths, memory }))
