@@ -144,6 +144,11 @@ export class LiveRecommender implements Recommender {
     this.#check()
     const replace = options?.replace === true
     const events = checkEvents(given, this.#options.scale, Date.now() / 1000)
+    if (events.length > this.#options.queue)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `events: expected at most ${this.#options.queue} at once, as the queue holds no more, got ${events.length}`,
+      )
     if (this.#queue() + events.length > this.#options.queue)
       throw new DessError(
         "BUSY",
