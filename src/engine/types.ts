@@ -15,7 +15,10 @@ export type Bytes = number | string
 /** An id of the outside world: a text of 1 to 512 characters or a finite number; 7 and "7" are the same id. */
 export type Id = string | number
 
-/** What a recommender is opened with. What a directory was created with may be left out later, but not changed. */
+/**
+ * What a recommender is opened with. What a directory was created with may be left out later, but not changed.
+ * `likeThreshold` is on the scale of the ratings.
+ */
 export interface RecommenderOptions
   extends Pick<
     RunOptions,
