@@ -9,13 +9,14 @@ import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
 import type { ModelBatch } from "../models/model.ts"
 import type { RungLosses } from "../models/rows.ts"
-import type { Choices, Round } from "../search/policy.ts"
+import type { Choices, PolicyScores, Round } from "../search/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import { type FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
 import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
 import type { Preparation } from "./learner.ts"
 import { type Outlook, outlookOf } from "./outlook.ts"
 import { playRound, type SearchOptions } from "./round.ts"
+import { toArmScores, whyGrown } from "./size-log.ts"
 
 /** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
 const SWEEP = 2048
@@ -190,7 +191,7 @@ export class FactorSearch {
       const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
         const id = choices.ids[i]
-        if (arms[i] === 1 && this.#grow(side, id)) {
+        if (arms[i] === 1 && this.#grow(side, choices, i)) {
           grown.add(id)
           growing.push(rows[i])
         }
@@ -221,11 +222,22 @@ export class FactorSearch {
   }
 
   /** Grows a row by a size unless the budget has no room for it. */
-  #grow(side: Side, id: number): boolean {
-    const step = this.#rows.model.tables[side].step(id) + 1
+  #grow(side: Side, choices: Choices, at: number): boolean {
+    const step = choices.steps[at] + 1
     if (!this.#rows.affordable(side, step)) return false
-    this.#rows.resize(side, id, { step, cold: this.options.initial === "cold" })
+    const scores = this.#scores(side, choices, { at, down: 0 })
+    const grounds = { why: whyGrown(scores), scores: toArmScores(scores) }
+    this.#rows.resize(side, choices.ids[at], { step, cold: this.options.initial === "cold", ...grounds })
     return true
+  }
+
+  /** What the policy thinks of a choice's rung, `down` below the one ahead; only for those who log it. */
+  #scores(side: Side, choices: Choices, p: { at: number; down: number }): PolicyScores | undefined {
+    const { policy } = this.options
+    if (!this.#rows.sizeLog || !policy.scores || !this.context) return undefined
+    const d = this.context.dimension
+    const context = choices.contexts.subarray(p.at * d, (p.at + 1) * d)
+    return policy.scores(side, context, { step: choices.steps[p.at] - p.down, rate: choices.rates?.[p.at] ?? 0 })
   }
 
   #release(side: Side, choices: Choices): number {
@@ -235,7 +247,8 @@ export class FactorSearch {
     let shrunk = 0
     for (let i = 0; i < choices.length; i++)
       if (arms[i] === 1 && this.#rows.affordable(side, choices.steps[i] - 1)) {
-        this.#rows.resize(side, choices.ids[i], { step: choices.steps[i] - 1 })
+        const scores = toArmScores(this.#scores(side, choices, { at: i, down: 1 }))
+        this.#rows.resize(side, choices.ids[i], { step: choices.steps[i] - 1, why: "released", scores })
         shrunk++
       }
     return shrunk
@@ -336,7 +349,8 @@ export class FactorSearch {
     if (!this.context || !policy.scores || step === model.tables[side].top) return null
     const context = new Float64Array(this.context.dimension)
     this.context.write(context, 0, seen.frequency, seen.diversity)
-    return policy.scores(side, context, { step, rate: activity.rate(side, id, time) })
+    const { keep, grow } = policy.scores(side, context, { step, rate: activity.rate(side, id, time) })
+    return { keep, grow }
   }
 
   forget(side: Side, ids: ReadonlySet<number>): void {

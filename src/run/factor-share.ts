@@ -153,7 +153,7 @@ export class FactorShare implements Sharing, RowShare {
 
   readRow(side: Side, id: number, from: Unpacker): () => void {
     const rows = this.#rows
-    const { model, indicators, activity, limiter, sizeLog } = rows
+    const { model, indicators, activity, limiter } = rows
     const table = model.tables[side]
     const step = from.byte()
     if (step > table.top) throw from.damaged(`a step up to ${table.top}`, step)
@@ -168,7 +168,7 @@ export class FactorShare implements Sharing, RowShare {
       const before = table.has(id) ? table.step(id) : -1
       table.ensure(id)
       table.replace(id, step, row, 0)
-      if (before !== step) sizeLog?.add(side, id, rows.segments, step)
+      if (before !== step) rows.logSize(side, id, { step, why: "elsewhere" })
       activity.put(side, id, met)
       if (rows.segments === 0) rows.time = this.#time = Math.max(rows.time, met.last)
       if (user) indicators.putUser(id, user)
@@ -250,7 +250,7 @@ export class FactorShare implements Sharing, RowShare {
     if (!(row.every(Number.isFinite) && model.accepts("item", row)))
       throw from.damaged("a change that leaves a row", Array.from(change.subarray(0, 8)))
     return () => {
-      if (model.meetOne("item", item)) rows.sizeLog?.add("item", item, rows.segments, held)
+      if (model.meetOne("item", item)) rows.logSize("item", item, { step: held, why: "met" })
       const base = this.#bases.get(item)
       if (base) {
         this.#match(step, base.step, addTo(base.row))
