@@ -181,6 +181,32 @@ describe("changes", () => {
     expect(fresh.learner.live?.explain("item", item)?.indicators.frequency).toBe(events.length)
   })
 
+  test("a fresh row and the own changes it lacks count every event once", () => {
+    const follower = open()
+    follower.shared.decide(() => false)
+    const item = DATA.segments[0].item[0]
+    const home = open()
+    const frequency = (run: Run) => run.learner.live?.explain("item", item)?.indicators.frequency
+    const events = (until: number) =>
+      DATA.segments
+        .slice(0, until)
+        .flatMap((segment) => [...segment.item])
+        .filter((other) => other === item).length
+    const taken = (segment: Segment) => {
+      follower.step(segment)
+      return follower.shared.takeChanges().filter(({ index }) => index === item)
+    }
+    for (const { change } of taken(DATA.segments[0])) home.shared.addChange(item, change)
+    const row = home.shared.takeRow("item", item) ?? new Uint8Array(0)
+    const own = DATA.segments.slice(1, 8).flatMap(taken)
+    expect(own.length).toBeGreaterThan(0)
+    follower.shared.putRow("item", item, row)
+    expect(frequency(follower)).toBe(events(1))
+    for (const { change } of own) follower.shared.addChange(item, change)
+    expect(frequency(follower)).toBe(events(8))
+    expect(follower.shared.takeChanges()).toEqual([])
+  })
+
   test("an item put while changes wait loses none of them, and a change added is not reported back", () => {
     const [a, b] = [open(), open()]
     expect(a.shared.takeChanges()).toEqual(b.shared.takeChanges())
