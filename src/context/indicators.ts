@@ -243,7 +243,9 @@ export class Indicators {
   }
 
   #popular(item: number): number {
-    return this.#raters === undefined ? 0 : this.#raters.diversity(item, this.frequency("item", item))
+    return this.#raters === undefined
+      ? 0
+      : this.#raters.diversity(item, this.#here("item", item) + this.#elsewhereOf(item))
   }
 }
 
