@@ -12,7 +12,7 @@ import type { RungLosses } from "../models/rows.ts"
 import type { Choices, Round } from "../search/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import { type FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
-import { type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
+import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
 import type { Preparation } from "./learner.ts"
 import { type Outlook, outlookOf } from "./outlook.ts"
 import { playRound, type SearchOptions } from "./round.ts"
@@ -65,6 +65,12 @@ export class FactorSearch {
       result.played[side] = played
     }
     return result
+  }
+
+  /** Tells the policy how much time has passed, and which rungs the rows it has just learned were held on. */
+  pass(events: number): void {
+    const held = heldOn(this.#waiting, this.#rows.model.sizes.length - 1)
+    this.options.policy.pass?.({ segments: events / SEGMENT, events: this.#waiting?.trained ?? 0, held })
   }
 
   /** Lets the policy learn at once what it would learn at the next segment. */

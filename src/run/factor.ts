@@ -63,6 +63,7 @@ export class Factor implements Learner, LiveLearner {
       ...(gone ? { left: gone.left } : {}),
       milliseconds: { policy: 0, growth: 0 },
     }
+    if (!this.#share) search.pass(segment.length)
     rows.meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
     rows.expect(segment)
     const waiting = search.observe(segment, deciding)

@@ -48,6 +48,8 @@ export interface SizePolicy {
   decide(side: Side, choices: Choices): Uint8Array
   /** A policy that takes numbers back: 1 gives up the last rung held. It may also grow an id several sizes at a time. */
   release?(side: Side, choices: Choices): Uint8Array
+  /** Told after each round how much time has passed (in segments of 500 events) and on how many of its events both sides held each rung. */
+  pass?(p: { segments: number; events: number; held: readonly number[] }): void
   /** What holding a number for one segment costs, in loss; for policies that release. */
   price?: number
   /** Upper confidence bounds of both arms for a context, where the policy has them. */
