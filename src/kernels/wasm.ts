@@ -142,27 +142,31 @@ export class WasmKernels implements Kernels {
   }
 
   run(): void {
+    this.#work(false)
+  }
+
+  start(): void {
+    this.#work(true)
+  }
+
+  #work(leave: boolean): void {
     if (this.#closed) throw new DessError("INVALID_ARGUMENT", "kernels: expected open kernels, got closed ones")
     const tape = this.#tape
     try {
+      this.#exports.settle()
       for (let start = 0; start < tape.length; ) {
         const end = tape.cut(start, layout.TAPE_BYTES / 4)
         this.ints.set(tape.words.subarray(start, end), layout.TAPE / 4)
-        this.#enter(layout.TAPE + (end - start) * 4)
+        const shared = this.#pool !== undefined && this.#pool.ready > 0
+        this.#exports.run(layout.TAPE, layout.TAPE + (end - start) * 4, shared, leave && end === tape.length)
         start = end
       }
-    } finally {
-      tape.length = 0
-    }
-  }
-
-  #enter(tapeEnd: number): void {
-    try {
-      this.#exports.run(layout.TAPE, tapeEnd, this.#pool !== undefined && this.#pool.ready > 0)
     } catch (cause) {
       this.close()
       const message = "kernels: expected addresses and indices inside the working memory, got one outside it"
       throw new DessError("INVALID_ARGUMENT", message, { cause })
+    } finally {
+      tape.length = 0
     }
   }
 
@@ -342,7 +346,7 @@ export class WasmKernels implements Kernels {
   adam(p: Adam): void {
     const tape = this.#begin(layout.ADAM, p.rows * (10 + p.columns * 0.8))
     tape.putAddresses(p.value, p.gradient, p.first, p.second, p.corrections)
-    tape.put(p.rows, p.columns, p.stride ?? p.columns)
+    tape.put(p.rows, p.columns, p.momentStride ?? p.columns)
     tape.putFloats(p.rate, p.beta1, 1 - p.beta1, p.beta2, 1 - p.beta2, p.epsilon, p.l2)
     tape.end()
   }

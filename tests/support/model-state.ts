@@ -20,7 +20,8 @@ export interface RowState {
 export function readRow(table: EmbeddingTable, id: number): RowState {
   const size = table.size(id)
   const all = new Float64Array(3 * size)
-  table.readAll(id, all, 0)
+  table.read(id, all, 0)
+  table.readMoments(id, all, size)
   const [value, first, second] = [0, 1, 2].map((part) => all.slice(part * size, (part + 1) * size))
   return { step: table.step(id), steps: table.steps(id), value, first, second }
 }
