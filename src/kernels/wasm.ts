@@ -80,6 +80,8 @@ export class WasmKernels implements Kernels {
   #closed = false
 
   readonly #tape = new Tape()
+  /** Products queued so far: tells one from the next. */
+  #products = 0
 
   constructor({ kind, threads, module, grain, shared }: WasmOptions) {
     this.kind = kind
@@ -182,13 +184,14 @@ export class WasmKernels implements Kernels {
   }
 
   multiply(p: Multiply): void {
-    // Cut by rows, every part packs the right side; cut by columns, a transposed left side. So fewer parts then.
-    const repacks = p.rows > p.columns || p.transposeLeft
+    // Cut by columns, every part packs a transposed left side; so fewer parts then.
+    const repacks = p.rows <= p.columns && p.transposeLeft
     const tape = this.#begin(layout.MULTIPLY, p.rows * p.columns * (p.inner / 20 + 0.3), repacks ? 2 : PARTS_PER_THREAD)
     tape.putAddresses(p.out, p.left, p.right, p.bias ?? 0)
     tape.put(p.rows, p.columns, p.inner)
     const transposes = (p.transposeLeft ? layout.TRANSPOSE_LEFT : 0) | (p.transposeRight ? layout.TRANSPOSE_RIGHT : 0)
-    tape.put(transposes | (p.accumulate ? layout.ACCUMULATE : 0))
+    this.#products = (this.#products + 1) | 0
+    tape.put(transposes | (p.accumulate ? layout.ACCUMULATE : 0), this.#products)
     tape.end()
   }
 

@@ -10,7 +10,7 @@ import { Mixture } from "../embedding/mixture.ts"
 import { Plain } from "../embedding/plain.ts"
 import { EmbeddingTable } from "../embedding/table.ts"
 import { DessError, show } from "../errors.ts"
-import { type Address, type Kernels, type LossKind, NONE, type Pairs } from "../kernels/kernels.ts"
+import { type Address, type Floats, type Kernels, type LossKind, NONE, type Pairs } from "../kernels/kernels.ts"
 import { ADAM, type AdamOptions, Parameters } from "../kernels/parameters.ts"
 import { Random } from "../kernels/random.ts"
 import type { State } from "../kernels/state.ts"
@@ -66,7 +66,7 @@ export interface PassResult {
 export interface Pass extends PassResult {
   placed: Record<Side, Placed>
   /** The running statistics before it. */
-  running: Float64Array
+  running: Floats
   mark: Address
 }
 
