@@ -54,7 +54,7 @@ export function readState(model: Model): ModelState {
   return {
     dense,
     denseSteps: parameters.steps,
-    running: parameters.saveRunning(),
+    running: Float64Array.from(parameters.saveRunning()),
     rows: { user: rows("user"), item: rows("item") },
     workingMemory: kernels.mark(),
     heldBytes: model.heldBytes,
