@@ -184,9 +184,9 @@ export class WasmKernels implements Kernels {
   }
 
   multiply(p: Multiply): void {
-    // Cut by columns, every part packs a transposed left side; so fewer parts then.
-    const repacks = p.rows <= p.columns && p.transposeLeft
-    const tape = this.#begin(layout.MULTIPLY, p.rows * p.columns * (p.inner / 20 + 0.3), repacks ? 2 : PARTS_PER_THREAD)
+    // Cut by rows, more parts cost nothing; cut by columns, every part reads all of the left side, or packs a transposed one.
+    const parts = p.rows > p.columns ? 2 * PARTS_PER_THREAD : p.transposeLeft ? 2 : PARTS_PER_THREAD
+    const tape = this.#begin(layout.MULTIPLY, p.rows * p.columns * (p.inner / 20 + 0.3), parts)
     tape.putAddresses(p.out, p.left, p.right, p.bias ?? 0)
     tape.put(p.rows, p.columns, p.inner)
     const transposes = (p.transposeLeft ? layout.TRANSPOSE_LEFT : 0) | (p.transposeRight ? layout.TRANSPOSE_RIGHT : 0)
