@@ -4,7 +4,7 @@
 `split=True`: also normalised once per distinct id, with the counts as weights, and the head's first layer is computed
 per distinct id and side: h = hu[u] + hi[i].
 
-Where torch's BLAS is the reference one, both multiply by the product they are given, with its gradient by the same.
+Where oneDNN multiplies faster than torch's BLAS both use it, gradients included.
 """
 import torch
 import torch.nn.functional as F

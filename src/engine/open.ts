@@ -7,7 +7,7 @@ import { completeOptions } from "./options.ts"
 import { LiveRecommender } from "./recommender.ts"
 import type { Recommender as LiveInterface, RecommenderOptions } from "./types.ts"
 
-export type Recommender = LiveInterface
+export interface Recommender extends LiveInterface {}
 
 export const Recommender = {
   /** Opens a directory, created when missing, or a recommender in memory. Resolves when it has caught up with its journal. */

@@ -70,6 +70,7 @@ export interface WasmOptions {
 export class WasmKernels implements Kernels {
   readonly kind: "simd" | "relaxed-simd"
   readonly threads: number
+  alone = false
   floats!: Float32Array
   ints!: Int32Array
   readonly #memory: WasmMemory
@@ -159,7 +160,7 @@ export class WasmKernels implements Kernels {
       for (let start = 0; start < tape.length; ) {
         const end = tape.cut(start, layout.TAPE_BYTES / 4)
         this.ints.set(tape.words.subarray(start, end), layout.TAPE / 4)
-        const shared = this.#pool !== undefined && this.#pool.ready > 0
+        const shared = !this.alone && this.#pool !== undefined && this.#pool.ready > 0
         this.#exports.run(layout.TAPE, layout.TAPE + (end - start) * 4, shared, leave && end === tape.length)
         start = end
       }
@@ -179,7 +180,7 @@ export class WasmKernels implements Kernels {
 
   /** Starts an operation; `nanoseconds` is what one thread takes for it, roughly. */
   #begin(code: number, nanoseconds: number, partsPerThread = PARTS_PER_THREAD): Tape {
-    const most = this.threads === 1 ? 1 : Math.min(this.threads * partsPerThread, layout.MAXIMUM_PARTS)
+    const most = this.alone || this.threads === 1 ? 1 : Math.min(this.threads * partsPerThread, layout.MAXIMUM_PARTS)
     return this.#tape.begin(code, Math.max(1, Math.floor(Math.min(most, nanoseconds / this.#grain))))
   }
 

@@ -6,6 +6,7 @@ import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
 import type { Outlook } from "./outlook.ts"
 import type { Published, Room } from "./reader.ts"
+import type { Sharing } from "./shared.ts"
 
 export interface SideStatus {
   /** Ids seen so far, in training or test rows. */
@@ -65,6 +66,8 @@ export interface Learner {
   close(): void
   /** What the live engine needs; experiments do without. */
   readonly live?: LiveLearner | undefined
+  /** From now on it is one of many; undefined where it cannot be. */
+  share?(): Sharing | undefined
 }
 
 /** A learner that can be put down and taken up again, published, held to limits, and that forgets. */
@@ -74,6 +77,8 @@ export interface LiveLearner {
   load(state: State): void
   /** From now on the tables stay within the limits. Refuses bytes that one segment of `events` could not live in. */
   limit(limits: Limits, events: number): void
+  /** Whether it learns with its calling thread alone, where it has others. */
+  alone?: boolean
   /** Drops everything kept of ids; they start anew when they come back. */
   forget(side: Side, ids: ReadonlySet<number>): void
   /** Says that an item's features changed. */
