@@ -1,7 +1,8 @@
 /**
- * Bundles what tsc wrote for the two doors of the package, the library and the command, to dist/bundle: reading 180 small
- * files takes Node longer than running them. Folders below dist are one deep, as the modules are, so that paths taken
- * from import.meta hold in both.
+ * Bundles what tsc wrote to dist/bundle, which is what the package runs: reading 180 small files takes Node longer than
+ * running them. It has the two doors, the library and the command, and the programs that they start in a thread or a
+ * process of their own. Folders below dist are one deep, as the modules are, so that paths taken from import.meta hold in
+ * both.
  */
 
 import { fileURLToPath } from "node:url"
@@ -21,7 +22,7 @@ await build({
     outDir: `${dist}bundle`,
     emptyOutDir: true,
     rolldownOptions: {
-      input: { index: `${dist}index.js`, main: `${dist}cli/main.js` },
+      input: ["index", "cli/main", "engine/worker", "experiments/cell-process"].map((name) => `${dist}${name}.js`),
       output: { entryFileNames: "[name].js", chunkFileNames: "[name]-[hash].js" },
     },
   },

@@ -19,10 +19,11 @@ export async function openDrawing(): Promise<Drawing<{ outerHTML: string }> & { 
       write: (colour) => PALETTE[colour],
       close: () => window.happyDOM.close(),
     }
-  } catch (error) {
+  } catch (cause) {
     throw new DessError(
       "UNSUPPORTED",
-      `figure files: expected the packages @observablehq/plot and happy-dom, got ${(error as Error).message}; npm install them, or look at report.html, which draws its own`,
+      "figure files: expected @observablehq/plot and happy-dom, got none; npm install @observablehq/plot happy-dom, or look at report.html, which draws its own",
+      { cause },
     )
   }
 }

@@ -14,7 +14,8 @@ export type CellRunner = (
 export const runInProcess: CellRunner = async (job, { signal, onProgress }) => {
   const { fork } = await import("node:child_process")
   return new Promise((resolve) => {
-    const program = join(import.meta.dirname, "../experiments", `cell-process${extname(import.meta.filename)}`)
+    // Bundled or not, the program lies beside this module (tools/build-bundle.mjs).
+    const program = join(import.meta.dirname, `cell-process${extname(import.meta.filename)}`)
     const child = fork(program, { stdio: ["ignore", "ignore", "pipe", "ipc"], execArgv: flagsFor(process.execArgv) })
     let outcome: CellOutcome | undefined
     let complaint = ""

@@ -13,11 +13,11 @@ export interface ReportContents {
   report: Report
   records: readonly CellRecord[]
   /** The figures drawn, by id. */
-  pictures: Readonly<Record<string, string>>
+  pictures?: Readonly<Record<string, string>>
 }
 
 /** report.html, report.md, summary.csv, runs.csv and figures/*.svg; returns their paths. */
-export function writeReport(directory: string, { report, records, pictures }: ReportContents): string[] {
+export function writeReport(directory: string, { report, records, pictures = {} }: ReportContents): string[] {
   const tables = { "summary.csv": renderSummaryCsv(records), "runs.csv": renderRunsCsv(records) }
   const files: Record<string, string> = {
     "report.html": renderHtml(report, tables),

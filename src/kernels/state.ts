@@ -10,12 +10,6 @@ export type StateArray = Float32Array | Float64Array | Int32Array | Uint32Array 
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
-/** Anything that can be put down and taken up again. `load` takes what `save` of an equally built one gave. */
-export interface Stateful {
-  save(state: State): void
-  load(state: State): void
-}
-
 export class State {
   /** By full name: "learner.user.table.16.numbers". */
   readonly arrays: Map<string, StateArray>

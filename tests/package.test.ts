@@ -1,0 +1,128 @@
+/** The package as it is published: what it contains, its types, and what it does where no optional package is installed. */
+
+import { execFile, execFileSync, spawnSync } from "node:child_process"
+import { cpSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { buildCommand } from "./support/command.ts"
+
+const ROOT = join(import.meta.dirname, "..")
+/** Somebody's project: the package is in its node_modules, nothing else. */
+const PROJECT = mkdtempSync(join(realpathSync(tmpdir()), "dess-package-"))
+const PACKAGE = join(PROJECT, "node_modules", "dess")
+let files: string[] = []
+
+beforeAll(() => {
+  buildCommand()
+  const text = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
+    cwd: ROOT,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"],
+  })
+  const [packed] = JSON.parse(text) as [{ files: { path: string }[] }]
+  files = packed.files.map(({ path }) => path).sort()
+  for (const path of files) cpSync(join(ROOT, path), join(PACKAGE, path))
+  writeFileSync(join(PROJECT, "package.json"), '{ "type": "module" }')
+})
+afterAll(() => rmSync(PROJECT, { recursive: true, force: true }))
+
+/** What is run, its types, the pages, and the three files that npm always takes. */
+const WANTED = [
+  /^(package\.json|README\.md|LICENSE)$/,
+  /^dist\/bundle\/[\w-]+\.js$/,
+  /^dist\/web\/(index\.html|replay\.html|report\.css|report\.js|licences\.md)$/,
+  /^dist\/web\/assets\/[\w-]+\.(css|js)$/,
+]
+
+/** Types that were left by a source that is gone are strangers, too: remove dist and build again. */
+const isType = (path: string) =>
+  path.endsWith(".d.ts") && existsSync(join(ROOT, path.replace(/^dist/, "src").replace(/\.d\.ts$/, ".ts")))
+
+test("the package holds what runs, its types and its pages, nothing else, in less than 10 MB", () => {
+  expect(files.filter((path) => !WANTED.some((form) => form.test(path)) && !isType(path))).toEqual([])
+  const programs = ["index", "main", "worker", "cell-process"].map((name) => `dist/bundle/${name}.js`)
+  const pages = ["dist/web/index.html", "dist/web/replay.html", "dist/web/report.js", "dist/web/report.css"]
+  expect(files).toEqual(expect.arrayContaining(["LICENSE", "README.md", "dist/index.d.ts", ...programs, ...pages]))
+  const bytes = files.reduce((sum, path) => sum + statSync(join(ROOT, path)).size, 0)
+  expect(bytes).toBeLessThan(10e6)
+})
+
+test("every file that package.json names is in the package", () => {
+  const { bin, exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"))
+  const named = [bin.dess, exports["."].types, exports["."].default].map((path: string) => path.replace(/^\.\//, ""))
+  expect(files).toEqual(expect.arrayContaining(named))
+})
+
+const USE = `
+import { DessError, Recommender, type RecommenderOptions, runStream, streamFromInteractions } from "dess"
+
+const options: RecommenderOptions = { memoryBudget: "64MB" }
+const recommender = await Recommender.open(options)
+await recommender.observe({ user: "ada", item: "dune", rating: 5 })
+const scores: number[] = (await recommender.recommend("ada", { count: 3 })).map(({ score }) => score)
+// @ts-expect-error: a count is a number
+await recommender.recommend("ada", { count: "3" })
+const run = runStream(streamFromInteractions({ interactions: [] }), { method: "dess-fre" })
+for await (const { accuracy } of run) scores.push(accuracy ?? 0)
+export const isOurs = (error: unknown): boolean => error instanceof DessError
+`
+
+test.each([
+  { module: "nodenext", moduleResolution: "nodenext" },
+  { module: "esnext", moduleResolution: "bundler" },
+])("its types are found and checked whole under $moduleResolution", (form) => {
+  writeFileSync(join(PROJECT, "use.ts"), USE)
+  const compilerOptions = {
+    ...form,
+    target: "es2022",
+    lib: ["es2023"],
+    strict: true,
+    skipLibCheck: false,
+    noEmit: true,
+  }
+  const tsconfig = { compilerOptions: { ...compilerOptions, types: [] }, files: ["use.ts"] }
+  writeFileSync(join(PROJECT, "tsconfig.json"), JSON.stringify(tsconfig))
+  const compiler = join(ROOT, "node_modules", "typescript", "bin", "tsc")
+  const { status, stdout } = spawnSync(process.execPath, [compiler, "-p", PROJECT], { encoding: "utf8" })
+  expect({ status, stdout }).toEqual({ status: 0, stdout: "" })
+})
+
+/** Runs Node in the project; resolves whatever the end. */
+const node = (...words: string[]) =>
+  new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
+    const { NODE_OPTIONS: _, ...env } = process.env
+    const child = execFile(process.execPath, words, { cwd: PROJECT, env, timeout: 100_000 }, (_error, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? -1, stdout, stderr }),
+    )
+  })
+const dess = (...words: string[]) => node(join(PACKAGE, "dist/bundle/main.js"), ...words)
+
+test.each(["quick", "run", "recommender", "compare"])(
+  "examples/%s.mjs runs without optional packages",
+  async (name) => {
+    const path = join(PROJECT, `${name}.mjs`)
+    cpSync(join(ROOT, "examples", `${name}.mjs`), path)
+    expect(await node(path)).toMatchObject({ code: 0, stderr: "" })
+  },
+)
+
+test("the command runs a method and makes a comparison and its page without optional packages", async () => {
+  expect(JSON.parse((await dess("run", "--interactions", "1000", "--json")).stdout).interactions).toBe(1000)
+  const grid = ["--interactions", "1000", "--methods", "plain-bias", "--seeds", "1", "--no-controls", "--out", "out"]
+  expect(await dess("compare", "--data", "synthetic", ...grid)).toMatchObject({ code: 0 })
+  expect(await dess("report", "out")).toMatchObject({ code: 0 })
+})
+
+test.each([
+  { words: ["serve", "--demo"], names: "fastify" },
+  { words: ["import", "rows.csv", "--directory", "kept"], names: "lmdb" },
+  { words: ["prepare", "rows.parquet", "--out", "sorted"], names: "@duckdb/node-api" },
+])("dess $words.0 without its packages says which to install", async ({ words, names }) => {
+  writeFileSync(join(PROJECT, "rows.csv"), "user,item,rating,timestamp\nada,dune,5,1700000000\n")
+  writeFileSync(join(PROJECT, "rows.parquet"), `PAR1${"\0".repeat(64)}PAR1`)
+  const { code, stderr } = await dess(...words)
+  expect(code).not.toBe(0)
+  expect(stderr).toMatch(new RegExp(`npm install .*${names}`))
+  expect(stderr).not.toContain(dirname(PACKAGE))
+})
