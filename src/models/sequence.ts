@@ -34,6 +34,8 @@ const L2 = { item: 0.01, user: 0.005, input: 0.01 }
 /** Over the rows of a segment. */
 export const SEQUENCE_PASSES = 2
 
+const NOTHING = new Float64Array(1)
+
 /** Latest items stand in a row as 1 + their index, exact up to here; 0 is none. Later indices are not kept. */
 const LAST_KEPT = 16_777_214
 
@@ -61,8 +63,9 @@ export class SequenceModel implements RowModel {
   readonly heads = { user: RECENT, item: 1 }
   readonly vectors = { user: 1, item: 2 }
   readonly global = new Float64Array(0)
+  readonly slopes = Float64Array.of(1)
   readonly #passes: number
-  readonly #noise: ItemNoise
+  readonly noise: ItemNoise
   /** x, its learned width, and dx. */
   readonly #x: Float64Array
   #width = 0
@@ -91,7 +94,7 @@ export class SequenceModel implements RowModel {
       })
     this.tables = { user: make("user"), item: make("item") }
     const top = sizes[sizes.length - 1]
-    this.#noise = new ItemNoise(seed, top)
+    this.noise = new ItemNoise(seed, top)
     this.#x = new Float64Array(top)
     this.#dx = new Float64Array(top)
   }
@@ -129,8 +132,8 @@ export class SequenceModel implements RowModel {
 
   /** Numbers `from` … `to`−1 of q that an item does not hold. */
   #fillNoise(item: number, target: Floats, p: { at: number; from: number; to: number }): void {
-    const tail = this.#noise.tail(item)
-    for (let k = p.from; k < p.to; k++) target[p.at + k] = this.#noise.numbers[tail + k]
+    const tail = this.noise.tail(item)
+    for (let k = p.from; k < p.to; k++) target[p.at + k] = this.noise.numbers[tail + k]
   }
 
   /** Latest items are whole numbers. */
@@ -193,6 +196,11 @@ export class SequenceModel implements RowModel {
     return this.#x.subarray(0, this.#width)
   }
 
+  /** Users have no biases. */
+  baseOf(): Float64Array {
+    return NOTHING
+  }
+
   #readLatest(user: number): void {
     const row = this.tables.user.numbersOf(user)
     const at = this.tables.user.placeOf(user)
@@ -250,8 +258,8 @@ export class SequenceModel implements RowModel {
     let z = q[at]
     for (let k = 0; k < shared; k++) z += x[k] * q[at + 1 + k]
     if (shared < width) {
-      const noise = this.#noise.numbers
-      const tail = this.#noise.tail(item)
+      const noise = this.noise.numbers
+      const tail = this.noise.tail(item)
       for (let k = shared; k < width; k++) z += x[k] * noise[tail + k]
     }
     return z
@@ -353,10 +361,10 @@ export class SequenceModel implements RowModel {
         const q = items.numbersOf(item)
         const b = items.placeOf(item) + 1
         const held = Math.max(low, Math.min(high, this.#size(item)))
-        const tail = this.#noise.tail(item)
+        const tail = this.noise.tail(item)
         let sum = 0
         for (let k = low; k < held; k++) sum += row[at + k] * q[b + k]
-        for (let k = held; k < high; k++) sum += row[at + k] * this.#noise.numbers[tail + k]
+        for (let k = held; k < high; k++) sum += row[at + k] * this.noise.numbers[tail + k]
         other[j] = z[j] - sum
       }
       rungs.without.user[own] = groupLoss(other, length, alone)
@@ -365,10 +373,10 @@ export class SequenceModel implements RowModel {
     if (held > 0) {
       const q = items.numbersOf(positive)
       const b = items.placeOf(positive) + 1
-      const tail = this.#noise.tail(positive)
+      const tail = this.noise.tail(positive)
       const high = Math.min(this.sizes[held], this.#width)
       let sum = 0
-      for (let k = this.sizes[held - 1]; k < high; k++) sum += this.#x[k] * (q[b + k] - this.#noise.numbers[tail + k])
+      for (let k = this.sizes[held - 1]; k < high; k++) sum += this.#x[k] * (q[b + k] - this.noise.numbers[tail + k])
       for (let j = 0; j < length; j++) other[j] = z[j]
       other[0] -= sum
       rungs.without.item[own] = groupLoss(other, length, alone)
@@ -412,8 +420,8 @@ export class SequenceModel implements RowModel {
       q[at + k] = qk - RATE.item * (e * x[k] + L2.item * qk)
     }
     if (shared === width) return
-    const noise = this.#noise.numbers
-    const tail = this.#noise.tail(item)
+    const noise = this.noise.numbers
+    const tail = this.noise.tail(item)
     for (let k = shared; k < width; k++) dx[k] += e * noise[tail + k]
   }
 

@@ -4,6 +4,7 @@ import type { EmbeddingTable } from "../embedding/table.ts"
 import type { Floats, Kernels } from "../kernels/kernels.ts"
 import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
+import { PackedItems } from "./packed-items.ts"
 import { packRows, unpackRows } from "./packed-rows.ts"
 import type { LabelledTrial, Published, Reader, Room } from "./reader.ts"
 
@@ -18,11 +19,13 @@ export class FactorReader implements Reader {
   readonly outputs: number
   readonly #model: RowModel
   readonly #kernels: Kernels
+  readonly #packed: PackedItems
 
   constructor(model: RowModel, kernels: Kernels) {
     this.#model = model
     this.#kernels = kernels
     this.outputs = model.outputs
+    this.#packed = new PackedItems(model, kernels)
   }
 
   reserve(length: number): Room {
@@ -39,6 +42,7 @@ export class FactorReader implements Reader {
         steps: arrays[`${side}.steps`],
         rows: arrays[`${side}.rows`],
       })
+    this.#packed.update(arrays["item.ids"])
     this.items = items
   }
 
@@ -47,7 +51,7 @@ export class FactorReader implements Reader {
   }
 
   scores(user: number): Float32Array {
-    return this.scoresOf(user, this.items)
+    return this.#packed.scores(user, this.items)
   }
 
   scoresOf(user: number, items: ArrayLike<number>): Float32Array {
@@ -73,10 +77,12 @@ export class FactorReader implements Reader {
         logChance: trials.map(({ label }) => (label === 0 ? Number.NaN : 0)),
       })
       model.meetOne("user", user)
+      this.#packed.update(before.item.ids)
       return this.scores(user)
     } finally {
       unpackRows(users, before.user)
       unpackRows(items, before.item)
+      this.#packed.update(before.item.ids)
       model.global.set(before.global)
     }
   }
@@ -92,9 +98,8 @@ export class FactorReader implements Reader {
   }
 
   nearestUsers(user: number, others: Int32Array): Float32Array {
-    const vector = (id: number) => this.#model.combined?.(id) ?? this.#row("user", id)
-    const own = vector(user).slice()
-    return Float32Array.from(others, (other) => cosine(own, vector(other)))
+    const own = this.#model.combined(user).slice()
+    return Float32Array.from(others, (other) => cosine(own, this.#model.combined(other)))
   }
 
   /** An id's first vector. */
