@@ -25,7 +25,7 @@ export class Catalogue {
   readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
   /** Items that were put. */
   readonly entries = new Map<number, StoredItem>()
-  hidden = 0
+  readonly hidden = new Set<number>()
   /** Items of each category. */
   readonly #categories = new Map<string, Set<number>>()
   /**
@@ -109,7 +109,8 @@ export class Catalogue {
 
   put(item: number, entry: StoredItem | null): void {
     const before = this.entries.get(item) ?? PLAIN
-    this.hidden += Number(entry?.hidden ?? false) - Number(before.hidden)
+    if (entry?.hidden) this.hidden.add(item)
+    else this.hidden.delete(item)
     for (const name of before.categories) this.#categories.get(name)?.delete(item)
     for (const name of entry?.categories ?? []) {
       const items = this.#categories.get(name) ?? new Set()

@@ -360,7 +360,7 @@ export class LiveRecommender implements Recommender {
       },
       segments: this.#intake.segments,
       users: { known: user.size, held: held.user.seen },
-      items: { known: item.size, held: held.item.seen, hidden: this.#catalogue.hidden },
+      items: { known: item.size, held: held.item.seen, hidden: this.#catalogue.hidden.size },
       memory: {
         budget: limits.bytes ?? null,
         heldBytes: held.heldBytes,

@@ -89,8 +89,17 @@ export class FactorReader implements Reader {
 
   /** cos(q_i, q_j) over the numbers both hold; 0 where one holds none. */
   nearest(item: number): Float32Array {
-    const own = this.#row("item", item).slice()
-    return Float32Array.from(this.items, (other) => cosine(own, this.#row("item", other)))
+    const { sizes, heads, tables } = this.#model
+    const { item: table } = tables
+    const from = table.placeOf(item) + heads.item
+    const own = table.numbersOf(item).slice(from, from + sizes[table.step(item)])
+    const { items } = this
+    const out = new Float32Array(items.length)
+    for (let i = 0; i < items.length; i++) {
+      const row = { numbers: table.numbersOf(items[i]), at: table.placeOf(items[i]) + heads.item }
+      out[i] = cosine(own, row, Math.min(own.length, sizes[table.step(items[i])]))
+    }
+    return out
   }
 
   users(): Int32Array {
@@ -99,25 +108,23 @@ export class FactorReader implements Reader {
 
   nearestUsers(user: number, others: Int32Array): Float32Array {
     const own = this.#model.combined(user).slice()
-    return Float32Array.from(others, (other) => cosine(own, this.#model.combined(other)))
-  }
-
-  /** An id's first vector. */
-  #row(side: Side, id: number): Floats {
-    const { sizes, heads, tables } = this.#model
-    const from = tables[side].placeOf(id) + heads[side]
-    return tables[side].numbersOf(id).subarray(from, from + sizes[tables[side].step(id)])
+    return Float32Array.from(others, (other) => {
+      const numbers = this.#model.combined(other)
+      return cosine(own, { numbers, at: 0 }, Math.min(own.length, numbers.length))
+    })
   }
 }
 
-/** Over the numbers both have. */
-function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
-  const shared = Math.min(a.length, b.length)
-  let [product, mine, theirs] = [0, 0, 0]
+/** Over the first `shared` numbers: those both have. */
+function cosine(own: Floats, { numbers, at }: { numbers: Floats; at: number }, shared: number): number {
+  let product = 0
+  let mine = 0
+  let theirs = 0
   for (let k = 0; k < shared; k++) {
-    product += a[k] * b[k]
-    mine += a[k] * a[k]
-    theirs += b[k] * b[k]
+    const [a, b] = [own[k], numbers[at + k]]
+    product += a * b
+    mine += a * a
+    theirs += b * b
   }
   return mine > 0 && theirs > 0 ? product / Math.sqrt(mine * theirs) : 0
 }
