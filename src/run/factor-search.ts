@@ -208,7 +208,9 @@ export class FactorSearch {
     const done = { all: all.length, grown: grown.size, shrunk: 0 }
     if (!policy.release) return done
     const { ids } = see(all)
-    const holding = all.filter((_, i) => !grown.has(ids[i]) && table.step(ids[i]) > 0 && this.#ripeness.isRipe(side, ids[i]))
+    const holding = all.filter(
+      (_, i) => !grown.has(ids[i]) && table.step(ids[i]) > 0 && this.#ripeness.isRipe(side, ids[i]),
+    )
     return { ...done, shrunk: this.#release(side, see(holding)) }
   }
 
