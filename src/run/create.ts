@@ -100,9 +100,6 @@ function firstSize({ task, sizes }: FullRunOptions): number {
 /** A first guess at how much a rung changes the loss of an event, by task. */
 const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 }
 
-/** The price in units of the preset's: a loss per event in nats is larger than a squared error. */
-const PRICE_UNIT: Record<Task, number> = { binary: 1, multiclass: 1, topk: 3 }
-
 function createFactorPolicy(
   method: SearchMethod,
   p: { tables: RowModel["tables"]; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
@@ -116,7 +113,7 @@ function createFactorPolicy(
     context: policy.context,
     dimension,
     sizes: { user: tables.user.sizes, item: tables.item.sizes },
-    price: options.price ?? preset.rent * PRICE_UNIT[options.task],
+    price: options.price ?? preset.rent,
     discount,
     subgaussian: 0.5,
     prior: SPREAD[options.task],
