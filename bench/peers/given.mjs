@@ -70,7 +70,14 @@ export function writeGiven(folder, events, { start } = {}) {
     })
   }
   writeFileSync(join(folder, "features.bin"), values)
-  const meta = { users: counts.user, items: counts.item, segment: SEGMENT, train: 0.8 * SEGMENT, sizes: SIZES, hidden: HIDDEN }
+  const meta = {
+    users: counts.user,
+    items: counts.item,
+    segment: SEGMENT,
+    train: 0.8 * SEGMENT,
+    sizes: SIZES,
+    hidden: HIDDEN,
+  }
   if (start !== undefined) {
     const parts = firstParameters(start, counts)
     meta.start = parts.map(({ name, shape }) => [name, shape])
@@ -95,7 +102,11 @@ function firstParameters(method, counts) {
       const [second, outputs] = method === "esapn" ? [SIZES.length, 2] : [SIZES.length, SIZES.length]
       parts.push(...firstController(`${method}.${side}`, { kernels, second, outputs, seed: `1 ${method} ${side}` }))
       const random = new Random(1, method, side)
-      add(`${method}.${side}.draws`, [DRAWS], Array.from({ length: DRAWS }, () => random.next()))
+      add(
+        `${method}.${side}.draws`,
+        [DRAWS],
+        Array.from({ length: DRAWS }, () => random.next()),
+      )
     }
   kernels.close()
   return parts

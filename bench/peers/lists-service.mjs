@@ -39,7 +39,11 @@ const indexes = {
       expansion_add: 128,
       expansion_search: 64,
     })
-    index.add(BigUint64Array.from({ length: count }, (_, i) => BigInt(i)), itemRows, 1)
+    index.add(
+      BigUint64Array.from({ length: count }, (_, i) => BigInt(i)),
+      itemRows,
+      1,
+    )
     return (vector, k) => {
       const { keys, distances } = index.search(vector, k, 1)
       return Array.from(keys, (item, n) => [Number(item), 1 - distances[n]])

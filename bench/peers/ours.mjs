@@ -18,7 +18,11 @@ const read = (name, kind) => {
   return new kind(bytes.buffer, bytes.byteOffset, bytes.length / kind.BYTES_PER_ELEMENT)
 }
 const meta = JSON.parse(readFileSync(join(values.given, "meta.json"), "utf8"))
-const [user, item, label] = [read("user.bin", Int32Array), read("item.bin", Int32Array), read("label.bin", Float32Array)]
+const [user, item, label] = [
+  read("user.bin", Int32Array),
+  read("item.bin", Int32Array),
+  read("label.bin", Float32Array),
+]
 const features = read("features.bin", Float32Array)
 const width = features.length / meta.items
 const present = Uint8Array.from({ length: meta.items }, (_, i) =>
@@ -57,4 +61,6 @@ run.close()
 for (const phase of Object.keys(phases)) phases[phase] /= losses.length
 const peakBytes = process.resourceUsage().maxRSS * 1024
 const { kind } = run.learner.model.kernels
-console.log(JSON.stringify({ times, losses, peakBytes, meanSize: last.meanSize, phases, kind, threads: Number(values.threads) }))
+console.log(
+  JSON.stringify({ times, losses, peakBytes, meanSize: last.meanSize, phases, kind, threads: Number(values.threads) }),
+)

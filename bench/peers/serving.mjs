@@ -93,7 +93,8 @@ async function measurePeer({ packages, file, kind, names, seconds }) {
   try {
     const path = (name) => `/users/${name}/recommendations?count=${LENGTH}`
     const lists = []
-    for (const name of names.slice(0, 200)) lists.push((await fetchJson(service.port, path(name))).map(({ item }) => item))
+    for (const name of names.slice(0, 200))
+      lists.push((await fetchJson(service.port, path(name))).map(({ item }) => item))
     return { ...(await measureLists(service, { path, names, seconds })), lists }
   } finally {
     await service.stop()
@@ -168,7 +169,11 @@ function openLine(port) {
 }
 
 async function fetchJson(port, path, body) {
-  const options = body && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }
+  const options = body && {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  }
   const response = await fetch(`http://127.0.0.1:${port}${path}`, options)
   if (!response.ok) throw new Error(`${path}: expected 200, got ${response.status} ${await response.text()}`)
   return response.json()

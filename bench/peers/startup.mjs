@@ -38,7 +38,10 @@ export async function measureStartup({ folder, quick, say }) {
   mkdirSync(app, { recursive: true })
   writeFileSync(join(app, "package.json"), '{ "type": "module" }')
   await execute("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], { cwd: ROOT })
-  const file = join(folder, readdirSync(folder).find((name) => name.endsWith(".tgz")))
+  const file = join(
+    folder,
+    readdirSync(folder).find((name) => name.endsWith(".tgz")),
+  )
   const install = ["install", "--prefix", app, "--omit=optional", "--no-audit", "--no-fund", "--ignore-scripts", file]
   await execute("npm", install, { cwd: app })
   writeFileSync(join(app, "import.mjs"), IMPORT)

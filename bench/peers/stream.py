@@ -29,6 +29,7 @@ def read_options():
 options = read_options()
 # Read by the libraries when they are loaded; the folder stays free of compiled files.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
+os.environ["OMP_WAIT_POLICY"] = "passive"  # threads that spin fight over a busy machine
 sys.dont_write_bytecode = True
 
 import numpy as np  # noqa: E402

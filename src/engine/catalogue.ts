@@ -138,6 +138,12 @@ export class Catalogue {
     return false
   }
 
+  /** Takes an item out of a user's history. */
+  unmeet(user: number, item: number): void {
+    const at = this.history(user).indexOf(item)
+    if (at >= 0) this.#histories.remove(user, at)
+  }
+
   /** Items a user has met, oldest first: a view until the next event. */
   history(user: number): Int32Array {
     const count = this.#histories.count(user)

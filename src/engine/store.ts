@@ -19,12 +19,33 @@ export interface Writes {
   items: { index: number; item: StoredItem | null }[]
   /** 16 bytes each, by order of acceptance. */
   keys: { hash: Buffer; order: number }[]
-  /** The index of a user whose removal has begun, or null when it is done. */
-  forgetting?: number | null
+  /** In order. */
+  feedback: FeedbackChange[]
+  /** A removal that has begun, or null when it is done. */
+  forgetting?: Forgetting | null
+}
+
+export interface FeedbackKey extends Record<Side, number> {
+  type: string
+}
+
+export interface FeedbackEntry {
+  /** Seconds. */
+  timestamp: number
+  comment: string
+}
+
+/** An entry put, or null: taken away; or all of an id taken away. */
+export type FeedbackChange = (FeedbackKey & { entry: FeedbackEntry | null }) | { side: Side; index: number }
+
+/** The user that is removed: the index now, and the indices of before, each until the record that says it left. */
+export interface Forgetting {
+  index: number | null
+  lives: { index: number; before: number }[]
 }
 
 export function noWrites(): Writes {
-  return { log: [], names: [], items: [], keys: [] }
+  return { log: [], names: [], items: [], keys: [], feedback: [] }
 }
 
 export interface Store {
@@ -39,12 +60,19 @@ export interface Store {
   log(from: number, limit?: number): Iterable<{ position: number; record: LogRecord }>
   /** Drops the records before a position. */
   truncate(before: number): Promise<void>
+  feedbackEntry(key: FeedbackKey): FeedbackEntry | undefined
+  /** Entries of a user, of an item or of all, in order, from behind a key on. */
+  feedback(of: {
+    user?: number | undefined
+    item?: number | undefined
+    after?: FeedbackKey | undefined
+  }): Iterable<FeedbackKey & FeedbackEntry>
   hasKey(hash: Buffer): boolean
   /** The order the next key gets. */
   readonly nextKey: number
   /** Drops the keys before an order. */
   dropKeys(before: number): Promise<void>
-  readonly forgetting: number | null
+  readonly forgetting: Forgetting | null
   readonly bytes: number
   /** Rewrites the file so that nothing deleted is left in it. Nothing may be written meanwhile; reading goes on. */
   compact(): Promise<void>

@@ -42,7 +42,7 @@ export interface RecommenderOptions
   snapshotDelay?: Duration | undefined
   /** Accepted events that may wait to be learned; above it `observe` refuses with code BUSY. Default 100,000. */
   queue?: number | undefined
-  /** Threads that train. Default: one fewer than the cores there are, at least 1. */
+  /** Threads that train. Default: one fewer than the cores there are, at least 1; of two cores both while the journal is replayed. */
   threads?: number | undefined
   /** The shortest time between two published versions. Default 250 ms. */
   publishDelay?: Duration | undefined
@@ -62,6 +62,38 @@ export interface Event {
   timestamp?: number | undefined
   /** An idempotency key of 1 to 256 characters: an event whose key was accepted before is counted as a duplicate and not taken again. */
   key?: string | undefined
+  /**
+   * What kind of thing was done, in 1 to 128 characters ("like"). One event of a user, item and type is kept, to be read
+   * with `feedback` and taken away with `retract`; another of the same counts as a duplicate.
+   */
+  type?: string | undefined
+  /** Kept with the type, at most 4,096 characters. */
+  comment?: string | undefined
+}
+
+/** An event of a type, as it is kept. */
+export interface FeedbackView {
+  user: string
+  item: string
+  type: string
+  /** Seconds since 1970. */
+  timestamp: number
+  comment: string
+}
+
+export interface FeedbackOptions {
+  user?: Id | undefined
+  item?: Id | undefined
+  type?: string | undefined
+  /** 1 to 10,000. Default 100. */
+  count?: number | undefined
+  /** Where the page before ended: its `next`. */
+  after?: string | undefined
+}
+
+export interface ObserveOptions {
+  /** Takes an event of a known user, item and type all the same, in place of the other, unless the time is the same. Default false. */
+  replace?: boolean | undefined
 }
 
 /** What `observe` did, durably when there is a directory. */
@@ -122,6 +154,12 @@ export type Trial = Pick<Event, "item" | "rating">
 export interface SimilarOptions {
   count?: number | undefined
   categories?: readonly string[] | undefined
+}
+
+export interface SimilarUser {
+  user: string
+  /** The cosine of both as the model sees them. */
+  score: number
 }
 
 /** What the model thinks of a pair. */
@@ -261,7 +299,14 @@ export interface SnapshotInfo {
  */
 export interface Recommender {
   /** Takes one event or up to 10,000. Resolves when they are on disk (without a directory: at once). */
-  observe(events: Event | readonly Event[]): Promise<Accepted>
+  observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
+  /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */
+  feedback(options?: FeedbackOptions): Promise<{ feedback: FeedbackView[]; next: string | null }>
+  /**
+   * Takes events of a user and item away, of one type or of all; says how many. The item may be recommended again once
+   * none is left. What the model learned stays.
+   */
+  retract(user: Id, item: Id, type?: string): Promise<number>
   /** The best items for a user, `count` of them where that many exist. An unknown user gets what is trending and new. */
   recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
   /**
@@ -272,6 +317,8 @@ export interface Recommender {
   preview(user: Id, trials: readonly Trial[], options?: Pick<RecommendOptions, "count">): Promise<Recommendation[]>
   /** Items nearest to an item, best first. An unknown item: NOT_FOUND. Score: the cosine. */
   similar(item: Id, options?: SimilarOptions): Promise<Recommendation[]>
+  /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
+  similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>
   /** What the model thinks of one pair or up to 10,000. */
   predict(user: Id, item: Id): Promise<Prediction>
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>

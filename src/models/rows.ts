@@ -46,12 +46,16 @@ export interface RowModel {
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
   /** Whether numbers can be a row of a side: those of another process are asked about. */
   accepts(side: Side, row: ArrayLike<number>): boolean
+  /** Gives the items a user's row names other indices; those without one are left out. */
+  renumber?(row: Float32Array, indexOf: (item: number) => number | undefined): void
   /** Drops rows of ids; returns the users whose rows changed by that. */
   forget(side: Side, ids: ReadonlySet<number>): number[]
   /** Learns rows in order; `losses` are from before each was learned. `touched` takes the items whose rows moved. */
   train(batch: ModelBatch, rungs?: RungLosses, touched?: Set<number>): PassResult
   /** Items that also stand for a user, oldest first: they move when it learns. */
   latestOf?(user: number): number[]
+  /** What a user is scored with, where that is more than its row: a view until the next call. */
+  combined?(user: number): Float64Array
   /** Logits and task losses of rows; nothing is learned. */
   predict(batch: ModelBatch): PassResult
   /** Logits [items×outputs] of a user and items, all of which have rows. */

@@ -162,6 +162,15 @@ export class SequenceModel implements RowModel {
     table.replace(id, p.step, row, 0)
   }
 
+  renumber(row: Float32Array, indexOf: (item: number) => number | undefined): void {
+    let kept = 0
+    for (let a = 0; a < RECENT && row[a] > 0; a++) {
+      const index = indexOf(row[a] - 1)
+      if (index !== undefined && index <= LAST_KEPT) row[kept++] = index + 1
+    }
+    row.fill(0, kept, RECENT)
+  }
+
   /** An item that leaves is struck from every user's latest. */
   forget(side: Side, ids: ReadonlySet<number>): number[] {
     freeRows(this.tables[side], ids)
@@ -181,6 +190,13 @@ export class SequenceModel implements RowModel {
   latestOf(user: number): number[] {
     this.#readLatest(user)
     return Array.from(this.#latest.subarray(0, this.#count)).reverse()
+  }
+
+  /** x. */
+  combined(user: number): Float64Array {
+    this.#readLatest(user)
+    this.#combine(user)
+    return this.#x.subarray(0, this.#width)
   }
 
   #readLatest(user: number): void {

@@ -13,14 +13,12 @@ import { Packer, type Unpacker } from "../kernels/packing.ts"
 import type { Side } from "../types.ts"
 import type { FactorRows, RowShare } from "./factor-rows.ts"
 import type { FactorSearch } from "./factor-search.ts"
-import type { ItemChange, Sharing } from "./shared.ts"
+import type { ItemChange, Renumber, Sharing } from "./shared.ts"
 
 /** An item before it was trained on. */
 interface Base {
   step: number
   row: Float32Array
-  /** Events taken in here. */
-  events: number
   met: Met
 }
 
@@ -33,6 +31,8 @@ export class FactorShare implements Sharing, RowShare {
   readonly #rows: FactorRows
   readonly #search: FactorSearch | undefined
   readonly #bases = new Map<number, Base>()
+  /** Events of items taken in here that changes have told of. */
+  readonly #told = new Map<number, number>()
   #settled: { index: number; write: (out: Packer) => void }[] = []
   readonly #touched: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
   readonly #visited = new Set<number>()
@@ -65,16 +65,23 @@ export class FactorShare implements Sharing, RowShare {
   note(side: Side, id: number): void {
     this.#touched[side].add(id)
     if (side === "user") return
-    if (!this.has("item", id)) this.#bases.delete(id)
+    if (!this.has("item", id)) this.#leave(id)
     else if (!this.#bases.has(id)) this.#bases.set(id, this.#baseOf(id))
   }
 
+  /** Nothing is left of an item here. */
+  #leave(item: number): void {
+    this.#bases.delete(item)
+    this.#told.delete(item)
+    this.#visited.delete(item)
+  }
+
   #baseOf(item: number): Base {
-    const { model, indicators, activity } = this.#rows
+    const { model, activity } = this.#rows
     const table = model.tables.item
     const row = new Float32Array(table.size(item))
     table.read(item, row, 0)
-    return { step: table.step(item), row, events: indicators.eventsHere(item), met: activity.of("item", item) }
+    return { step: table.step(item), row, met: activity.of("item", item) }
   }
 
   /** The base of a row that changed its size follows it: numbers the row got or lost are no change. */
@@ -123,12 +130,13 @@ export class FactorShare implements Sharing, RowShare {
 
   // Rows.
 
-  writeRow(side: Side, id: number, out: Packer): void {
+  writeRow(side: Side, id: number, out: Packer, renumber?: Renumber): void {
     const { model, activity, indicators, limiter } = this.#rows
     const table = model.tables[side]
     out.byte(table.step(id))
     const row = new Float32Array(table.size(id))
     table.read(id, row, 0)
+    if (renumber && side === "user") model.renumber?.(row, renumber)
     for (const number of row) out.float(number)
     const { count, last } = activity.of(side, id)
     out.double(count)
@@ -165,7 +173,7 @@ export class FactorShare implements Sharing, RowShare {
       if (rows.segments === 0) rows.time = this.#time = Math.max(rows.time, met.last)
       if (user) indicators.putUser(id, user)
       if (item) indicators.putItem(id, item)
-      if (rows.decides(side, id)) limiter.meet(side, id, { second, segment: rows.segments })
+      if (second > 0 && rows.decides(side, id)) limiter.meet(side, id, { second, segment: rows.segments })
       if (rows.live) rows.changed[side].add(id)
     }
   }
@@ -182,7 +190,7 @@ export class FactorShare implements Sharing, RowShare {
     sizeLog?.forget(side, one)
     this.#search?.forget(side, one)
     this.#touched[side].delete(id)
-    this.#visited.delete(id)
+    if (side === "item") this.#leave(id)
     if (live) changed[side].add(id)
   }
 
@@ -202,7 +210,9 @@ export class FactorShare implements Sharing, RowShare {
     this.#bases.delete(item)
     const now = this.#baseOf(item)
     const change = now.row.map((number, k) => number - base.row[k])
-    const events = now.events - base.events
+    const here = this.#rows.indicators.eventsHere(item)
+    const events = here - (this.#told.get(item) ?? 0)
+    this.#told.set(item, here)
     const met = this.#rows.activity.since("item", item, base.met)
     if (events === 0 && met.count === 0 && change.every((number) => number === 0)) return
     const { step } = now

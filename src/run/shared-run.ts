@@ -5,7 +5,7 @@ import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { Side } from "../types.ts"
 import type { Exam } from "./exam.ts"
 import type { Learner } from "./learner.ts"
-import { Envelope, type ItemChange, type SharedLearner, type Sharing } from "./shared.ts"
+import { Envelope, type ItemChange, type Renumber, type SharedLearner, type Sharing } from "./shared.ts"
 
 /** Item indices up to here. */
 const LAST = 0x7fff_fffe
@@ -39,11 +39,13 @@ export class SharedRun implements SharedLearner {
     return { user: away("user", users), item: away("item", items) }
   }
 
-  takeRow(side: Side, index: number): Uint8Array | undefined {
+  takeRow(side: Side, index: number, renumber?: Renumber): Uint8Array | undefined {
     if (!this.has(side, index)) return undefined
     return this.#envelope.seal(`${side} row`, (out: Packer) => {
-      this.#sharing.writeRow(side, index, out)
-      if (side === "user") out.set(this.met(index))
+      this.#sharing.writeRow(side, index, out, renumber)
+      if (side !== "user") return
+      const met = this.met(index)
+      out.set(renumber ? met.map(renumber).filter((item) => item !== undefined) : met)
     })
   }
 

@@ -11,6 +11,9 @@ import { DessError, show } from "../errors.ts"
 import { Packer, Unpacker } from "../kernels/packing.ts"
 import type { Side } from "../types.ts"
 
+/** An item's index elsewhere; undefined for one that is not there. */
+export type Renumber = (item: number) => number | undefined
+
 export interface ItemChange {
   index: number
   change: Uint8Array
@@ -21,8 +24,8 @@ export interface SharedLearner {
   has(side: Side, index: number): boolean
   /** Rows a segment needs that are not in memory; those of its users' latest items once the users are. */
   missing(segment: { user: ArrayLike<number>; item: ArrayLike<number> }): Record<Side, number[]>
-  /** Everything held for one id; undefined without a row. */
-  takeRow(side: Side, index: number): Uint8Array | undefined
+  /** Everything held for one id; undefined without a row. `renumber`: for a process where items have other indices. */
+  takeRow(side: Side, index: number, renumber?: Renumber): Uint8Array | undefined
   /** Adds or replaces a row. */
   putRow(side: Side, index: number, row: Uint8Array): void
   /** From memory only; a change not taken yet stays to be taken. */
@@ -53,7 +56,7 @@ export interface Sharing {
   has(side: Side, id: number): boolean
   /** Items that are also read for a user. */
   latest(user: number): number[]
-  writeRow(side: Side, id: number, out: Packer): void
+  writeRow(side: Side, id: number, out: Packer, renumber?: Renumber): void
   readRow(side: Side, id: number, from: Unpacker): () => void
   drop(side: Side, id: number): void
   decide(isHome: (item: number) => boolean): void

@@ -3,7 +3,6 @@
  * back. A file of JSON lines, the last line about an id counts; written through before `put` resolves.
  */
 
-import { randomBytes } from "node:crypto"
 import {
   closeSync,
   existsSync,
@@ -26,11 +25,6 @@ export interface Note {
   deleted?: boolean
 }
 
-/** Mixed into the keys of feedback; another one whenever a user is forgotten, so that no key on disk tells of them. */
-interface SaltLine {
-  salt: string
-}
-
 interface Line {
   side: Side
   id: string
@@ -44,19 +38,14 @@ export class Notes {
   readonly #notes: Record<Side, Map<string, Note>> = { user: new Map(), item: new Map() }
   #path: string | undefined
   #file: number | undefined
-  #salt = newSalt()
 
   /** Takes up a file, once nobody else has its directory; without one, notes are kept in memory. */
   load(path: string): void {
     this.#path = path
     const lines = existsSync(path) ? readFileSync(path, "utf8").split("\n") : []
     // A last line without its end was never acknowledged.
-    for (const text of lines.slice(0, -1)) if (text !== "") this.#takeText(text)
+    for (const text of lines.slice(0, -1)) if (text !== "") this.#take(JSON.parse(text) as Line)
     this.#rewrite()
-  }
-
-  get salt(): string {
-    return this.#salt
   }
 
   get(side: Side, id: string): Note | undefined {
@@ -85,20 +74,13 @@ export class Notes {
   /** Removes a user, also from the file; whether there was a note. */
   forget(user: string): boolean {
     const noted = this.#notes.user.delete(user)
-    this.#salt = newSalt()
-    this.#rewrite()
+    if (noted) this.#rewrite()
     return noted
   }
 
   close(): void {
     if (this.#file !== undefined) closeSync(this.#file)
     this.#file = undefined
-  }
-
-  #takeText(text: string): void {
-    const line = JSON.parse(text) as Line | SaltLine
-    if ("salt" in line) this.#salt = line.salt
-    else this.#take(line)
   }
 
   #take({ side, id, note }: Line): void {
@@ -121,13 +103,9 @@ export class Notes {
     )
     const beside = `${this.#path}.new`
     const file = openSync(beside, "w", 0o600)
-    writeFileSync(file, [`${JSON.stringify({ salt: this.#salt })}\n`, ...lines].join(""))
+    writeFileSync(file, lines.join(""))
     fdatasyncSync(file)
     closeSync(file)
     renameSync(beside, this.#path)
   }
-}
-
-function newSalt(): string {
-  return randomBytes(16).toString("base64url")
 }

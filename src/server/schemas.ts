@@ -28,6 +28,10 @@ export const Event = shape({
   key: Type.Optional(
     Type.String({ minLength: 1, maxLength: 256, description: "Idempotency key: the same key is accepted once." }),
   ),
+  type: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 128, description: "What was done: accepted once for each user and item." }),
+  ),
+  comment: Type.Optional(Type.String({ maxLength: 4096 })),
 })
 export const Events = oneOrMany(Event)
 
@@ -64,6 +68,9 @@ export const SimilarQuery = shape({
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
   categories: Type.Optional(many(Category)),
 })
+
+export const CountQuery = shape({ count: SimilarQuery.properties.count })
+export const SimilarUsers = Type.Array(shape({ user: Type.String(), score: Type.Number() }))
 
 export const Recommendations = Type.Array(
   shape({

@@ -2,9 +2,9 @@
 
 import { Run } from "../../src/run/loop.ts"
 import type { RunOptions } from "../../src/run/options.ts"
-import type { InteractionBatch, ItemFeatures, Segment } from "../../src/types.ts"
+import type { ItemFeatures, Segment } from "../../src/types.ts"
 
-export const LIVE = { testUsers: 20, smallestBatch: 64, remembered: 100 }
+export const LIVE = { testUsers: Number.POSITIVE_INFINITY, smallestBatch: 64, remembered: 100 }
 
 export interface TrainersOptions {
   trainers: number
@@ -42,35 +42,35 @@ export class Trainers {
     return this.owners[partitionOf(item, this.partitions)]
   }
 
-  /** Events that have arrived, each trained on by the owner of its user's partition; then one exchange. */
-  round(batch: InteractionBatch): void {
+  /**
+   * Events that have arrived go to the owners of their users' partitions, each part a segment of its own; so the rows
+   * trained and tested on are those of a single process. After `period` segments of events follows an exchange.
+   */
+  round(whole: Segment, period = 1): void {
     for (let p = 0; p < this.partitions; p++) {
-      const segment = select(batch, (user) => partitionOf(user, this.partitions) === p)
-      if (segment.length < 2) continue
+      const segment = select(whole, (user) => partitionOf(user, this.partitions) === p)
+      if (segment.length === 0) continue
       const report = this.runs[this.owners[p]].step(segment)
       this.tested.rows += report.testRows
-      this.tested.hits += report.testRows * (report.accuracy ?? 0)
+      if (report.testRows > 0) this.tested.hits += report.testRows * (report.accuracy ?? 0)
       this.tested.users += report.testUsers
-      this.tested.recall += report.testUsers * (report.recall ?? 0)
+      if (report.testUsers > 0) this.tested.recall += report.testUsers * (report.recall ?? 0)
     }
-    this.exchange()
+    if ((whole.index + 1) % period === 0) this.exchange()
   }
 
   exchange(): void {
     const { runs } = this
     const changes = runs.map((run) => run.shared.takeChanges())
     const evidence = runs.map((run) => run.shared.takeEvidence())
+    for (const { change } of changes.flat()) this.bytes.changes += change.length
+    for (const bytes of evidence) this.bytes.evidence += bytes.length
     runs.forEach((run, t) => {
-      changes.forEach((list, from) => {
-        for (const { index, change } of list) {
-          this.bytes.changes += change.length
-          if (from !== t && this.homeOf(index) === t) run.shared.addChange(index, change)
-        }
-      })
-      evidence.forEach((bytes, from) => {
-        this.bytes.evidence += bytes.length
-        if (from !== t) run.shared.addEvidence(bytes)
-      })
+      for (let from = 0; from < runs.length; from++) {
+        if (from === t) continue
+        for (const { index, change } of changes[from]) if (this.homeOf(index) === t) run.shared.addChange(index, change)
+        run.shared.addEvidence(evidence[from])
+      }
     })
     runs.forEach((run, t) => {
       for (const item of run.shared.takeTouched().item) {
@@ -90,14 +90,14 @@ export class Trainers {
   }
 }
 
-/** The rows of some users as a segment, the first 80 % of them to be trained on. */
-export function select(batch: InteractionBatch, wanted: (user: number) => boolean): Segment {
+/** The rows of some users as a segment. */
+export function select(batch: Segment, wanted: (user: number) => boolean): Segment {
   const rows: number[] = []
   for (let r = 0; r < batch.length; r++) if (wanted(batch.user[r])) rows.push(r)
   return {
-    index: 0,
+    index: batch.index,
     length: rows.length,
-    trainLength: Math.floor(0.8 * rows.length),
+    trainLength: rows.filter((r) => r < batch.trainLength).length,
     user: Int32Array.from(rows, (r) => batch.user[r]),
     item: Int32Array.from(rows, (r) => batch.item[r]),
     rating: Float32Array.from(rows, (r) => batch.rating[r]),
