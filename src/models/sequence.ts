@@ -97,7 +97,7 @@ export class SequenceModel implements RowModel {
     this.tables = { user: make("user"), item: make("item") }
     const top = sizes[sizes.length - 1]
     this.#noise = new ItemNoise(seed, top, DEVIATION)
-    this.#fade = Float64Array.from({ length: top }, (_, k) => 2 ** -((31 - Math.clz32(k + 1)) >> 1))
+    this.#fade = Float64Array.from({ length: top }, (_, k) => 1 / (1 << ((31 - Math.clz32(k + 1)) >> 1)))
     this.#x = new Float64Array(top)
     this.#dx = new Float64Array(top)
   }
