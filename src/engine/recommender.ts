@@ -18,6 +18,7 @@ import {
   checkEvents,
   checkItems,
   checkName,
+  checkOptionNames,
   checkTrials,
   checkType,
   MOST_AT_ONCE,
@@ -140,9 +141,16 @@ export class LiveRecommender implements Recommender {
 
   // Writing
 
-  async observe(given: Event | readonly Event[], { replace = false }: ObserveOptions = {}): Promise<Accepted> {
+  async observe(given: Event | readonly Event[], options: ObserveOptions = {}): Promise<Accepted> {
     this.#check()
+    checkOptionNames("options", options, ["replace"])
+    const replace = options.replace === true
     const events = checkEvents(given, this.#options.scale, Date.now() / 1000)
+    if (events.length > this.#options.queue)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `events: expected at most ${this.#options.queue} at once, as the queue holds no more, got ${events.length}`,
+      )
     if (this.#queue() + events.length > this.#options.queue)
       throw new DessError(
         "BUSY",
@@ -445,16 +453,17 @@ export class LiveRecommender implements Recommender {
     const found = index !== null || lives.length > 0
     const receipt = { user: name, found, row: false, history: 0, events: 0, snapshots: 0 }
     if (!found) return { ...receipt, time: Date.now() }
+    let openRows = 0
     if (index === null) this.#journal.mark({ index, lives })
     else {
       receipt.history = this.#catalogue.history(index).length
       receipt.row = this.#learning.reader.knows("user", index)
-      receipt.events = this.#intake.forget(index, lives)
+      openRows = this.#intake.forget(index, lives)
       await this.#journal.inOrder(() => this.#learning.ask({ kind: "forget", side: "user", ids: [index] }))
     }
     if (this.#archive) {
       const { events, snapshots } = await this.#archive.finishForgetting({ index, lives }, () => this.#counts())
-      receipt.events += events
+      receipt.events = events + openRows
       receipt.snapshots = snapshots
     }
     if (index !== null) this.#catalogue.names.user.recycle(index)

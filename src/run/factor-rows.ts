@@ -7,7 +7,7 @@ import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
 import type { LearnerStatus, SideStatus } from "./learner.ts"
 import { type Limited, Limiter, type Unmet } from "./limiter.ts"
-import { SizeLog } from "./size-log.ts"
+import { type SizeChange, SizeLog } from "./size-log.ts"
 
 export const SIDES = ["user", "item"] as const
 
@@ -24,6 +24,11 @@ export interface FactorRowsOptions {
   resizes: boolean
   /** Called with ids that have to leave. */
   forget: (side: Side, ids: ReadonlySet<number>) => void
+}
+
+/** A size to go to, and why. */
+export interface Resizing extends Pick<SizeChange, "step" | "why" | "scores"> {
+  cold?: boolean
 }
 
 /** What a learner that shares its rows wants to know. */
@@ -48,6 +53,8 @@ export class FactorRows {
   readonly live: boolean
   budget: number | undefined
   segments = 0
+  /** When the segment at hand was closed, in milliseconds. */
+  clock = 0
   /** In segments of 500 events. */
   time = 0
   /** Ids of the segment at hand that get their rows after the decisions. */
@@ -59,7 +66,8 @@ export class FactorRows {
     this.indicators = indicators
     this.live = live
     if (live) this.sizeLog = new SizeLog()
-    const shrink = (side: Side, id: number) => this.resize(side, id, { step: model.tables[side].step(id) - 1 })
+    const shrink = (side: Side, id: number) =>
+      this.resize(side, id, { step: model.tables[side].step(id) - 1, why: "idle" })
     this.limiter = new Limiter({
       tables: model.tables,
       forget,
@@ -82,7 +90,7 @@ export class FactorRows {
         const { start } = tables[side]
         tables[side].ensure(id)
         tables[side].replace(id, start, row, 0)
-        this.#resized(side, id, { step: start })
+        this.#resized(side, id, { step: start, why: "budget" })
       },
     }
   }
@@ -97,7 +105,7 @@ export class FactorRows {
     for (const side of SIDES) {
       const table = this.model.tables[side]
       for (const id of segment[side]) {
-        if (this.model.meetOne(side, id)) this.sizeLog?.add(side, id, this.segments, table.step(id))
+        if (this.model.meetOne(side, id)) this.logSize(side, id, { step: table.step(id), why: "met" })
         this.note(side, id)
       }
     }
@@ -122,15 +130,20 @@ export class FactorRows {
     return this.model.heldBytes + added <= this.budget
   }
 
-  resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
+  resize(side: Side, id: number, p: Resizing): void {
     this.model.resize(side, id, p)
     this.#resized(side, id, p)
   }
 
-  #resized(side: Side, id: number, p: { step: number; cold?: boolean }): void {
-    this.sizeLog?.add(side, id, this.segments, p.step)
+  #resized(side: Side, id: number, p: Resizing): void {
+    this.logSize(side, id, p)
     this.note(side, id)
     if (side === "item") this.share?.resized(id, p.cold ?? false)
+  }
+
+  /** Notes what size an id has from now on, and why. */
+  logSize(side: Side, id: number, { step, why, scores }: Resizing): void {
+    this.sizeLog?.add(side, id, { segment: this.segments, time: this.clock, step, why, scores })
   }
 
   /** Notes that a row is about to change, or has changed. */

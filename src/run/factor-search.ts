@@ -9,7 +9,7 @@ import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
 import type { ModelBatch } from "../models/model.ts"
 import type { RungLosses } from "../models/rows.ts"
-import type { Choices, Round } from "../search/policy.ts"
+import type { Choices, PolicyScores, Round } from "../search/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import { type FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
 import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
@@ -17,6 +17,7 @@ import type { Preparation } from "./learner.ts"
 import { type Outlook, outlookOf } from "./outlook.ts"
 import { Ripeness } from "./ripeness.ts"
 import { playRound, type SearchOptions } from "./round.ts"
+import { toArmScores, whyGrown } from "./size-log.ts"
 
 /** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
 const SWEEP = 2048
@@ -173,10 +174,18 @@ export class FactorSearch {
       const id = waiting.ids[side][l]
       if (this.#rows.decides(side, id)) last.set(id, l)
     }
-    const here = this.#settle(side, Int32Array.from(last.values()), (rows) => this.#current(side, rows, waiting))
+    const here = this.#settle(side, Int32Array.from(last.values()), {
+      id: (row) => waiting.ids[side][row],
+      frequency: (row) => waiting.frequencies[side][row],
+      see: (rows) => this.#current(side, rows, waiting),
+    })
     const visited = side === "item" ? this.#rows.share?.visited().filter((id) => !last.has(id)) : undefined
     if (!visited || visited.length === 0) return here
-    const there = this.#settle(side, Int32Array.from(visited), (ids) => this.#gather(side, ids))
+    const there = this.#settle(side, Int32Array.from(visited), {
+      id: (id) => id,
+      frequency: (id) => this.#rows.indicators.frequency(side, id),
+      see: (ids) => this.#gather(side, ids),
+    })
     return { all: here.all + there.all, grown: here.grown + there.grown, shrunk: here.shrunk + there.shrunk }
   }
 
@@ -184,21 +193,20 @@ export class FactorSearch {
   #settle(
     side: Side,
     all: Int32Array,
-    see: (rows: Int32Array) => Choices,
+    p: { id: (row: number) => number; frequency: (row: number) => number; see: (rows: Int32Array) => Choices },
   ): { all: number; grown: number; shrunk: number } {
     const { policy } = this.options
     const table = this.#rows.model.tables[side]
     const grown = new Set<number>()
     let rows = all
     while (rows.length > 0) {
-      const { ids, frequencies } = see(rows)
-      rows = rows.filter((_, i) => this.#mayGrow(side, ids[i], frequencies[i]))
-      const choices = see(rows)
+      rows = rows.filter((row) => this.#mayGrow(side, p.id(row), p.frequency(row)))
+      const choices = p.see(rows)
       const arms = policy.decide(side, choices)
       const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
         const id = choices.ids[i]
-        if (arms[i] === 1 && this.#grow(side, id)) {
+        if (arms[i] === 1 && this.#grow(side, choices, i)) {
           grown.add(id)
           growing.push(rows[i])
         }
@@ -207,11 +215,10 @@ export class FactorSearch {
     }
     const done = { all: all.length, grown: grown.size, shrunk: 0 }
     if (!policy.release) return done
-    const { ids } = see(all)
     const holding = all.filter(
-      (_, i) => !grown.has(ids[i]) && table.step(ids[i]) > 0 && this.#ripeness.isRipe(side, ids[i]),
+      (row) => !grown.has(p.id(row)) && table.step(p.id(row)) > 0 && this.#ripeness.isRipe(side, p.id(row)),
     )
-    return { ...done, shrunk: this.#release(side, see(holding)) }
+    return { ...done, shrunk: this.#release(side, p.see(holding)) }
   }
 
   /** Below the top; and for a policy that may climb several sizes at once, only as far as the id has evidence for. */
@@ -231,12 +238,23 @@ export class FactorSearch {
   }
 
   /** Grows a row by a size unless the budget has no room for it. */
-  #grow(side: Side, id: number): boolean {
-    const step = this.#rows.model.tables[side].step(id) + 1
+  #grow(side: Side, choices: Choices, at: number): boolean {
+    const step = choices.steps[at] + 1
     if (!this.#rows.affordable(side, step)) return false
-    this.#rows.resize(side, id, { step, cold: this.options.initial === "cold" })
-    this.#ripeness.reset(side, id)
+    const scores = this.#scores(side, choices, { at, down: 0 })
+    const grounds = { why: whyGrown(scores), scores: toArmScores(scores) }
+    this.#rows.resize(side, choices.ids[at], { step, cold: this.options.initial === "cold", ...grounds })
+    this.#ripeness.reset(side, choices.ids[at])
     return true
+  }
+
+  /** What the policy thinks of a choice's rung, `down` below the one ahead; only for those who log it. */
+  #scores(side: Side, choices: Choices, p: { at: number; down: number }): PolicyScores | undefined {
+    const { policy } = this.options
+    if (!this.#rows.sizeLog || !policy.scores || !this.context) return undefined
+    const d = this.context.dimension
+    const context = choices.contexts.subarray(p.at * d, (p.at + 1) * d)
+    return policy.scores(side, context, { step: choices.steps[p.at] - p.down, rate: choices.rates?.[p.at] ?? 0 })
   }
 
   #release(side: Side, choices: Choices): number {
@@ -246,7 +264,8 @@ export class FactorSearch {
     let shrunk = 0
     for (let i = 0; i < choices.length; i++)
       if (arms[i] === 1 && this.#rows.affordable(side, choices.steps[i] - 1)) {
-        this.#rows.resize(side, choices.ids[i], { step: choices.steps[i] - 1 })
+        const scores = toArmScores(this.#scores(side, choices, { at: i, down: 1 }))
+        this.#rows.resize(side, choices.ids[i], { step: choices.steps[i] - 1, why: "released", scores })
         shrunk++
       }
     return shrunk
@@ -351,7 +370,8 @@ export class FactorSearch {
     if (!this.context || !policy.scores || step === model.tables[side].top) return null
     const context = new Float64Array(this.context.dimension)
     this.context.write(context, 0, this.#frequency(seen.frequency), seen.diversity)
-    return policy.scores(side, context, { step, rate: activity.rate(side, id, time) })
+    const { keep, grow } = policy.scores(side, context, { step, rate: activity.rate(side, id, time) })
+    return { keep, grow }
   }
 
   forget(side: Side, ids: ReadonlySet<number>): void {

@@ -10,7 +10,15 @@ import { FactorSearch } from "./factor-search.ts"
 import { FactorShare } from "./factor-share.ts"
 import type { Limits } from "./idle.ts"
 import { saveJudged } from "./judged.ts"
-import type { Learner, LearnerExplanation, LearnerStatus, LiveLearner, Preparation, Ranker } from "./learner.ts"
+import {
+  type Learner,
+  type LearnerExplanation,
+  type LearnerStatus,
+  type LiveLearner,
+  type Preparation,
+  type Ranker,
+  toSteps,
+} from "./learner.ts"
 import type { LiveRun } from "./options.ts"
 import type { Outlook } from "./outlook.ts"
 import { packRows } from "./packed-rows.ts"
@@ -48,6 +56,7 @@ export class Factor implements Learner, LiveLearner {
     const rows = this.#rows
     const search = this.#search
     rows.segments++
+    rows.clock = segment.time ?? 0
     rows.time += segment.length / SEGMENT
     const start = performance.now()
     const gone = rows.limiter.makeRoom(segment, rows.segments)
@@ -173,7 +182,7 @@ export class Factor implements Learner, LiveLearner {
     const diversity = this.#search?.options.policy.context === "cv" ? indicators.diversity(side, id) : null
     const bounds = this.#search?.bounds(side, id, { frequency, diversity: diversity ?? 0 }) ?? null
     const { sizes } = this.model
-    const history = (sizeLog?.of(side, id) ?? []).map((at) => ({ segment: at.segment, size: sizes[at.step] }))
+    const history = toSteps(sizeLog?.of(side, id) ?? [], sizes)
     return {
       size: sizes[table.step(id)],
       bytes: table.rowBytes(id),
@@ -212,6 +221,7 @@ export class Factor implements Learner, LiveLearner {
     rows.limiter.load(state.at("idle"))
     rows.sizeLog?.load(state.at("sizeLog"))
     this.#search?.loadWaiting(state.at("waiting"))
+    this.#share?.restart()
     for (const side of SIDES) rows.changed[side].clear()
     rows.changeAll()
   }

@@ -1,6 +1,7 @@
 /** What the native API takes and gives, as JSON Schema. The engine checks once more what a schema cannot say. */
 
 import { type TSchema, Type } from "typebox"
+import { REASONS } from "../run/size-log.ts"
 
 /** Limits of a request, the engine's own. */
 export const LIMITS = { batch: 10_000, idCharacters: 512, features: 4096, categories: 64, categoryCharacters: 128 }
@@ -120,7 +121,16 @@ export const Explanation = shape({
   side: Type.Union([Type.Literal("user"), Type.Literal("item")]),
   size: Type.Integer({ description: "Numbers in the vector; 0 when the model does not know the id." }),
   bytes: Type.Number(),
-  history: Type.Array(shape({ segment: Type.Integer(), size: Type.Integer() })),
+  history: Type.Array(
+    shape({
+      segment: Type.Integer(),
+      time: nullable(Type.Number({ description: "When the segment was closed, in milliseconds since 1970." })),
+      size: Type.Integer(),
+      why: Type.Union(REASONS.map((reason) => Type.Literal(reason))),
+      scores: nullable(shape({ keep: Type.Number(), grow: Type.Number(), estimate: Type.Number() })),
+    }),
+    { description: "The last ten sizes, oldest first, each with the arms' bounds and what was measured." },
+  ),
   indicators: shape({ frequency: Type.Number(), diversity: nullable(Type.Number()) }),
   bounds: nullable(shape({ keep: Type.Number(), grow: Type.Number() })),
   events: Type.Integer(),
