@@ -45,6 +45,12 @@ for (const kind of ["simd", "relaxed-simd"] as const) {
         expect(differences(one, outputs), `${i + 2} threads, ${JSON.stringify(shape)}, seed ${seed}`).toEqual([])
     }
 
+    it("the first alone, the others asleep", () => {
+      all[2].alone = true
+      check(OPERATIONS.hiddenTrain, { rows: 100, columns: 64, inner: 80, outputs: 1, users: 9, items: 60 }, 1)
+      all[2].alone = false
+    })
+
     for (const [name, build] of Object.entries(OPERATIONS))
       it(name, () => {
         for (let seed = 1; seed <= 6; seed++) {

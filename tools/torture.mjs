@@ -109,7 +109,7 @@ async function examine(directory) {
 async function examineCopy(directory, without) {
   const copy = mkdtempSync(join(tmpdir(), "dess-torture-copy-"))
   try {
-    cpSync(directory, copy, { recursive: true })
+    cpSync(directory, copy, { recursive: true, filter: (path) => !path.endsWith(".sock") })
     const snapshots = readdirSync(copy)
       .filter((name) => /^snapshot-\d+\.safetensors$/.test(name))
       .sort()

@@ -8,9 +8,9 @@ import { State } from "../kernels/state.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
-import { type EventsRecord, withoutUser } from "./records.ts"
+import { type LogRecord, withoutName, withoutUser } from "./records.ts"
 import { listSnapshots, readNewest, snapshotPath, syncFolder } from "./snapshots.ts"
-import { noWrites, type Store } from "./store.ts"
+import { type Forgetting, noWrites, type Store } from "./store.ts"
 import type { SnapshotInfo } from "./types.ts"
 
 /** What has happened so far. */
@@ -92,17 +92,17 @@ export class Archive {
    * The rest of forgetting, once the user is gone from the training state: a snapshot without the user, then everything
    * older goes, and what was deleted is cut out of the file. Says what was removed.
    */
-  async finishForgetting(index: number, counts: () => Counts): Promise<{ events: number; snapshots: number }> {
+  async finishForgetting(user: Forgetting, counts: () => Counts): Promise<{ events: number; snapshots: number }> {
     const { directory, store, journal, keepJournal } = this.#parts
     await journal.committed()
-    const events = this.#rowsOf(index).reduce((sum, { rows }) => sum + rows, 0)
+    const events = this.#rowsOf(user).reduce((sum, { rows }) => sum + rows, 0)
     const snapshots = listSnapshots(directory).length
     await this.take(counts())
     this.#taken = this.#taken.slice(0, 1)
     this.#removeOthers()
     // Not before: until now a replay would have needed the records as they were.
     await journal.alone(async () => {
-      if (keepJournal) await store.write({ ...noWrites(), log: this.#rowsOf(index) })
+      if (keepJournal) await store.write({ ...noWrites(), log: this.#rowsOf(user) })
       else await store.truncate(this.#taken[0].position)
       await store.compact()
       await store.write({ ...noWrites(), forgetting: null })
@@ -110,15 +110,31 @@ export class Archive {
     return { events, snapshots }
   }
 
-  /** The records with a user's rows, these emptied, back to where the index stood for somebody else. */
-  #rowsOf(index: number): { position: number; record: EventsRecord; rows: number }[] {
-    let found: { position: number; record: EventsRecord; rows: number }[] = []
+  /** The records that tell of a user, without the user: rows emptied, and the name of somebody who left. */
+  #rowsOf({ index, lives }: Forgetting): { position: number; record: LogRecord; rows: number }[] {
+    const indices = new Set([...lives.map((life) => life.index), ...(index === null ? [] : [index])])
+    const told: { position: number; record: LogRecord; rows: number }[] = []
+    /** Rows of whoever has an index of theirs. */
+    const open = new Map<number, typeof told>([...indices].map((one) => [one, []]))
     for (const { position, record } of this.#parts.store.log(0)) {
-      if (record.kind === "left" && record.user.includes(index)) found = []
-      if (record.kind !== "events") continue
-      const without = withoutUser(record, index)
-      if (without) found.push({ position, ...without })
+      if (record.kind === "left") {
+        let cleaned = record
+        for (const one of record.user) {
+          const rows = open.get(one)
+          if (!rows) continue
+          if (lives.some((life) => life.index === one && life.before === position)) {
+            told.push(...rows)
+            cleaned = withoutName(cleaned, one)
+          }
+          open.set(one, [])
+        }
+        if (cleaned !== record) told.push({ position, record: cleaned, rows: 0 })
+      } else if (record.kind === "events")
+        for (const [one, rows] of open) {
+          const without = withoutUser(record, one)
+          if (without) rows.push({ position, ...without })
+        }
     }
-    return found
+    return index === null ? told : [...told, ...(open.get(index) ?? [])]
   }
 }

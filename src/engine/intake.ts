@@ -11,8 +11,8 @@ import type { CheckedEvent, CheckedItem } from "./check.ts"
 import type { Journal } from "./journal.ts"
 import type { Keys } from "./keys.ts"
 import type { Learning } from "./learning.ts"
-import { type EventsRecord, GONE, joinEvents, type LogRecord } from "./records.ts"
-import type { Store } from "./store.ts"
+import { type EventsRecord, GONE, joinEvents, type LeftRecord, type LogRecord } from "./records.ts"
+import type { Forgetting, Store } from "./store.ts"
 import type { Learned } from "./trainer.ts"
 
 /** A timer takes no more. */
@@ -27,6 +27,8 @@ export interface IntakeParts {
   /** A segment closes at so many events, or so many milliseconds after its first. */
   segment: number
   delay: number
+  /** Told of ids that leave, as their names are given up. */
+  onLeft(position: number, record: LeftRecord): void
 }
 
 export class Intake {
@@ -192,12 +194,15 @@ export class Intake {
     }
     const { catalogue, journal } = this.#parts
     const gone: Record<Side, number[]> = { user: [], item: [] }
+    const former: Record<Side, string[]> = { user: [], item: [] }
     for (const side of SIDES) {
       const names = catalogue.names[side]
       for (const id of learned.left[side]) {
-        if (names.name(id) === undefined || catalogue.lastSegment(side, id) > learned.number) continue
+        const name = names.name(id)
+        if (name === undefined || catalogue.lastSegment(side, id) > learned.number) continue
         if (side === "item" && catalogue.entries.has(id)) continue
         gone[side].push(id)
+        former[side].push(name)
         names.remove(id)
         names.recycle(id)
         journal.change("names", { side, index: id, name: null })
@@ -205,12 +210,14 @@ export class Intake {
       catalogue.drop(side, gone[side])
     }
     if (gone.user.length + gone.item.length === 0) return
-    journal.append({ kind: "left", ...gone })
+    const record: LeftRecord = { kind: "left", ...gone, names: former }
+    this.#parts.onLeft(journal.position, record)
+    journal.append(record)
     journal.after(() => {})
   }
 
   /** Journals that a user is to be forgotten, and forgets all but the training state. Returns the rows taken out of the open segment. */
-  forget(index: number): number {
+  forget(index: number, lives: Forgetting["lives"]): number {
     const { catalogue, journal } = this.#parts
     // From here on the name means somebody new. The index is not given out again before all is done.
     catalogue.names.user.remove(index)
@@ -221,7 +228,7 @@ export class Intake {
     this.accepted -= before - this.#open
     journal.change("names", { side: "user", index, name: null })
     journal.append({ kind: "forget", user: index })
-    journal.mark(index)
+    journal.mark({ index, lives })
     return before - this.#open
   }
 

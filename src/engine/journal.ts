@@ -6,7 +6,7 @@
 
 import { DessError } from "../errors.ts"
 import { type EventRow, type EventsRecord, eventsOf, GONE, type LogRecord, withoutUser } from "./records.ts"
-import { noWrites, type Store, type Writes } from "./store.ts"
+import { type Forgetting, noWrites, type Store, type Writes } from "./store.ts"
 
 export class Journal {
   readonly #store: Store | undefined
@@ -87,7 +87,7 @@ export class Journal {
     ;(this.#writes[kind] as Writes[K][number][]).push(change)
   }
 
-  mark(forgetting: number | null): void {
+  mark(forgetting: Forgetting): void {
     this.#writes.forgetting = forgetting
   }
 

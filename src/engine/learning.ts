@@ -69,7 +69,8 @@ export class Learning {
 
   learn(number: number, segment: Segment, accepted: number | undefined): void {
     this.#waiting.push({ number, events: segment.length, accepted })
-    this.order(() => this.thread.tell({ kind: "segment", number, segment }), true)
+    const replayed = accepted === undefined
+    this.order(() => this.thread.tell({ kind: "segment", number, segment, replayed }), true)
   }
 
   /** Sends something after everything ordered before. */

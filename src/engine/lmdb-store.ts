@@ -1,16 +1,11 @@
-/**
- * The store in one LMDB file. A directory belongs to one process at a time: the owner is written inside a write
- * transaction, which LMDB gives to one process only, and is told apart from a dead one by process id and start time.
- */
+/** The store in one LMDB file, of a directory that is locked. */
 
-import { randomUUID } from "node:crypto"
 import {
   closeSync,
   existsSync,
   fsyncSync,
   openSync,
   readdirSync,
-  readFileSync,
   readSync,
   renameSync,
   rmSync,
@@ -20,12 +15,13 @@ import { join } from "node:path"
 import type { Database, RootDatabase } from "lmdb"
 import { DessError, show } from "../errors.ts"
 import type { Side } from "../types.ts"
+import { type Lock, lockDirectory } from "./lock.ts"
 import type { FixedOptions } from "./options.ts"
 import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
 import { syncFolder } from "./snapshots.ts"
-import type { Store, StoredItem, Writes } from "./store.ts"
+import type { Forgetting, Store, StoredItem, Writes } from "./store.ts"
 
-export const STORE_VERSION = 1
+export const STORE_VERSION = 2
 
 /** A compacted file takes the place of the one before: the highest number counts. */
 function fileOf(generation: number): string {
@@ -46,16 +42,6 @@ function removeOthers(directory: string, generation: number): void {
   syncFolder(directory)
 }
 
-interface Owner {
-  process: number
-  /** Of the process, in clock ticks since boot, where the system tells. */
-  started: string
-  token: string
-}
-
-/** Directories open in this process. */
-const openHere = new Set<string>()
-
 async function loadLmdb(): Promise<typeof import("lmdb")> {
   try {
     return await import("lmdb")
@@ -67,13 +53,11 @@ async function loadLmdb(): Promise<typeof import("lmdb")> {
 /** Opens the store of a directory that exists, and takes ownership. */
 export async function openLmdbStore(directory: string): Promise<Store> {
   const lmdb = await loadLmdb()
-  if (openHere.has(directory))
-    throw new DessError("LOCKED", `directory ${show(directory)}: expected it to be free, it is open in this process`)
-  openHere.add(directory)
+  const lock = await lockDirectory(directory)
   try {
-    return new LmdbStore(lmdb, directory)
+    return new LmdbStore(lmdb, directory, lock)
   } catch (cause) {
-    openHere.delete(directory)
+    await lock.release()
     if (cause instanceof DessError) throw cause
     const reason = cause instanceof Error ? cause.message : String(cause)
     throw new DessError("INVALID_DATA", `directory ${show(directory)}: expected a readable journal, got: ${reason}`, {
@@ -85,7 +69,7 @@ export async function openLmdbStore(directory: string): Promise<Store> {
 class LmdbStore implements Store {
   readonly #lmdb: typeof import("lmdb")
   readonly #directory: string
-  readonly #token = randomUUID()
+  readonly #lock: Lock
   #root!: RootDatabase
   #meta!: Database<unknown, string>
   #log!: Database<Buffer, number>
@@ -97,20 +81,20 @@ class LmdbStore implements Store {
   #generation: number
   nextKey = 0
 
-  constructor(lmdb: typeof import("lmdb"), directory: string) {
+  constructor(lmdb: typeof import("lmdb"), directory: string, lock: Lock) {
     this.#lmdb = lmdb
     this.#directory = directory
+    this.#lock = lock
     this.#generation = findGeneration(directory)
     this.#open()
-    this.#claim()
     removeOthers(directory, this.#generation)
     const version = this.#meta.get("version")
-    if (version !== undefined && !(typeof version === "number" && version <= STORE_VERSION)) {
-      this.#meta.removeSync("owner")
+    if (version !== undefined && version !== STORE_VERSION) {
       void this.#root.close()
+      const other = Number(version) < STORE_VERSION ? "export it with the dess that made it" : "use a newer dess"
       throw new DessError(
         "UNSUPPORTED",
-        `directory ${show(directory)}: expected version ${STORE_VERSION} or older, got ${show(version)}; use a newer dess`,
+        `directory ${show(directory)}: expected version ${STORE_VERSION}, got ${show(version)}; ${other}`,
       )
     }
     this.#created = this.#meta.get("options") as FixedOptions | undefined
@@ -124,29 +108,15 @@ class LmdbStore implements Store {
     checkLength(path)
     this.#root = this.#lmdb.open(options)
     this.#meta = this.#root.openDB({ name: "meta", encoding: "json" })
-    this.#log = this.#root.openDB({ name: "log", keyEncoding: "uint32", encoding: "binary" })
+    // Positions and orders only grow: no 32 bits hold them.
+    this.#log = this.#root.openDB({ name: "log", encoding: "binary" })
     this.#names = {
       user: this.#root.openDB({ name: "users", keyEncoding: "uint32", encoding: "string" }),
       item: this.#root.openDB({ name: "itemNames", keyEncoding: "uint32", encoding: "string" }),
     }
     this.#items = this.#root.openDB({ name: "items", keyEncoding: "uint32", encoding: "json" })
     this.#keys = this.#root.openDB({ name: "keys", keyEncoding: "binary", encoding: "json" })
-    this.#keyOrder = this.#root.openDB({ name: "keyOrder", keyEncoding: "uint32", encoding: "binary" })
-  }
-
-  #claim(): void {
-    const owner = this.#root.transactionSync(() => {
-      const before = this.#meta.get("owner") as Owner | undefined
-      if (before && isAlive(before)) return before
-      this.#meta.putSync("owner", { process: process.pid, started: startOf(process.pid), token: this.#token })
-      return undefined
-    })
-    if (owner === undefined) return
-    void this.#root.close()
-    throw new DessError(
-      "LOCKED",
-      `directory ${show(this.#directory)}: expected it to be free, process ${owner.process} has it open`,
-    )
+    this.#keyOrder = this.#root.openDB({ name: "keyOrder", encoding: "binary" })
   }
 
   get created(): FixedOptions | undefined {
@@ -217,8 +187,8 @@ class LmdbStore implements Store {
     }
   }
 
-  get forgetting(): number | null {
-    return (this.#meta.get("forgetting") as number | null | undefined) ?? null
+  get forgetting(): Forgetting | null {
+    return (this.#meta.get("forgetting") as Forgetting | null | undefined) ?? null
   }
 
   get bytes(): number {
@@ -241,9 +211,8 @@ class LmdbStore implements Store {
   }
 
   async close(): Promise<void> {
-    await this.#meta.remove("owner")
     await this.#root.close()
-    openHere.delete(this.#directory)
+    await this.#lock.release()
   }
 }
 
@@ -278,25 +247,4 @@ function checkLength(path: string): void {
       "INVALID_DATA",
       `journal: expected ${pages} pages of ${page} bytes, got ${size} bytes: it was cut short`,
     )
-}
-
-/** When a process started, as the system counts; empty where it does not tell. */
-function startOf(pid: number): string {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
-    // The name in brackets may hold anything, so count from its end.
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]
-  } catch {
-    return ""
-  }
-}
-
-function isAlive(owner: Owner): boolean {
-  if (owner.process === process.pid) return false // this process has not got it open, so it is that of a namesake
-  try {
-    process.kill(owner.process, 0)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false
-  }
-  return startOf(owner.process) === owner.started
 }

@@ -20,6 +20,8 @@ export interface EngineOptions {
   snapshotDelay: number
   queue: number
   publishDelay: number
+  /** Whether the last of the threads trains only while the journal is replayed. */
+  spareThread: boolean
   keys: number
   keepJournal: boolean
 }
@@ -59,7 +61,10 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
   const features = created ? (createdFeatures ?? undefined) : checkFeatures(options.features)
   const run: RunOptions = { task: "topk", method: features ? "dess-cv" : "dess-fre", protocol: "prequential" }
   for (const name of [...FIXED, "k"] as const) if (all[name] !== undefined) Object.assign(run, { [name]: all[name] })
-  const threads = options.threads ?? Math.max(1, Math.min(64, availableCores() - 1))
+  const cores = availableCores()
+  // Of two cores one is the reader's, but nobody reads before the journal is replayed.
+  const spareThread = options.threads === undefined && cores === 2
+  const threads = options.threads ?? (spareThread ? 2 : Math.max(1, Math.min(64, cores - 1)))
   const segment = whole("segment", options.segment ?? 500, 1, 10_000)
   const idle = options.idle ?? {}
   return {
@@ -78,6 +83,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
     snapshotDelay: parseDuration("snapshot delay", options.snapshotDelay ?? "15m"),
     queue: whole("queue", options.queue ?? 100_000, segment),
     publishDelay: parseDuration("publish delay", options.publishDelay ?? 250),
+    spareThread,
     keys: whole("keys", options.keys ?? 1_000_000, 0),
     keepJournal: options.keepJournal ?? false,
   }

@@ -14,14 +14,15 @@ import { Archive } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
 import { Catalogue } from "./catalogue.ts"
 import { checkCount, checkEvents, checkItems, checkName, checkTrials, toArray } from "./check.ts"
+import { FormerNames, livesOf, portions } from "./former-names.ts"
 import { Intake } from "./intake.ts"
 import { Journal } from "./journal.ts"
 import { Keys } from "./keys.ts"
 import { Learning } from "./learning.ts"
 import { type EngineOptions, fixedOptions } from "./options.ts"
 import { Reading } from "./reading.ts"
-import { type EventsRecord, GONE } from "./records.ts"
-import type { Store } from "./store.ts"
+import { type EventsRecord, GONE, type LeftRecord } from "./records.ts"
+import type { Forgetting, Store } from "./store.ts"
 import type { Learned, Standing } from "./trainer.ts"
 import type {
   Accepted,
@@ -57,6 +58,8 @@ export class LiveRecommender implements Recommender {
   /** Only with a directory. */
   readonly #archive: Archive | undefined
   readonly #reports = new Broadcast<LiveReport>()
+  /** Of those who read the journal just now. */
+  readonly #exports = new Set<FormerNames>()
   readonly #opened = Date.now()
   #learned = 0
   /** What the training thread held when it was asked or heard last. */
@@ -82,14 +85,17 @@ export class LiveRecommender implements Recommender {
     this.#journal = new Journal(store, (error) => this.#fail(error))
     this.#learning = new Learning({
       run,
-      trainer: { run, features, limits, segment, publishDelay },
+      trainer: { run, features, limits, segment, publishDelay, spareThread: options.spareThread },
       onLearned: (learned, events) => this.#onLearned(learned, events),
       onEnd: (error) => this.#fail(error),
     })
     this.#reading = new Reading(this.#catalogue, this.#learning)
     this.#keys = new Keys(options.keys, this.#journal, store)
     const [catalogue, journal, learning, keys] = [this.#catalogue, this.#journal, this.#learning, this.#keys]
-    this.#intake = new Intake({ catalogue, journal, keys, learning, segment, delay: options.delay })
+    const onLeft = (position: number, record: LeftRecord) => {
+      for (const names of this.#exports) names.add(position, record)
+    }
+    this.#intake = new Intake({ catalogue, journal, keys, learning, segment, delay: options.delay, onLeft })
     const { directory, keepJournal } = options
     if (store && directory !== undefined)
       this.#archive = new Archive({ directory, keepJournal, store, journal, catalogue, learning })
@@ -247,29 +253,39 @@ export class LiveRecommender implements Recommender {
   }
 
   async *events(): AsyncGenerator<{ user: string; item: string; rating?: number; timestamp: number }> {
-    await this.#journal.committed()
-    const { user: users, item: items } = this.#catalogue.names
-    const { max } = this.#options.scale
-    for await (const record of this.#eventRecords()) {
-      for (let r = 0; r < record.user.length; r++) {
-        const [user, item] = [users.name(record.user[r]), items.name(record.item[r])]
-        if (record.user[r] === GONE || user === undefined || item === undefined) continue
-        const rating = (record.rating[r] * max) / 5
-        yield { user, item, ...(Number.isNaN(rating) ? {} : { rating }), timestamp: record.timestamp[r] }
-      }
+    const store = this.#store
+    if (!store) return
+    const former = new FormerNames()
+    this.#exports.add(former)
+    try {
+      await this.#journal.committed()
+      for await (const some of portions(store))
+        for (const { position, record } of some) if (record.kind === "left") former.add(position, record)
+      // Named at once: who has an index now may leave while this is read.
+      for await (const some of portions(store))
+        yield* some.flatMap(({ position, record }) =>
+          record.kind === "events" ? this.#name(record, position, former) : [],
+        )
+    } finally {
+      this.#exports.delete(former)
     }
   }
 
-  /** A few hundred at a time, so that a slow reader holds nothing up. */
-  async *#eventRecords(): AsyncGenerator<EventsRecord> {
-    for (let from = 0; ; ) {
-      const some = [...(this.#store?.log(from, 500) ?? [])]
-      for (const { position, record } of some) {
-        from = position + 1
-        if (record.kind === "events") yield record
-      }
-      if (some.length === 0) return
+  #name(record: EventsRecord, position: number, former: FormerNames) {
+    const { max } = this.#options.scale
+    const nameOf = (side: Side, index: number) => {
+      const name = former.find(side, index, position)
+      return name === undefined ? this.#catalogue.names[side].name(index) : (name ?? undefined)
     }
+    const found: { user: string; item: string; rating?: number; timestamp: number }[] = []
+    for (let r = 0; r < record.user.length; r++) {
+      if (record.user[r] === GONE) continue
+      const [user, item] = [nameOf("user", record.user[r]), nameOf("item", record.item[r])]
+      if (user === undefined || item === undefined) continue
+      const rating = (record.rating[r] * max) / 5
+      found.push({ user, item, ...(Number.isNaN(rating) ? {} : { rating }), timestamp: record.timestamp[r] })
+    }
+    return found
   }
 
   reports(signal?: AbortSignal, options: { last?: number } = {}): AsyncIterableIterator<LiveReport> {
@@ -388,21 +404,35 @@ export class LiveRecommender implements Recommender {
   }
 
   async #forget(name: string): Promise<Receipt> {
-    const index = this.#catalogue.names.user.find(name)
-    const receipt = { user: name, found: index !== undefined, row: false, history: 0, events: 0, snapshots: 0 }
-    if (index === undefined) return { ...receipt, time: Date.now() }
-    receipt.history = this.#catalogue.history(index).length
-    receipt.row = this.#learning.reader.knows("user", index)
-    const openRows = this.#intake.forget(index)
-    await this.#journal.inOrder(() => this.#learning.ask({ kind: "forget", side: "user", ids: [index] }))
+    const { index, lives } = await this.#findUser(name)
+    const found = index !== null || lives.length > 0
+    const receipt = { user: name, found, row: false, history: 0, events: 0, snapshots: 0 }
+    if (!found) return { ...receipt, time: Date.now() }
+    if (index === null) this.#journal.mark({ index, lives })
+    else {
+      receipt.history = this.#catalogue.history(index).length
+      receipt.row = this.#learning.reader.knows("user", index)
+      receipt.events = this.#intake.forget(index, lives)
+      await this.#journal.inOrder(() => this.#learning.ask({ kind: "forget", side: "user", ids: [index] }))
+    }
     if (this.#archive) {
-      const { events, snapshots } = await this.#archive.finishForgetting(index, () => this.#counts())
-      receipt.events = events + openRows
+      const { events, snapshots } = await this.#archive.finishForgetting({ index, lives }, () => this.#counts())
+      receipt.events += events
       receipt.snapshots = snapshots
     }
-    this.#catalogue.names.user.recycle(index)
+    if (index !== null) this.#catalogue.names.user.recycle(index)
     this.#standing = await this.#learning.ask<Standing>({ kind: "publish" })
     return { ...receipt, time: Date.now() }
+  }
+
+  /** A user's index now, and those of before; looked for once more when that changes meanwhile. */
+  async #findUser(name: string): Promise<Forgetting> {
+    for (;;) {
+      const index = this.#catalogue.names.user.find(name) ?? null
+      await this.#journal.committed()
+      const lives = this.#store ? await livesOf(this.#store, name) : []
+      if (index === (this.#catalogue.names.user.find(name) ?? null)) return { index, lives }
+    }
   }
 
   close(): Promise<void> {

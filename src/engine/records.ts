@@ -1,6 +1,7 @@
 /** The records of the journal: what happened, in order. A replay of them gives the same state. */
 
 import { DessError, show } from "../errors.ts"
+import type { Side } from "../types.ts"
 
 /** Events in the order they were accepted. A row of user −1 was forgotten. */
 export interface EventsRecord {
@@ -19,8 +20,13 @@ export type LogRecord =
   /** Feature vectors that count from here on; null for none. */
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
   | { kind: "forget"; user: number }
-  /** Indices that stand for nobody from here on. */
-  | { kind: "left"; user: number[]; item: number[] }
+  | LeftRecord
+
+/** Indices that stand for nobody from here on, and whom they stood for; null for a user forgotten since. */
+export interface LeftRecord extends Record<Side, number[]> {
+  kind: "left"
+  names: Record<Side, (string | null)[]>
+}
 
 export const GONE = -1
 
@@ -116,6 +122,12 @@ export function withoutUser(record: EventsRecord, user: number): { record: Event
     copy.timestamp[r] = record.timestamp[r]
   }
   return rows === 0 ? undefined : { record: copy, rows }
+}
+
+/** The record with a user's name taken out. */
+export function withoutName(record: LeftRecord, user: number): LeftRecord {
+  const names = record.names.user.map((name, at) => (record.user[at] === user ? null : name))
+  return { ...record, names: { ...record.names, user: names } }
 }
 
 /** The rows of several records as one, forgotten ones left out. */

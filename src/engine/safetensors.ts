@@ -21,6 +21,9 @@ type Type = keyof typeof TYPES
 const FORMAT = "dess"
 const VERSION = 1
 const NO_CHECKSUM = "0".repeat(64)
+/** A gigabyte: hashing and writing take less than two at a time. */
+const PIECE = 2 ** 30
+const LONGEST_HEADER = 2 ** 28
 
 interface Entry {
   dtype: Type
@@ -49,7 +52,7 @@ export function encodeState(state: State): Uint8Array[] {
   }
   const blank = headerBytes(header)
   const hash = createHash("sha256").update(blank)
-  for (const piece of pieces) hash.update(piece)
+  for (const piece of pieces) for (const part of piecesOf(piece)) hash.update(part)
   metadata.checksum = hash.digest("hex")
   const length = new Uint8Array(8)
   new DataView(length.buffer).setBigUint64(0, BigInt(blank.length), true)
@@ -70,20 +73,61 @@ function typeOf(array: StateArray): Type {
   throw new DessError("INVALID_ARGUMENT", `state array: expected one safetensors can hold, got ${show(array)}`)
 }
 
-/** The state in a file's bytes. The arrays are views of them where alignment allows. */
-export function decodeState(file: Uint8Array): State {
-  const damaged = (what: string, cause?: unknown) =>
-    new DessError("INVALID_DATA", `snapshot: expected ${what}`, cause === undefined ? undefined : { cause })
+/** A file's bytes, wherever they are; it may be larger than one array can be. */
+export interface Source {
+  readonly length: number
+  /** Fills the target with the bytes from a place on. */
+  read(target: Uint8Array, from: number): void
+}
+
+export function bytesSource(bytes: Uint8Array): Source {
+  return { length: bytes.length, read: (target, from) => target.set(bytes.subarray(from, from + target.length)) }
+}
+
+const damaged = (what: string, cause?: unknown) =>
+  new DessError("INVALID_DATA", `snapshot: expected ${what}`, cause === undefined ? undefined : { cause })
+
+/** The state in a file, array by array. */
+export function decodeState(file: Source): State {
+  const { text, metadata, entries, values, start } = readHeader(file)
+  const blank = text.replace(`"checksum":"${metadata.checksum}"`, `"checksum":"${NO_CHECKSUM}"`)
+  const hash = createHash("sha256").update(blank)
+  const arrays = new Map<string, StateArray>()
+  let at = 0
+  for (const [name, { dtype, data_offsets }] of entries) {
+    const kind = TYPES[dtype]
+    const bytes = data_offsets[1] - data_offsets[0]
+    if (
+      !kind ||
+      data_offsets[0] !== at ||
+      !(bytes >= 0 && at + bytes <= file.length - start && bytes % kind.BYTES_PER_ELEMENT === 0)
+    )
+      throw damaged(`array ${show(name)} at byte ${at}, got ${show(data_offsets)} of ${file.length - start}`)
+    const array = new kind(bytes / kind.BYTES_PER_ELEMENT)
+    const view = new Uint8Array(array.buffer)
+    file.read(view, start + at)
+    for (const piece of piecesOf(view)) hash.update(piece)
+    arrays.set(name, array)
+    at += bytes
+  }
+  if (start + at !== file.length) throw damaged(`${start + at} bytes, got ${file.length}`)
+  if (hash.digest("hex") !== metadata.checksum) throw damaged("its checksum to match, got another: the file is damaged")
+  return new State(arrays, values)
+}
+
+function readHeader(file: Source) {
   if (file.length < 8) throw damaged(`8 bytes or more, got ${file.length}`)
-  const length = Number(new DataView(file.buffer, file.byteOffset, 8).getBigUint64(0, true))
-  if (!(length <= file.length - 8)) throw damaged(`a header of ${length} bytes, got ${file.length - 8}`)
-  const text = Buffer.from(file.buffer, file.byteOffset + 8, length).toString()
-  let header: Map<string, unknown>
-  let metadata: Record<string, string>
-  let values: Map<string, Json>
+  const first = new Uint8Array(8)
+  file.read(first, 0)
+  const length = Number(new DataView(first.buffer).getBigUint64(0, true))
+  if (!(length <= Math.min(file.length - 8, LONGEST_HEADER)))
+    throw damaged(`a header of ${length} bytes, got ${file.length - 8}`)
+  const bytes = Buffer.alloc(length)
+  file.read(bytes, 8)
+  const text = bytes.toString()
   try {
-    header = new Map(Object.entries(JSON.parse(text)))
-    metadata = header.get("__metadata__") as Record<string, string>
+    const header = new Map<string, unknown>(Object.entries(JSON.parse(text)))
+    const metadata = header.get("__metadata__") as Record<string, string>
     header.delete("__metadata__")
     if (metadata.format !== FORMAT) throw damaged(`a file of ${FORMAT}, got format ${show(metadata.format)}`)
     if (Number(metadata.version) > VERSION)
@@ -91,34 +135,29 @@ export function decodeState(file: Uint8Array): State {
         "UNSUPPORTED",
         `snapshot: expected version ${VERSION} or older, got ${show(metadata.version)}; use a newer dess`,
       )
-    values = new Map(Object.entries(JSON.parse(metadata.values)))
+    const values = new Map<string, Json>(Object.entries(JSON.parse(metadata.values)))
+    const entries = ([...header] as [string, Entry][]).sort(
+      ([, a], [, b]) => a.data_offsets[0] - b.data_offsets[0] || a.data_offsets[1] - b.data_offsets[1],
+    )
+    return { text, metadata, entries, values, start: 8 + length }
   } catch (cause) {
     throw cause instanceof DessError ? cause : damaged("a readable header, got a damaged one", cause)
   }
-  const data = file.subarray(8 + length)
-  const blank = text.replace(`"checksum":"${metadata.checksum}"`, `"checksum":"${NO_CHECKSUM}"`)
-  const checksum = createHash("sha256").update(blank).update(data).digest("hex")
-  if (checksum !== metadata.checksum) throw damaged("its checksum to match, got another: the file is damaged")
-  const arrays = new Map<string, StateArray>()
-  for (const [name, entry] of header) arrays.set(name, readArray(data, entry as Entry))
-  return new State(arrays, values)
 }
 
-function readArray(data: Uint8Array, { dtype, data_offsets: [from, to] }: Entry): StateArray {
-  const kind = TYPES[dtype]
-  const bytes = data.subarray(from, to)
-  const aligned = bytes.byteOffset % kind.BYTES_PER_ELEMENT === 0 ? bytes : bytes.slice()
-  return new kind(aligned.buffer as ArrayBuffer, aligned.byteOffset, aligned.byteLength / kind.BYTES_PER_ELEMENT)
+/** Bytes in pieces that every call of the system takes. */
+export function* piecesOf(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE)
 }
 
 /** SHA-256 over everything in a state: equal states, equal hashes. */
 export function hashState(state: State): string {
   const hash = createHash("sha256")
-  for (const piece of encodeState(state)) hash.update(piece)
+  for (const piece of encodeState(state)) for (const part of piecesOf(piece)) hash.update(part)
   return hash.digest("hex")
 }
 
 /** A state that shares nothing with its owner. */
 export function copyState(state: State): State {
-  return decodeState(Buffer.concat(encodeState(state)))
+  return decodeState(bytesSource(Buffer.concat(encodeState(state))))
 }

@@ -1,20 +1,10 @@
 /** Snapshots of a directory: written beside, flushed, renamed; the last two are kept. */
 
-import {
-  closeSync,
-  fsyncSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from "node:fs"
+import { closeSync, fsyncSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { DessError, show } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
-import { decodeState, encodeState } from "./safetensors.ts"
+import { decodeState, encodeState, piecesOf } from "./safetensors.ts"
 
 const PATTERN = /^snapshot-(\d{12})\.safetensors$/
 
@@ -43,7 +33,8 @@ export function writeSnapshot(path: string, state: State, directory: string): nu
   const part = `${path}.part`
   const file = openSync(part, "w")
   try {
-    for (const piece of encodeState(state)) for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at)
+    for (const whole of encodeState(state))
+      for (const piece of piecesOf(whole)) for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at)
     fsyncSync(file)
   } finally {
     closeSync(file)
@@ -53,6 +44,25 @@ export function writeSnapshot(path: string, state: State, directory: string): nu
   return statSync(path).size
 }
 
+export function readSnapshot(path: string): State {
+  const file = openSync(path, "r")
+  const read = (target: Uint8Array, from: number) => {
+    let place = from
+    for (const piece of piecesOf(target))
+      for (let at = 0; at < piece.length; ) {
+        const count = readSync(file, piece, at, piece.length - at, place)
+        if (count === 0) throw new DessError("INVALID_DATA", `snapshot: expected more than ${place} bytes, got no more`)
+        at += count
+        place += count
+      }
+  }
+  try {
+    return decodeState({ length: statSync(path).size, read })
+  } finally {
+    closeSync(file)
+  }
+}
+
 /** The newest snapshot that can be read; undefined when there is none. Those that cannot are told of. */
 export function readNewest(
   files: readonly SnapshotFile[],
@@ -60,7 +70,7 @@ export function readNewest(
   const damaged: string[] = []
   for (const file of files) {
     try {
-      return { state: decodeState(readFileSync(file.path)), file, damaged }
+      return { state: readSnapshot(file.path), file, damaged }
     } catch (error) {
       if (error instanceof DessError && error.code === "UNSUPPORTED") throw error
       damaged.push(error instanceof Error ? error.message : String(error))

@@ -19,8 +19,14 @@ export interface Writes {
   items: { index: number; item: StoredItem | null }[]
   /** 16 bytes each, by order of acceptance. */
   keys: { hash: Buffer; order: number }[]
-  /** The index of a user whose removal has begun, or null when it is done. */
-  forgetting?: number | null
+  /** A removal that has begun, or null when it is done. */
+  forgetting?: Forgetting | null
+}
+
+/** The user that is removed: the index now, and the indices of before, each until the record that says it left. */
+export interface Forgetting {
+  index: number | null
+  lives: { index: number; before: number }[]
 }
 
 export function noWrites(): Writes {
@@ -44,7 +50,7 @@ export interface Store {
   readonly nextKey: number
   /** Drops the keys before an order. */
   dropKeys(before: number): Promise<void>
-  readonly forgetting: number | null
+  readonly forgetting: Forgetting | null
   readonly bytes: number
   /** Rewrites the file so that nothing deleted is left in it. Nothing may be written meanwhile; reading goes on. */
   compact(): Promise<void>

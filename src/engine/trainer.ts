@@ -20,6 +20,8 @@ export interface TrainerOptions {
   /** Events per segment. */
   segment: number
   publishDelay: number
+  /** Whether one of the threads is wanted elsewhere but while the journal is replayed. */
+  spareThread?: boolean
 }
 
 /** A state between threads. */
@@ -31,7 +33,7 @@ export interface StateMessage {
 /** What the trainer is told. Those with an `id` are answered. */
 export type Order =
   | { kind: "load"; id: number; state: StateMessage }
-  | { kind: "segment"; number: number; segment: Segment }
+  | { kind: "segment"; number: number; segment: Segment; replayed?: boolean }
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
   | { kind: "forget"; id: number; side: Side; ids: number[] }
   | { kind: "save"; id: number; path: string; directory: string; state: StateMessage }
@@ -114,7 +116,7 @@ export class Trainer {
       case "load":
         return this.#load(new State(order.state.arrays, order.state.values))
       case "segment":
-        return this.#learn(order.number, order.segment)
+        return this.#learn(order.number, order.segment, order.replayed)
       case "features":
         return this.#setFeatures(order.items, order.values)
       case "forget":
@@ -140,11 +142,13 @@ export class Trainer {
     }
   }
 
-  #learn(number: number, segment: Segment): void {
+  /** What is replayed was measured when it was new, and nobody reads meanwhile: it is learned with all threads. */
+  #learn(number: number, segment: Segment, replayed = false): void {
+    this.#live.alone = this.#options.spareThread === true && !replayed
     let report: SegmentReport | undefined
     let failed: string | undefined
     try {
-      report = this.#run.step(segment)
+      report = this.#run.step(segment, { unmeasured: replayed })
     } catch (error) {
       // A loss that is not finite: the segment was not learned. A replay fails the same way, so the state is the same.
       if (!(error instanceof DessError && error.code === "NUMERIC")) throw error

@@ -42,7 +42,7 @@ export interface RecommenderOptions
   snapshotDelay?: Duration | undefined
   /** Accepted events that may wait to be learned; above it `observe` refuses with code BUSY. Default 100,000. */
   queue?: number | undefined
-  /** Threads that train. Default: one fewer than the cores there are, at least 1. */
+  /** Threads that train. Default: one fewer than the cores there are, at least 1; of two cores both while the journal is replayed. */
   threads?: number | undefined
   /** The shortest time between two published versions. Default 250 ms. */
   publishDelay?: Duration | undefined

@@ -318,6 +318,8 @@ export interface Fill {
 export interface Kernels {
   readonly kind: "reference" | "simd" | "relaxed-simd"
   readonly threads: number
+  /** Whether the calling thread does all the work and the others sleep; false at first. Changes no bit. */
+  alone: boolean
   /** The working memory. Take the views anew after `allocate`: it may have moved. */
   readonly floats: Floats
   readonly ints: Int32Array

@@ -36,6 +36,7 @@ export type Precision = "single" | "double"
 export class ReferenceKernels implements Kernels {
   readonly kind = "reference"
   readonly threads = 1
+  alone = false
   floats: Floats
   ints: Int32Array
   #top = 16

@@ -70,6 +70,7 @@ export interface WasmOptions {
 export class WasmKernels implements Kernels {
   readonly kind: "simd" | "relaxed-simd"
   readonly threads: number
+  alone = false
   floats!: Float32Array
   ints!: Int32Array
   readonly #memory: WasmMemory
@@ -158,7 +159,7 @@ export class WasmKernels implements Kernels {
 
   #enter(tapeEnd: number): void {
     try {
-      this.#exports.run(layout.TAPE, tapeEnd, this.#pool !== undefined && this.#pool.ready > 0)
+      this.#exports.run(layout.TAPE, tapeEnd, !this.alone && this.#pool !== undefined && this.#pool.ready > 0)
     } catch (cause) {
       this.close()
       const message = "kernels: expected addresses and indices inside the working memory, got one outside it"
@@ -173,7 +174,7 @@ export class WasmKernels implements Kernels {
 
   /** Starts an operation; `nanoseconds` is what one thread takes for it, roughly. */
   #begin(code: number, nanoseconds: number, partsPerThread = PARTS_PER_THREAD): Tape {
-    const most = this.threads === 1 ? 1 : Math.min(this.threads * partsPerThread, layout.MAXIMUM_PARTS)
+    const most = this.alone || this.threads === 1 ? 1 : Math.min(this.threads * partsPerThread, layout.MAXIMUM_PARTS)
     return this.#tape.begin(code, Math.max(1, Math.floor(Math.min(most, nanoseconds / this.#grain))))
   }
 

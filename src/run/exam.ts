@@ -15,6 +15,8 @@ export interface Exam {
   training(rows: ModelBatch): ModelBatch
   /** Tests the learner on rows it has not trained on. */
   test(learner: Learner, rows: ModelBatch): Score
+  /** Instead of `test` where nobody wants to know: leaves what it would. Only where a test decides nothing. */
+  skip?(rows: ModelBatch): void
   /** Drops what is kept of ids that leave. */
   forget(side: Side, ids: ReadonlySet<number>): void
   save(state: State): void

@@ -74,6 +74,8 @@ export interface LiveLearner {
   load(state: State): void
   /** From now on the tables stay within the limits. Refuses bytes that one segment of `events` could not live in. */
   limit(limits: Limits, events: number): void
+  /** Whether it learns with its calling thread alone, where it has others. */
+  alone?: boolean
   /** Drops everything kept of ids; they start anew when they come back. */
   forget(side: Side, ids: ReadonlySet<number>): void
   /** Says that an item's features changed. */

@@ -23,6 +23,9 @@ import type { Measures, Milliseconds, RunResult, SegmentReport } from "./report.
 /** Segments left out of the mean times. */
 const WARM_UP = 10
 
+/** Of a segment without a test. */
+const NO_SCORE: Score = { rows: 0, hits: 0, majorityHits: 0, loss: 0, users: 0, recall: 0, ndcg: 0 }
+
 /** One method on its way along one stream. */
 export class Run {
   readonly learner: Learner
@@ -49,8 +52,8 @@ export class Run {
     this.learner = createLearner(this.#options, features)
   }
 
-  /** Steps 1 to 5 on one segment. */
-  step(segment: Segment): SegmentReport {
+  /** Steps 1 to 5 on one segment. `unmeasured`: goes without the test where that changes nothing but the report. */
+  step(segment: Segment, { unmeasured = false } = {}): SegmentReport {
     const started = performance.now()
     const labels = this.#exam.labels(segment)
     const split = this.#options.protocol === "split"
@@ -73,6 +76,10 @@ export class Run {
       return result
     }
     const measure = (): Score => {
+      if (unmeasured && this.#exam.skip) {
+        this.#exam.skip(testBatch)
+        return NO_SCORE
+      }
       const start = performance.now()
       const score = this.#exam.test(this.learner, testBatch)
       inference = performance.now() - start
@@ -93,7 +100,7 @@ export class Run {
         `loss of segment ${this.#segments + 1}: expected a finite number, got ${score.loss}`,
       )
     this.#segments++
-    this.#scores.push(score)
+    if (score !== NO_SCORE) this.#scores.push(score)
     if (this.#scores.length > (this.#options.live?.remembered ?? Number.POSITIVE_INFINITY)) this.#scores.shift()
     this.#interactions += segment.length
     const report = this.#report(preparation, {

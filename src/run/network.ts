@@ -304,6 +304,10 @@ export class Network implements Learner, LiveLearner {
     this.model.kernels.close()
   }
 
+  set alone(alone: boolean) {
+    this.model.kernels.alone = alone
+  }
+
   limit(limits: Limits, events: number): void {
     this.#limiter.set(limits, events)
   }

@@ -116,6 +116,11 @@ export class TopkExam implements Exam {
     return score
   }
 
+  skip(rows: ModelBatch): void {
+    this.#isDue()
+    this.#history.add(rows.user, rows.item)
+  }
+
   #isDue(): boolean {
     const pause = this.#testUsers === Number.POSITIVE_INFINITY ? 1 : Math.ceil(this.#history.seen.length / 500)
     this.#untested++

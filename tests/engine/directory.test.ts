@@ -1,6 +1,7 @@
 /** A recommender's directory: coming back, damage, locks, forgetting on disk. */
 
 import { execFileSync } from "node:child_process"
+import { once } from "node:events"
 import {
   closeSync,
   cpSync,
@@ -16,13 +17,14 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Worker } from "node:worker_threads"
 import { afterEach, beforeAll, describe, expect, test } from "vitest"
 import { openLmdbStore } from "../../src/engine/lmdb-store.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { completeOptions } from "../../src/engine/options.ts"
 import type { LiveRecommender } from "../../src/engine/recommender.ts"
 import { GONE } from "../../src/engine/records.ts"
-import { decodeState } from "../../src/engine/safetensors.ts"
+import { readSnapshot } from "../../src/engine/snapshots.ts"
 import { noWrites } from "../../src/engine/store.ts"
 import { type Answer, Trainer } from "../../src/engine/trainer.ts"
 import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
@@ -74,7 +76,7 @@ const journalOf = (directory: string) =>
 /** A copy as a power cut would leave it: the recommender goes on elsewhere. */
 function powerCut(directory: string): string {
   const copy = folder()
-  cpSync(directory, copy, { recursive: true })
+  cpSync(directory, copy, { recursive: true, filter: (path) => !path.endsWith(".sock") })
   return copy
 }
 
@@ -233,7 +235,7 @@ describe("a directory that is not as it should be", () => {
     const root = openRaw({ path: journalOf(directory), noSubdir: true, maxDbs: 12 })
     await root.openDB({ name: "meta", encoding: "json" }).put("version", 99)
     await root.close()
-    await expect(open(directory)).rejects.toThrow(/expected version 1 or older, got 99/)
+    await expect(open(directory)).rejects.toThrow(/expected version 2, got 99; use a newer dess/)
     await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
   })
 
@@ -248,8 +250,42 @@ describe("a directory that is not as it should be", () => {
     const other = () =>
       execFileSync(process.execPath, ["--input-type=module", "--eval", program, directory], { encoding: "utf8" }).trim()
     expect(other()).toBe("LOCKED")
+    const thread = new Worker(
+      `import(${JSON.stringify(join(import.meta.dirname, "../../dist/index.js"))})
+        .then(({ Recommender }) => Recommender.open({ directory: ${JSON.stringify(directory)} }))
+        .then(() => "opened", (error) => error.code)
+        .then((word) => require("node:worker_threads").parentPort.postMessage(word))`,
+      { eval: true },
+    )
+    expect((await once(thread, "message"))[0], "a thread of this process").toBe("LOCKED")
+    await thread.terminate()
     await recommender.close()
     expect(other()).toBe("opened")
+  })
+
+  test("a path too long for a socket is locked like any other", async () => {
+    const directory = join(folder(), "a long name ".repeat(12), "another")
+    const recommender = await open(directory)
+    await expect(open(directory)).rejects.toMatchObject({ code: "LOCKED" })
+    await recommender.close()
+    await (await open(directory)).close()
+    expect(readdirSync(directory)).not.toContain("owner.sock")
+  })
+
+  test("positions and orders of keys beyond 32 bits stay in order", async () => {
+    const directory = folder()
+    const store = await openLmdbStore(directory)
+    const far = 2 ** 32
+    const log = [far - 1, far, far + 1].map((position) => ({ position, record: { kind: "segment", time: 1 } as const }))
+    const keys = [far - 1, far].map((order) => ({ hash: Buffer.alloc(16, order % 251), order }))
+    await store.write({ log, keys, names: [], items: [] })
+    expect([...store.log(far)].map(({ position }) => position)).toEqual([far, far + 1])
+    await store.dropKeys(far)
+    expect(keys.map(({ hash }) => store.hasKey(hash))).toEqual([false, true])
+    await store.close()
+    const again = await openLmdbStore(directory)
+    expect(again.nextKey).toBe(far + 1)
+    await again.close()
   })
 
   test("options it was created with may be left out and not changed", async () => {
@@ -266,7 +302,7 @@ describe("a directory that is not as it should be", () => {
 
 describe("forgetting on disk", () => {
   const traces = (directory: string, text: string) =>
-    readdirSync(directory).filter((name) => readFileSync(join(directory, name)).includes(text))
+    readdirSync(directory).filter((name) => name !== "owner.sock" && readFileSync(join(directory, name)).includes(text))
 
   test.each([false, true])(
     "no file holds the name or the events afterwards (journal kept: %s)",
@@ -284,7 +320,7 @@ describe("forgetting on disk", () => {
       expect(traces(directory, "Ada Lovelace")).toEqual([])
       const time = Buffer.alloc(8)
       time.writeDoubleLE(1_234_567_891)
-      for (const name of readdirSync(directory))
+      for (const name of readdirSync(directory).filter((name) => name !== "owner.sock"))
         expect(readFileSync(join(directory, name)).includes(time), name).toBe(false)
       expect(snapshots(directory)).toHaveLength(1)
       const kept: string[] = []
@@ -300,6 +336,52 @@ describe("forgetting on disk", () => {
     },
   )
 
+  test("an index given to another tells of nobody else, and who left before is forgotten all the same", async () => {
+    const directory = folder()
+    const recommender = await open(directory, { keepJournal: true, idle: { leave: 1000 } })
+    const told = async () => {
+      const found: string[] = []
+      for await (const { user, item } of recommender.events()) found.push(`${user}: ${item}`)
+      return found
+    }
+    const say = async (user: string, item: string) => {
+      await recommender.observe({ user, item, rating: 5 })
+      await recommender.drain()
+    }
+    await say("Ada Lovelace", "a secret book")
+    // Seconds count whole; the others look through the ids, and find her gone.
+    await new Promise((resolve) => setTimeout(resolve, 2200))
+    await say("Charles", "an engine")
+    await expect.poll(() => recommender.has("user", "Ada Lovelace")).toBe(false)
+    await say("Bob", "a cake")
+    expect(await told()).toEqual(["Ada Lovelace: a secret book", "Charles: an engine", "Bob: a cake"])
+    await say("Ada Lovelace", "a loom")
+    expect(await recommender.forget("Ada Lovelace")).toMatchObject({ found: true, row: true, events: 2 })
+    expect(await told()).toEqual(["Charles: an engine", "Bob: a cake"])
+    expect(await recommender.forget("Ada Lovelace")).toMatchObject({ found: false })
+    await recommender.close()
+    expect(traces(directory, "Ada Lovelace")).toEqual([])
+  })
+
+  test("somebody who left and never came back is forgotten, too", async () => {
+    const directory = folder()
+    const recommender = await open(directory, { keepJournal: true, idle: { leave: 1000 } })
+    await recommender.observe({ user: "Ada Lovelace", item: "a loom" })
+    await recommender.drain()
+    await new Promise((resolve) => setTimeout(resolve, 2200))
+    await recommender.observe({ user: "Charles", item: "an engine" })
+    await recommender.drain()
+    await expect.poll(() => recommender.has("user", "Ada Lovelace")).toBe(false)
+    expect(await recommender.forget("Ada Lovelace")).toMatchObject({ found: true, row: false, events: 1 })
+    await recommender.close()
+    expect(traces(directory, "Ada Lovelace")).toEqual([])
+    const again = await open(directory)
+    const hash = await again.hash()
+    expect(again.status().events.accepted).toBe(2)
+    await again.close()
+    expect(await (await open(directory)).hash()).toBe(hash)
+  })
+
   test("what a crash interrupted is finished at the next start", async () => {
     const directory = folder()
     const recommender = await open(directory)
@@ -314,12 +396,12 @@ describe("forgetting on disk", () => {
       ...noWrites(),
       names: [{ side: "user", index, name: null }],
       log: [{ position: next, record: { kind: "forget", user: index } }],
-      forgetting: index,
+      forgetting: { index, lives: [] },
     })
     await store.close()
     const [old] = snapshots(directory)
     const rows = (path: string) =>
-      [...decodeState(readFileSync(path)).arrays]
+      [...readSnapshot(path).arrays]
         .filter(([name]) => /^run\.learner\.model\.user\.\d+\.owners$/.test(name))
         .flatMap(([, owners]) => [...owners])
     expect(rows(join(directory, old))).toContain(index)

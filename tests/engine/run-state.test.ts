@@ -103,6 +103,31 @@ describe("a saved run, loaded into a fresh one, gives the same reports and the s
   })
 })
 
+describe("a run that is not measured, with or without its other threads, gives the same state to the bit", () => {
+  test.each([
+    { model: "ncf", task: "topk" },
+    { model: "mf", task: "topk" },
+    { model: "ncf", task: "binary" },
+  ] as const)("$model, $task", async (options) => {
+    const all = (await segments()).slice(0, 14)
+    const [run, quick] = [1, 2].map((threads) => {
+      const one = new Run({ ...options, method: "dess-fre", protocol: "prequential", threads, live: LIVE })
+      one.learner.live?.limit({ leaveAfter: 900_000 }, 500)
+      return one
+    })
+    let [tested, alsoTested] = [0, 0]
+    all.forEach((segment, s) => {
+      if (quick.learner.live) quick.learner.live.alone = s % 2 === 0
+      tested += run.step(segment).testRows
+      alsoTested += quick.step(segment, { unmeasured: s < 9 }).testRows
+    })
+    if (options.task === "topk") expect(alsoTested).toBeLessThan(tested)
+    expect(hashState(saved(quick))).toBe(hashState(saved(run)))
+    run.close()
+    quick.close()
+  })
+})
+
 test("a state of other options is refused", async () => {
   const run = open({ method: "dess-fre", sizes: [2, 4, 8] })
   const [first] = await segments()

@@ -1,0 +1,120 @@
+/**
+ * A directory belongs to one opener. The owner listens on a socket in it: whoever is answered finds it taken, whoever is
+ * refused finds what a dead owner left. That holds between threads, processes and containers; process numbers do not.
+ */
+
+import { createHash, randomUUID } from "node:crypto"
+import { closeSync, linkSync, openSync, renameSync, rmSync, statSync } from "node:fs"
+import { connect, createServer, type Server } from "node:net"
+import { join } from "node:path"
+import { DessError, show } from "../errors.ts"
+
+const NAME = "owner.sock"
+/** Between being made and being listened on a socket refuses; so it is asked twice. */
+const PATIENCE = 50
+/** A socket's path may have no more bytes. */
+const LONGEST_PATH = 100
+
+export interface Lock {
+  release(): Promise<void>
+}
+
+/** Takes a directory that exists, or refuses with LOCKED. */
+export async function lockDirectory(directory: string): Promise<Lock> {
+  const place = new Place(directory)
+  try {
+    for (;;) {
+      const server = await listen(place.path)
+      if (server) return { release: () => release(server, place) }
+      const left = place.inode()
+      if ((await isAnswered(place.path)) || (await again(place.path)))
+        throw new DessError("LOCKED", `directory ${show(directory)}: expected it to be free, somebody has it open`)
+      place.remove(left)
+    }
+  } catch (error) {
+    place.close()
+    throw error
+  }
+}
+
+/** Closing a server removes its socket, by the path it was made with. */
+async function release(server: Server, place: Place): Promise<void> {
+  await new Promise<void>((resolve) => server.close(() => resolve()))
+  place.close()
+}
+
+/** Where the socket is: a name for this system, short enough. */
+class Place {
+  readonly path: string
+  readonly #file: string
+  #folder: number | undefined
+
+  constructor(directory: string) {
+    this.#file = join(directory, NAME)
+    if (process.platform === "win32")
+      this.path = `\\\\.\\pipe\\dess-${createHash("sha256").update(directory).digest("hex")}`
+    else if (Buffer.byteLength(this.#file) <= LONGEST_PATH || process.platform !== "linux") this.path = this.#file
+    else {
+      this.#folder = openSync(directory, "r")
+      this.path = `/proc/self/fd/${this.#folder}/${NAME}`
+    }
+  }
+
+  inode(): number | undefined {
+    return statSync(this.#file, { throwIfNoEntry: false })?.ino
+  }
+
+  /** Takes away what a dead owner left, and nothing that somebody has put there since. */
+  remove(inode: number | undefined): void {
+    const aside = `${this.#file}-${randomUUID()}`
+    try {
+      renameSync(this.#file, aside)
+      if (statSync(aside).ino !== inode) linkSync(aside, this.#file)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error
+    }
+    rmSync(aside, { force: true })
+  }
+
+  close(): void {
+    if (this.#folder !== undefined) closeSync(this.#folder)
+    this.#folder = undefined
+  }
+}
+
+/** Undefined when the path is there already. */
+function listen(path: string): Promise<Server | undefined> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((socket) => socket.destroy())
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE") resolve(undefined)
+      else
+        reject(
+          new DessError("INVALID_DATA", `directory: expected one that holds a socket, got: ${error.message}`, {
+            cause: error,
+          }),
+        )
+    })
+    server.listen(path, () => resolve(server.unref()))
+  })
+}
+
+async function again(path: string): Promise<boolean> {
+  await new Promise((resolve) => setTimeout(resolve, PATIENCE))
+  return isAnswered(path)
+}
+
+function isAnswered(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path)
+    const end = (answered: boolean) => {
+      socket.destroy()
+      resolve(answered)
+    }
+    socket.once("connect", () => end(true))
+    // A full queue is somebody's, too.
+    socket.once("error", (error: NodeJS.ErrnoException) =>
+      end(error.code !== "ECONNREFUSED" && error.code !== "ENOENT"),
+    )
+  })
+}
