@@ -19,7 +19,7 @@ import { type Lock, lockDirectory } from "./lock.ts"
 import type { FixedOptions } from "./options.ts"
 import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
 import { syncFolder } from "./snapshots.ts"
-import type { Forgetting, Store, StoredItem, Writes } from "./store.ts"
+import type { Forgetting, ReadableStore, Store, StoredItem, Writes } from "./store.ts"
 
 export const STORE_VERSION = 2
 
@@ -51,11 +51,22 @@ async function loadLmdb(): Promise<typeof import("lmdb")> {
 }
 
 /** Opens the store of a directory that exists, and takes ownership. */
-export async function openLmdbStore(directory: string): Promise<Store> {
+export function openLmdbStore(directory: string): Promise<Store> {
+  return open(directory, false)
+}
+
+/** The same to read only: nothing in the directory is changed. */
+export async function openToRead(directory: string): Promise<ReadableStore> {
+  if (!existsSync(directory) || !existsSync(join(directory, fileOf(findGeneration(directory)))))
+    throw new DessError("NOT_FOUND", `directory: expected a recommender's, got ${show(directory)}`)
+  return open(directory, true)
+}
+
+async function open(directory: string, readOnly: boolean): Promise<Store> {
   const lmdb = await loadLmdb()
   const lock = await lockDirectory(directory)
   try {
-    return new LmdbStore(lmdb, directory, lock)
+    return new LmdbStore(lmdb, { directory, lock, readOnly })
   } catch (cause) {
     await lock.release()
     if (cause instanceof DessError) throw cause
@@ -70,6 +81,7 @@ class LmdbStore implements Store {
   readonly #lmdb: typeof import("lmdb")
   readonly #directory: string
   readonly #lock: Lock
+  readonly #readOnly: boolean
   #root!: RootDatabase
   #meta!: Database<unknown, string>
   #log!: Database<Buffer, number>
@@ -81,13 +93,15 @@ class LmdbStore implements Store {
   #generation: number
   nextKey = 0
 
-  constructor(lmdb: typeof import("lmdb"), directory: string, lock: Lock) {
+  constructor(lmdb: typeof import("lmdb"), p: { directory: string; lock: Lock; readOnly: boolean }) {
+    const { directory } = p
     this.#lmdb = lmdb
     this.#directory = directory
-    this.#lock = lock
+    this.#lock = p.lock
+    this.#readOnly = p.readOnly
     this.#generation = findGeneration(directory)
     this.#open()
-    removeOthers(directory, this.#generation)
+    if (!p.readOnly) removeOthers(directory, this.#generation)
     const version = this.#meta.get("version")
     if (version !== undefined && version !== STORE_VERSION) {
       void this.#root.close()
@@ -98,6 +112,7 @@ class LmdbStore implements Store {
       )
     }
     this.#created = this.#meta.get("options") as FixedOptions | undefined
+    if (p.readOnly) return
     for (const key of this.#keyOrder.getKeys({ reverse: true, limit: 1 })) this.nextKey = Number(key) + 1
   }
 
@@ -106,7 +121,7 @@ class LmdbStore implements Store {
     const path = join(this.#directory, fileOf(this.#generation))
     const options = { path, noSubdir: true, overlappingSync: false, noMemInit: false, maxDbs: 12 }
     checkLength(path)
-    this.#root = this.#lmdb.open(options)
+    this.#root = this.#lmdb.open(this.#readOnly ? { ...options, readOnly: true } : options)
     this.#meta = this.#root.openDB({ name: "meta", encoding: "json" })
     // Positions and orders only grow: no 32 bits hold them.
     this.#log = this.#root.openDB({ name: "log", encoding: "binary" })
@@ -115,6 +130,7 @@ class LmdbStore implements Store {
       item: this.#root.openDB({ name: "itemNames", keyEncoding: "uint32", encoding: "string" }),
     }
     this.#items = this.#root.openDB({ name: "items", keyEncoding: "uint32", encoding: "json" })
+    if (this.#readOnly) return
     this.#keys = this.#root.openDB({ name: "keys", keyEncoding: "binary", encoding: "json" })
     this.#keyOrder = this.#root.openDB({ name: "keyOrder", encoding: "binary" })
   }

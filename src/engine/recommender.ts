@@ -14,14 +14,14 @@ import { Archive } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
 import { Catalogue } from "./catalogue.ts"
 import { checkCount, checkEvents, checkItems, checkName, checkTrials, toArray } from "./check.ts"
-import { FormerNames, livesOf, portions } from "./former-names.ts"
+import { FormerNames, livesOf, type NamedEvent, nameEvents, portions } from "./former-names.ts"
 import { Intake } from "./intake.ts"
 import { Journal } from "./journal.ts"
 import { Keys } from "./keys.ts"
 import { Learning } from "./learning.ts"
 import { type EngineOptions, fixedOptions } from "./options.ts"
 import { Reading } from "./reading.ts"
-import { type EventsRecord, GONE, type LeftRecord } from "./records.ts"
+import type { LeftRecord } from "./records.ts"
 import type { Forgetting, Store } from "./store.ts"
 import type { Learned, Standing } from "./trainer.ts"
 import type {
@@ -252,7 +252,7 @@ export class LiveRecommender implements Recommender {
     throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
   }
 
-  async *events(): AsyncGenerator<{ user: string; item: string; rating?: number; timestamp: number }> {
+  async *events(): AsyncGenerator<NamedEvent> {
     const store = this.#store
     if (!store) return
     const former = new FormerNames()
@@ -261,31 +261,16 @@ export class LiveRecommender implements Recommender {
       await this.#journal.committed()
       for await (const some of portions(store))
         for (const { position, record } of some) if (record.kind === "left") former.add(position, record)
+      const { max } = this.#options.scale
+      const now = (side: Side, index: number) => this.#catalogue.names[side].name(index)
       // Named at once: who has an index now may leave while this is read.
       for await (const some of portions(store))
         yield* some.flatMap(({ position, record }) =>
-          record.kind === "events" ? this.#name(record, position, former) : [],
+          record.kind === "events" ? nameEvents({ position, record }, { former, now, max }) : [],
         )
     } finally {
       this.#exports.delete(former)
     }
-  }
-
-  #name(record: EventsRecord, position: number, former: FormerNames) {
-    const { max } = this.#options.scale
-    const nameOf = (side: Side, index: number) => {
-      const name = former.find(side, index, position)
-      return name === undefined ? this.#catalogue.names[side].name(index) : (name ?? undefined)
-    }
-    const found: { user: string; item: string; rating?: number; timestamp: number }[] = []
-    for (let r = 0; r < record.user.length; r++) {
-      if (record.user[r] === GONE) continue
-      const [user, item] = [nameOf("user", record.user[r]), nameOf("item", record.item[r])]
-      if (user === undefined || item === undefined) continue
-      const rating = (record.rating[r] * max) / 5
-      found.push({ user, item, ...(Number.isNaN(rating) ? {} : { rating }), timestamp: record.timestamp[r] })
-    }
-    return found
   }
 
   reports(signal?: AbortSignal, options: { last?: number } = {}): AsyncIterableIterator<LiveReport> {

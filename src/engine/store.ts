@@ -56,3 +56,6 @@ export interface Store {
   compact(): Promise<void>
   close(): Promise<void>
 }
+
+/** What can be asked of a store that nobody writes to. */
+export type ReadableStore = Pick<Store, "created" | "names" | "items" | "log" | "forgetting" | "close">
