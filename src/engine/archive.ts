@@ -4,7 +4,8 @@
  */
 
 import { rmSync, statSync } from "node:fs"
-import { State } from "../kernels/state.ts"
+import { type Json, State } from "../kernels/state.ts"
+import type { Limits } from "../run/idle.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
@@ -19,6 +20,16 @@ export interface Counts {
   accepted: number
 }
 
+/** Where the journal goes on, and what the tables were held to there; undefined where that was not noted. */
+export interface Restored extends Counts {
+  position: number
+  limits: Limits | undefined
+}
+
+interface Engine extends Restored {
+  time: number
+}
+
 /** A snapshot, the record it was taken before, and the events accepted by then. */
 interface Taken extends SnapshotInfo {
   position: number
@@ -28,6 +39,7 @@ interface Taken extends SnapshotInfo {
 export interface ArchiveParts {
   directory: string
   keepJournal: boolean
+  limits: Limits
   store: Store
   journal: Journal
   catalogue: Catalogue
@@ -48,26 +60,26 @@ export class Archive {
   }
 
   /** Takes up the newest snapshot that can be read; says where the journal goes on. */
-  async restore(): Promise<Counts & { position: number }> {
+  async restore(): Promise<Restored> {
     const { directory, catalogue, learning } = this.#parts
     const found = readNewest(listSnapshots(directory))
-    if (!found) return { segments: 0, accepted: 0, position: 0 }
+    if (!found) return { segments: 0, accepted: 0, position: 0, limits: {} }
     const { state, file } = found
-    const { segments, accepted, position, time } = state.get<Record<string, number>>("engine")
+    const { segments, accepted, position, time, limits } = state.get("engine") as unknown as Engine
     catalogue.load(state.at("catalogue"))
     this.#taken = [{ segment: segments, position, time, accepted, bytes: statSync(file.path).size }]
     const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
     await learning.ask({ kind: "load", state: { arrays, values: state.values } })
-    return { segments, accepted, position }
+    return { segments, accepted, position, limits }
   }
 
   /** Writes everything as of now; the open segment must be closed. The training state follows when the thread gets here. */
   async take({ segments, accepted }: Counts): Promise<SnapshotInfo> {
-    const { directory, store, journal, catalogue, learning, keepJournal } = this.#parts
+    const { directory, store, journal, catalogue, learning, keepJournal, limits } = this.#parts
     const state = new State()
     catalogue.save(state.at("catalogue"))
     const [position, time] = [journal.position, Date.now()]
-    state.set("engine", { segments, accepted, position, time })
+    state.set("engine", { segments, accepted, position, time, limits: limits as Json })
     const path = snapshotPath(directory, segments)
     const message = { arrays: state.arrays, values: state.values }
     const bytes = await journal.inOrder(() => learning.ask<number>({ kind: "save", path, directory, state: message }))

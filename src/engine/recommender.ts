@@ -95,10 +95,10 @@ export class LiveRecommender implements Recommender {
     const onLeft = (position: number, record: LeftRecord) => {
       for (const names of this.#exports) names.add(position, record)
     }
-    this.#intake = new Intake({ catalogue, journal, keys, learning, segment, delay: options.delay, onLeft })
+    this.#intake = new Intake({ catalogue, journal, keys, learning, segment, limits, delay: options.delay, onLeft })
     const { directory, keepJournal } = options
     if (store && directory !== undefined)
-      this.#archive = new Archive({ directory, keepJournal, store, journal, catalogue, learning })
+      this.#archive = new Archive({ directory, keepJournal, limits, store, journal, catalogue, learning })
   }
 
   /** Takes up what the directory holds. */

@@ -164,6 +164,31 @@ describe("coming back", () => {
     trainer.close()
   })
 
+  test("limits are journalled: whoever opens the directory replays under those of the time", async () => {
+    const directory = folder()
+    const limited = { memoryBudget: 60_000, keepJournal: true }
+    const recommender = await open(directory, limited)
+    const many = (from: number) =>
+      Array.from({ length: 800 }, (_, n) => ({ user: `u${from + (n % 300)}`, item: `i${n % 90}`, rating: n % 6 }))
+    await recommender.observe(many(0))
+    await recommender.snapshot()
+    await recommender.observe(many(300))
+    const hash = await recommender.hash()
+    expect(recommender.status().memory.left.user).toBeGreaterThan(0)
+    for (const snapshot of ["kept", "removed"])
+      for (const options of [limited, {}, { memoryBudget: 70_000 }]) {
+        const copy = powerCut(directory)
+        if (snapshot === "removed") for (const name of snapshots(copy)) rmSync(join(copy, name))
+        const again = await open(copy, options)
+        expect(await again.hash(), `${snapshot}, ${JSON.stringify(options)}`).toBe(hash)
+        await again.observe(many(600))
+        await again.drain()
+        const { budget, heldBytes } = again.status().memory
+        expect(heldBytes).toBeLessThanOrEqual(budget ?? Number.POSITIVE_INFINITY)
+        if (budget === null) expect(heldBytes).toBeGreaterThan(limited.memoryBudget)
+      }
+  })
+
   test("two snapshots are kept, and the journal from the older on", async () => {
     const directory = folder()
     const recommender = await open(directory)
