@@ -4,6 +4,8 @@
  */
 
 import { rmSync, statSync } from "node:fs"
+import { basename } from "node:path"
+import { DessError, show } from "../errors.ts"
 import { type Json, State } from "../kernels/state.ts"
 import type { Limits } from "../run/idle.ts"
 import type { Catalogue } from "./catalogue.ts"
@@ -28,6 +30,8 @@ export interface Restored extends Counts {
 
 interface Engine extends Restored {
   time: number
+  /** The id of the journal. */
+  journal: string | undefined
 }
 
 /** A snapshot, the record it was taken before, and the events accepted by then. */
@@ -50,6 +54,8 @@ export class Archive {
   readonly #parts: ArchiveParts
   /** Newest first, at most two. */
   #taken: Taken[] = []
+  /** What was wrong with snapshots that were passed over at the start. */
+  damaged: string[] = []
 
   constructor(parts: ArchiveParts) {
     this.#parts = parts
@@ -61,11 +67,27 @@ export class Archive {
 
   /** Takes up the newest snapshot that can be read; says where the journal goes on. */
   async restore(): Promise<Restored> {
-    const { directory, catalogue, learning } = this.#parts
-    const found = readNewest(listSnapshots(directory))
-    if (!found) return { segments: 0, accepted: 0, position: 0, limits: {} }
+    const { directory, store, catalogue, learning } = this.#parts
+    const { found, damaged } = readNewest(listSnapshots(directory))
+    this.damaged = damaged
+    if (!found) {
+      const [first] = store.log(0, 1)
+      // Nothing has been dropped from the journal yet: everything can be learned again.
+      if (damaged.length === 0 || first?.position === 0) return { segments: 0, accepted: 0, position: 0, limits: {} }
+      throw new DessError("INVALID_DATA", `snapshots: expected one that can be read, got ${show(damaged)}`)
+    }
     const { state, file } = found
-    const { segments, accepted, position, time, limits } = state.get("engine") as unknown as Engine
+    const { segments, accepted, position, time, limits, journal } = state.get("engine") as unknown as Engine
+    if (journal !== undefined && journal !== store.id)
+      throw new DessError(
+        "INVALID_DATA",
+        `journal: expected ${show(journal)}, which ${show(basename(file.path))} was taken of, got ${show(store.id)}; bring back the journal that belongs to it`,
+      )
+    if (position > store.next)
+      throw new DessError(
+        "INVALID_DATA",
+        `journal: expected record ${position - 1} or later, got ${store.next - 1} as the last: it is older than ${show(basename(file.path))}; bring back the one that belongs to it`,
+      )
     catalogue.load(state.at("catalogue"))
     this.#taken = [{ segment: segments, position, time, accepted, bytes: statSync(file.path).size }]
     const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
@@ -79,7 +101,7 @@ export class Archive {
     const state = new State()
     catalogue.save(state.at("catalogue"))
     const [position, time] = [journal.position, Date.now()]
-    state.set("engine", { segments, accepted, position, time, limits: limits as Json })
+    state.set("engine", { segments, accepted, position, time, limits: limits as Json, journal: store.id })
     const path = snapshotPath(directory, segments)
     const message = { arrays: state.arrays, values: state.values }
     const bytes = await journal.inOrder(() => learning.ask<number>({ kind: "save", path, directory, state: message }))

@@ -1,5 +1,6 @@
 /** The store in one LMDB file, of a directory that is locked. */
 
+import { randomUUID } from "node:crypto"
 import {
   closeSync,
   existsSync,
@@ -18,7 +19,7 @@ import type { Side } from "../types.ts"
 import { type Lock, lockDirectory } from "./lock.ts"
 import type { FixedOptions } from "./options.ts"
 import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
-import { syncFolder } from "./snapshots.ts"
+import { listSnapshots, syncFolder } from "./snapshots.ts"
 import type { Forgetting, ReadableStore, Store, StoredItem, Writes } from "./store.ts"
 
 export const STORE_VERSION = 2
@@ -66,6 +67,12 @@ async function open(directory: string, readOnly: boolean): Promise<Store> {
   const lmdb = await loadLmdb()
   const lock = await lockDirectory(directory)
   try {
+    const file = fileOf(findGeneration(directory))
+    if (!existsSync(join(directory, file)) && listSnapshots(directory).length > 0)
+      throw new DessError(
+        "INVALID_DATA",
+        `directory ${show(directory)}: expected a journal beside its snapshots, got none; bring back ${file}, or begin in another directory`,
+      )
     return new LmdbStore(lmdb, { directory, lock, readOnly })
   } catch (cause) {
     await lock.release()
@@ -92,6 +99,7 @@ class LmdbStore implements Store {
   #created: FixedOptions | undefined
   #generation: number
   nextKey = 0
+  next = 0
 
   constructor(lmdb: typeof import("lmdb"), p: { directory: string; lock: Lock; readOnly: boolean }) {
     const { directory } = p
@@ -113,6 +121,8 @@ class LmdbStore implements Store {
     }
     this.#created = this.#meta.get("options") as FixedOptions | undefined
     if (p.readOnly) return
+    this.next = Number(this.#meta.get("truncated") ?? 0)
+    for (const key of this.#log.getKeys({ reverse: true, limit: 1 })) this.next = Math.max(this.next, Number(key) + 1)
     for (const key of this.#keyOrder.getKeys({ reverse: true, limit: 1 })) this.nextKey = Number(key) + 1
   }
 
@@ -142,9 +152,14 @@ class LmdbStore implements Store {
   create(options: FixedOptions): void {
     this.#root.transactionSync(() => {
       this.#meta.putSync("version", STORE_VERSION)
+      this.#meta.putSync("id", randomUUID())
       this.#meta.putSync("options", options)
     })
     this.#created = options
+  }
+
+  get id(): string {
+    return (this.#meta.get("id") as string | undefined) ?? ""
   }
 
   async write(writes: Writes): Promise<void> {
@@ -178,6 +193,8 @@ class LmdbStore implements Store {
   }
 
   async truncate(before: number): Promise<void> {
+    // Where it goes on is not to be told from an empty journal.
+    await this.#meta.put("truncated", before)
     await this.#removeBefore(this.#log, before)
   }
 

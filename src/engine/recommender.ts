@@ -317,6 +317,7 @@ export class LiveRecommender implements Recommender {
           }
         : null,
       snapshot: taken ? { segment: taken.segment, bytes: taken.bytes, time: taken.time } : null,
+      ...(this.#archive?.damaged.length ? { damagedSnapshots: this.#archive.damaged } : {}),
       ...(this.#snapshotFailure === undefined ? {} : { snapshotFailure: this.#snapshotFailure }),
       last: this.#last ?? null,
     }

@@ -1,8 +1,8 @@
 /** Snapshots of a directory: written beside, flushed, renamed; the last two are kept. */
 
 import { closeSync, fsyncSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs"
-import { join } from "node:path"
-import { DessError, show } from "../errors.ts"
+import { basename, join } from "node:path"
+import { DessError } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
 import { decodeState, encodeState, piecesOf } from "./safetensors.ts"
 
@@ -63,21 +63,21 @@ export function readSnapshot(path: string): State {
   }
 }
 
-/** The newest snapshot that can be read; undefined when there is none. Those that cannot are told of. */
-export function readNewest(
-  files: readonly SnapshotFile[],
-): { state: State; file: SnapshotFile; damaged: string[] } | undefined {
+/** The newest snapshot that can be read, where there is one, and what is wrong with newer ones. */
+export function readNewest(files: readonly SnapshotFile[]): {
+  found: { state: State; file: SnapshotFile } | undefined
+  damaged: string[]
+} {
   const damaged: string[] = []
   for (const file of files) {
     try {
-      return { state: readSnapshot(file.path), file, damaged }
+      return { found: { state: readSnapshot(file.path), file }, damaged }
     } catch (error) {
       if (error instanceof DessError && error.code === "UNSUPPORTED") throw error
-      damaged.push(error instanceof Error ? error.message : String(error))
+      damaged.push(`${basename(file.path)}: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
-  if (files.length === 0) return undefined
-  throw new DessError("INVALID_DATA", `snapshots: expected one that can be read, got ${show(damaged)}`)
+  return { found: undefined, damaged }
 }
 
 /** Makes renames and removals in a folder durable. */

@@ -242,6 +242,8 @@ export interface Status {
   snapshot: SnapshotInfo | null
   /** Why the last snapshot that was due could not be written; it is tried again, and nothing is lost without it. */
   snapshotFailure?: string
+  /** What was wrong with snapshots that were passed over when the directory was opened. */
+  damagedSnapshots?: string[]
   /** The last segment's report. */
   last: LiveReport | null
 }

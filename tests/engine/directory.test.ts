@@ -16,7 +16,7 @@ import {
   writeSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { Worker } from "node:worker_threads"
 import { afterEach, beforeAll, describe, expect, test } from "vitest"
 import { openLmdbStore } from "../../src/engine/lmdb-store.ts"
@@ -228,8 +228,42 @@ describe("a directory that is not as it should be", () => {
         writeSync(file, Buffer.from([0x5a]), 0, 1, damage === "flip" ? statSync(path).size - 1000 : 30)
         closeSync(file)
       }
-      expect(await (await open(directory)).hash(), damage).toBe(hash)
+      const again = await open(directory)
+      expect(await again.hash(), damage).toBe(hash)
+      expect(again.status().damagedSnapshots).toMatchObject([expect.stringContaining(basename(path))])
     }
+  })
+
+  test("the only snapshot damaged, and the journal whole: everything is learned again", async () => {
+    const directory = folder()
+    const recommender = await open(directory)
+    await recommender.observe(events(90, 1))
+    await recommender.snapshot()
+    const hash = await recommender.hash()
+    await recommender.close()
+    for (const name of snapshots(directory)) writeFileSync(join(directory, name), "nonsense nonsense")
+    const again = await open(directory)
+    expect(await again.hash()).toBe(hash)
+    expect(again.status().events.accepted).toBe(90)
+  })
+
+  test("no journal, another directory's, or one older than the snapshots: said so", async () => {
+    const { directory } = await filled()
+    const journal = journalOf(directory)
+    const older = powerCut(directory)
+    const recommender = await open(directory)
+    await recommender.observe(events(50, 3))
+    await recommender.close()
+    const kept = readFileSync(journal)
+    rmSync(journal)
+    await expect(open(directory)).rejects.toThrow(/expected a journal beside its snapshots, got none; bring back/)
+    expect(readdirSync(directory).filter((name) => name.endsWith(".mdb"))).toEqual([])
+    cpSync(journalOf((await filled()).directory), journal)
+    await expect(open(directory)).rejects.toThrow(/journal: expected ".*", which "snapshot-.*" was taken of, got "/)
+    cpSync(journalOf(older), journal)
+    await expect(open(directory)).rejects.toThrow(/journal: expected record \d+ or later, got \d+ as the last/)
+    writeFileSync(journal, kept)
+    expect((await open(directory)).status().events.accepted).toBe(230)
   })
 
   test("every snapshot damaged: said so", async () => {
