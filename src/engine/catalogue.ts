@@ -18,6 +18,7 @@ import type { ItemView } from "./types.ts"
 /** Items kept per user; of more the oldest is forgotten. */
 const LONGEST_HISTORY = 10_000
 const DECAY_PER_EVENT = 0.97 ** (1 / 500)
+const NONE: ReadonlySet<number> = new Set()
 const PLAIN: StoredItem = { categories: [], hidden: false, features: null }
 
 export class Catalogue {
@@ -25,7 +26,16 @@ export class Catalogue {
   /** Items that were put. */
   readonly entries = new Map<number, StoredItem>()
   hidden = 0
+  /** Items of each category. */
+  readonly #categories = new Map<string, Set<number>>()
+  /**
+   * An item that leaves stays in histories until they are looked at: leavings are counted, and a history remembers how
+   * many there were when it was cleaned last.
+   */
   readonly #histories = new Lists()
+  #leavings = 0
+  #lastLeaving = new Uint32Array(64)
+  #cleaned = new Uint32Array(64)
   /** By item: decayed count in units of the present weight, events, and when it was first known. */
   #trend = new Float64Array(64)
   #events = new Uint32Array(64)
@@ -67,6 +77,7 @@ export class Catalogue {
       this.#weight = 1
     }
     if (this.hasMet(user, item)) return
+    this.#cleaned[user] = this.#leavings
     if (this.#histories.count(user) >= LONGEST_HISTORY) this.#histories.remove(user, 0)
     this.#histories.append(user, item)
   }
@@ -78,7 +89,10 @@ export class Catalogue {
 
   #reserve(side: Side, id: number): void {
     if (id < this.#last[side].length) return
-    this.#last[side] = grown(this.#last[side], nextCapacity(this.#last[side].length, id + 1))
+    const capacity = nextCapacity(this.#last[side].length, id + 1)
+    this.#last[side] = grown(this.#last[side], capacity)
+    if (side === "user") this.#cleaned = grown(this.#cleaned, capacity)
+    else this.#lastLeaving = grown(this.#lastLeaving, capacity)
   }
 
   /** Notes that an item exists. */
@@ -96,11 +110,20 @@ export class Catalogue {
   put(item: number, entry: StoredItem | null): void {
     const before = this.entries.get(item) ?? PLAIN
     this.hidden += Number(entry?.hidden ?? false) - Number(before.hidden)
+    for (const name of before.categories) this.#categories.get(name)?.delete(item)
+    for (const name of entry?.categories ?? []) {
+      const items = this.#categories.get(name) ?? new Set()
+      this.#categories.set(name, items.add(item))
+    }
     if (entry === null) this.entries.delete(item)
     else {
       this.entries.set(item, entry)
       this.know(item)
     }
+  }
+
+  itemsOf(category: string): ReadonlySet<number> {
+    return this.#categories.get(category) ?? NONE
   }
 
   entry(item: number): StoredItem {
@@ -132,17 +155,31 @@ export class Catalogue {
   }
 
   hasMet(user: number, item: number): boolean {
-    const { cells, start } = this.#histories
-    const count = this.#histories.count(user)
-    for (let c = 0; c < count; c++) if (cells[start[user] + c] === item) return true
-    return false
+    return this.history(user).includes(item)
+  }
+
+  /** Takes an item out of a user's history. */
+  unmeet(user: number, item: number): void {
+    const at = this.history(user).indexOf(item)
+    if (at >= 0) this.#histories.remove(user, at)
   }
 
   /** Items a user has met, oldest first: a view until the next event. */
   history(user: number): Int32Array {
+    this.#clean(user)
     const count = this.#histories.count(user)
     const from = count === 0 ? 0 : this.#histories.start[user]
     return this.#histories.cells.subarray(from, from + count)
+  }
+
+  /** Takes items that left since the last time out of a user's history. */
+  #clean(user: number): void {
+    const count = this.#histories.count(user)
+    if (count === 0 || this.#cleaned[user] === this.#leavings) return
+    const { cells, start } = this.#histories
+    for (let c = count - 1; c >= 0; c--)
+      if (this.#lastLeaving[cells[start[user] + c]] > this.#cleaned[user]) this.#histories.remove(user, c)
+    this.#cleaned[user] = this.#leavings
   }
 
   lastSegment(side: Side, id: number): number {
@@ -160,8 +197,10 @@ export class Catalogue {
 
   /** Drops what is kept of ids; their names are not touched. */
   drop(side: Side, ids: readonly number[]): void {
+    if (side === "item" && ids.length > 0) this.#leavings++
     for (const id of ids) {
       if (id < this.#last[side].length) this.#last[side][id] = 0
+      if (side === "item" && id < this.#lastLeaving.length) this.#lastLeaving[id] = this.#leavings
       if (side === "user") this.#histories.clear(id)
       else if (id < this.#trend.length) {
         this.#trend[id] = 0
@@ -169,13 +208,6 @@ export class Catalogue {
         this.#born[id] = 0
       }
     }
-    if (side === "item" && ids.length > 0) this.#dropFromHistories(new Set(ids))
-  }
-
-  #dropFromHistories(items: ReadonlySet<number>): void {
-    for (let user = 0; user < this.#histories.lengths.length; user++)
-      for (let c = this.#histories.count(user) - 1; c >= 0; c--)
-        if (items.has(this.#histories.cells[this.#histories.start[user] + c])) this.#histories.remove(user, c)
   }
 
   /** Everything that is not in the store, copied. */
@@ -187,7 +219,9 @@ export class Catalogue {
     state.put("lastUser", this.#last.user)
     state.put("lastItem", this.#last.item)
     state.put("classes", this.#classes)
-    state.put("clock", Float64Array.of(this.#weight, this.#clock, this.#likes))
+    state.put("cleaned", this.#cleaned)
+    state.put("lastLeaving", this.#lastLeaving)
+    state.put("clock", Float64Array.of(this.#weight, this.#clock, this.#likes, this.#leavings))
     for (const [name, array] of state.arrays) state.arrays.set(name, array.slice() as StateArray)
   }
 
@@ -199,7 +233,10 @@ export class Catalogue {
     this.#last.user = state.take("lastUser", Uint32Array).slice()
     this.#last.item = state.take("lastItem", Uint32Array).slice()
     this.#classes.set(state.take("classes", Float64Array))
-    const [weight, clock, likes] = state.take("clock", Float64Array)
+    this.#cleaned = state.take("cleaned", Uint32Array).slice()
+    this.#lastLeaving = state.take("lastLeaving", Uint32Array).slice()
+    const [weight, clock, likes, leavings] = state.take("clock", Float64Array)
+    this.#leavings = leavings
     this.#weight = weight
     this.#clock = clock
     this.#likes = likes

@@ -9,6 +9,8 @@ import type { Event, Id, ItemEntry, Trial } from "./types.ts"
 export const MOST_AT_ONCE = 10_000
 const MOST_TRIALS = 100
 const LONGEST_KEY = 256
+const LONGEST_TYPE = 128
+const LONGEST_COMMENT = 4096
 const MOST_CATEGORIES = 64
 const LONGEST_CATEGORY = 128
 /** How far ahead a clock may be, in seconds. */
@@ -22,6 +24,8 @@ export interface CheckedEvent {
   /** Seconds. */
   timestamp: number
   key: string | undefined
+  type: string | undefined
+  comment: string
 }
 
 /** One or many, as many; refuses more than one call may bring. */
@@ -54,7 +58,7 @@ function checkEvent(event: unknown, p: { where: string; scale: RatingScale; now:
   const place = where === "" ? "" : ` (${where})`
   if (typeof event !== "object" || event === null)
     throw new DessError("INVALID_DATA", `event: expected an object with user and item, got ${show(event)}${place}`)
-  const { user, item, rating, timestamp, key } = event as Record<keyof Event, unknown>
+  const { user, item, rating, timestamp, key, type, comment } = event as Record<keyof Event, unknown>
   const time = timestamp === undefined ? now : checkTimestamp(timestamp, where)
   if (time > now + FUTURE)
     throw new DessError(
@@ -68,13 +72,30 @@ function checkEvent(event: unknown, p: { where: string; scale: RatingScale; now:
       `event key: expected a text of 1 to ${LONGEST_KEY} characters, got ${got}${place}`,
     )
   }
+  if (comment !== undefined && !(typeof comment === "string" && comment.length <= LONGEST_COMMENT))
+    throw new DessError(
+      "INVALID_DATA",
+      `event comment: expected a text of at most ${LONGEST_COMMENT} characters, got ${show(comment)}${place}`,
+    )
   return {
     user: checkName("user", user, where),
     item: checkName("item", item, where),
+    type: type === undefined ? undefined : checkType(type, place),
+    comment: comment ?? "",
     rating: rating === undefined ? Number.NaN : checkRating(rating, where, scale),
     timestamp: time,
     key,
   }
+}
+
+/** A type of feedback, as a text that UTF-8 can hold. */
+export function checkType(type: unknown, place = ""): string {
+  if (typeof type === "string" && type.length > 0 && type.length <= LONGEST_TYPE && !/\p{Surrogate}/u.test(type))
+    return type
+  throw new DessError(
+    "INVALID_DATA",
+    `event type: expected a well-formed text of 1 to ${LONGEST_TYPE} characters, got ${show(type)}${place}`,
+  )
 }
 
 /** What a user is thought to do, on the house's scale. */

@@ -91,12 +91,14 @@ function allow(catalogue: Catalogue, wish: Wish): (item: number) => boolean {
   if (!wish.seen) for (const { item } of wish.trials ?? []) blocked[item] = 1
   if (!wish.seen && wish.user !== undefined) for (const item of catalogue.history(wish.user)) blocked[item] = 1
   if (catalogue.hidden > 0) for (const [item, entry] of catalogue.entries) if (entry.hidden) blocked[item] = 1
-  const { categories } = wish
+  if (wish.categories) {
+    const outside = new Uint8Array(blocked.length).fill(1)
+    for (const category of wish.categories)
+      for (const item of catalogue.itemsOf(category)) outside[item] = blocked[item]
+    blocked.set(outside)
+  }
   const { item: names } = catalogue.names
-  return (item) =>
-    blocked[item] === 0 &&
-    names.name(item) !== undefined &&
-    (categories === undefined || catalogue.entry(item).categories.some((category) => categories.has(category)))
+  return (item) => blocked[item] === 0 && names.name(item) !== undefined
 }
 
 /** What is ranked by: the logit, or of several classes the expected rating. */
@@ -133,12 +135,46 @@ function* countTo(end: number): Generator<number> {
   for (let i = 0; i < end; i++) yield i
 }
 
+/** Up to here a short sorted list is quickest. */
+const FEW = 64
+
+function bestOfMany(values: Float32Array | Float64Array, count: number): number[] {
+  const least = values.length > count ? kthLargest(values.slice(), count) : Number.NEGATIVE_INFINITY
+  const found: number[] = []
+  let equals = 0
+  for (let i = 0; i < values.length; i++) {
+    if (values[i] > least) found.push(i)
+    else if (values[i] === least) equals++
+  }
+  for (let i = 0; equals > 0 && found.length < count && least > Number.NEGATIVE_INFINITY && i < values.length; i++)
+    if (values[i] === least) found.push(i)
+  return found.sort((a, b) => values[b] - values[a] || a - b)
+}
+
+/** By halving where it must be; the values are shuffled. */
+function kthLargest(values: Float32Array | Float64Array, k: number): number {
+  let [low, high] = [0, values.length - 1]
+  while (low < high) {
+    const pivot = values[(low + high) >> 1]
+    let [i, j] = [low, high]
+    while (i <= j) {
+      while (values[i] > pivot) i++
+      while (values[j] < pivot) j--
+      if (i > j) break
+      const value = values[i]
+      values[i++] = values[j]
+      values[j--] = value
+    }
+    if (k - 1 <= j) high = j
+    else if (k - 1 >= i) low = i
+    else break
+  }
+  return values[k - 1]
+}
+
 /** Places of the `count` largest values, best first; of equals the earlier. −∞ is never chosen. */
 export function best(values: Float32Array | Float64Array, count: number): number[] {
-  if (count > 200) {
-    const places = Array.from(values.keys()).filter((i) => values[i] > Number.NEGATIVE_INFINITY)
-    return places.sort((a, b) => values[b] - values[a] || a - b).slice(0, count)
-  }
+  if (count > FEW) return bestOfMany(values, count)
   const found: number[] = []
   let least = Number.NEGATIVE_INFINITY
   for (let i = 0; i < values.length; i++) {

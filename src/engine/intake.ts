@@ -9,11 +9,12 @@ import type { Segment, Side } from "../types.ts"
 import type { Restored } from "./archive.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { CheckedEvent, CheckedItem } from "./check.ts"
+import type { Feedback } from "./feedback.ts"
 import type { Journal } from "./journal.ts"
 import type { Keys } from "./keys.ts"
 import type { Learning } from "./learning.ts"
 import { type EventsRecord, GONE, joinEvents, type LeftRecord, type LogRecord } from "./records.ts"
-import type { Forgetting, Store } from "./store.ts"
+import type { FeedbackKey, Forgetting, Store } from "./store.ts"
 import type { Learned } from "./trainer.ts"
 
 /** A timer takes no more. */
@@ -24,6 +25,7 @@ export interface IntakeParts {
   catalogue: Catalogue
   journal: Journal
   keys: Keys
+  feedback: Feedback
   learning: Learning
   /** A segment closes at so many events, or so many milliseconds after its first. */
   segment: number
@@ -112,7 +114,8 @@ export class Intake {
     } else if (record.kind === "forget") {
       catalogue.drop("user", [record.user])
       learning.ask({ kind: "forget", side: "user", ids: [record.user] }).catch(() => {})
-    } else for (const side of SIDES) catalogue.drop(side, record[side])
+    } else if (record.kind === "unmet") catalogue.unmeet(record.user, record.item)
+    else for (const side of SIDES) catalogue.drop(side, record[side])
   }
 
   /** Takes events of the open segment into the catalogue. */
@@ -126,15 +129,17 @@ export class Intake {
   }
 
   /** Takes events; returns how many were duplicates. */
-  observe(events: readonly CheckedEvent[]): number {
-    const { catalogue, journal, keys } = this.#parts
+  observe(events: readonly CheckedEvent[], replace: boolean): number {
+    const { catalogue, journal, keys, feedback } = this.#parts
     let duplicates = 0
-    for (const { user, item, rating, timestamp, key } of events) {
-      if (key !== undefined && !keys.admit(key)) {
+    for (const event of events) {
+      const { user, item, rating, timestamp, key, type, comment } = event
+      if (this.#isKnown(event, replace) || (key !== undefined && !keys.admit(key))) {
         duplicates++
         continue
       }
       const row = { user: this.#index("user", user), item: this.#index("item", item), rating, timestamp }
+      if (type !== undefined) feedback.put({ user: row.user, item: row.item, type }, { timestamp, comment })
       journal.event(row)
       catalogue.addOne(row, this.segments + 1)
       this.#openSince ??= performance.now()
@@ -145,6 +150,25 @@ export class Intake {
     this.duplicates += duplicates
     if (this.#open > 0) this.#arm()
     return duplicates
+  }
+
+  /** Whether its user, item and type are there already; to be replaced they must be there with the same time. */
+  #isKnown({ user, item, type, timestamp }: CheckedEvent, replace: boolean): boolean {
+    const { names } = this.#parts.catalogue
+    const [userIndex, itemIndex] = [names.user.find(user), names.item.find(item)]
+    if (type === undefined || userIndex === undefined || itemIndex === undefined) return false
+    const known = this.#parts.feedback.get({ user: userIndex, item: itemIndex, type })
+    return known !== undefined && (!replace || known.timestamp === timestamp)
+  }
+
+  /** Takes feedback away; without any left between them, the user has not met the item. */
+  retract(rows: readonly FeedbackKey[], met: boolean): void {
+    const { catalogue, journal, feedback } = this.#parts
+    for (const row of rows) feedback.put(row, null)
+    if (met || rows.length === 0) return
+    const [{ user, item }] = rows
+    catalogue.unmeet(user, item)
+    journal.append({ kind: "unmet", user, item })
   }
 
   putItems(entries: readonly CheckedItem[]): void {
@@ -227,6 +251,7 @@ export class Intake {
         names.remove(id)
         names.recycle(id)
         journal.change("names", { side, index: id, name: null })
+        this.#parts.feedback.drop(side, id)
       }
       catalogue.drop(side, gone[side])
     }
@@ -248,6 +273,7 @@ export class Intake {
     this.#open = journal.openRows().user.length
     this.accepted -= before - this.#open
     journal.change("names", { side: "user", index, name: null })
+    this.#parts.feedback.drop("user", index)
     journal.append({ kind: "forget", user: index })
     journal.mark({ index, lives })
     return before - this.#open

@@ -20,7 +20,16 @@ import { type Lock, lockDirectory } from "./lock.ts"
 import type { FixedOptions } from "./options.ts"
 import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
 import { listSnapshots, syncFolder } from "./snapshots.ts"
-import type { Forgetting, ReadableStore, Store, StoredItem, Writes } from "./store.ts"
+import type {
+  FeedbackChange,
+  FeedbackEntry,
+  FeedbackKey,
+  Forgetting,
+  ReadableStore,
+  Store,
+  StoredItem,
+  Writes,
+} from "./store.ts"
 
 export const STORE_VERSION = 2
 
@@ -96,6 +105,9 @@ class LmdbStore implements Store {
   #items!: Database<StoredItem, number>
   #keys!: Database<number, Buffer>
   #keyOrder!: Database<Buffer, number>
+  /** By user, item and type; and the same by item, user and type, without more. */
+  #feedback!: Database<FeedbackEntry, [number, number, string]>
+  #itemFeedback!: Database<0, [number, number, string]>
   #created: FixedOptions | undefined
   #generation: number
   nextKey = 0
@@ -142,6 +154,8 @@ class LmdbStore implements Store {
     this.#items = this.#root.openDB({ name: "items", keyEncoding: "uint32", encoding: "json" })
     if (this.#readOnly) return
     this.#keys = this.#root.openDB({ name: "keys", keyEncoding: "binary", encoding: "json" })
+    this.#feedback = this.#root.openDB({ name: "feedback", encoding: "json" })
+    this.#itemFeedback = this.#root.openDB({ name: "itemFeedback", encoding: "json" })
     this.#keyOrder = this.#root.openDB({ name: "keyOrder", encoding: "binary" })
   }
 
@@ -175,8 +189,62 @@ class LmdbStore implements Store {
         this.#keys.put(hash, order)
         this.#keyOrder.put(order, hash)
       }
+      for (const change of writes.feedback) this.#changeFeedback(change)
       if (writes.forgetting !== undefined) this.#meta.put("forgetting", writes.forgetting)
     })
+  }
+
+  /** Inside a transaction. */
+  #changeFeedback(change: FeedbackChange): void {
+    if ("side" in change) {
+      const own = change.side === "user" ? this.#feedback : this.#itemFeedback
+      const range = { start: [change.index], end: [change.index + 1] } as object
+      for (const [first, second, type] of [...own.getKeys(range)] as [number, number, string][]) {
+        const [user, item] = change.side === "user" ? [first, second] : [second, first]
+        this.#feedback.remove([user, item, type])
+        this.#itemFeedback.remove([item, user, type])
+      }
+      return
+    }
+    const { user, item, type, entry } = change
+    if (entry) {
+      this.#feedback.put([user, item, type], entry)
+      this.#itemFeedback.put([item, user, type], 0)
+    } else {
+      this.#feedback.remove([user, item, type])
+      this.#itemFeedback.remove([item, user, type])
+    }
+  }
+
+  feedbackEntry({ user, item, type }: FeedbackKey): FeedbackEntry | undefined {
+    return this.#feedback.get([user, item, type])
+  }
+
+  *feedback(of: Parameters<Store["feedback"]>[0]): Generator<FeedbackKey & FeedbackEntry> {
+    const { user, item, after } = of
+    const byItem = user === undefined && item !== undefined
+    const start =
+      after !== undefined
+        ? byItem
+          ? [after.item, after.user, after.type]
+          : [after.user, after.item, after.type]
+        : byItem
+          ? [item]
+          : user === undefined
+            ? undefined
+            : item === undefined
+              ? [user]
+              : [user, item]
+    const end = byItem ? [item + 1] : user === undefined ? undefined : [user + 1]
+    const range = { ...(start && { start }), ...(end && { end }), exclusiveStart: after !== undefined } as object
+    if (byItem)
+      for (const [, who, type] of this.#itemFeedback.getKeys(range)) {
+        const entry = this.#feedback.get([who, item, type])
+        if (entry) yield { user: who, item, type, ...entry }
+      }
+    else
+      for (const { key, value } of this.#feedback.getRange(range))
+        yield { user: key[0], item: key[1], type: key[2], ...value }
   }
 
   *names(side: Side): Generator<{ index: number; name: string }> {

@@ -6,22 +6,52 @@ import type { LabelledTrial } from "../run/reader.ts"
 import { classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { type CheckedTrial, checkCategories, checkCount, checkName, checkSide, toArray } from "./check.ts"
-import { chooseItems, chooseSimilar, expected, sigmoid, softmax } from "./choose.ts"
+import {
+  type CheckedTrial,
+  checkCategories,
+  checkCount,
+  checkName,
+  checkSide,
+  checkType,
+  MOST_AT_ONCE,
+  toArray,
+} from "./check.ts"
+import { best, chooseItems, chooseSimilar, expected, sigmoid, softmax } from "./choose.ts"
+import type { Feedback } from "./feedback.ts"
 import type { Learning } from "./learning.ts"
+import type { FeedbackKey } from "./store.ts"
 import type {
   Explanation,
+  FeedbackOptions,
+  FeedbackView,
   Id,
   ItemView,
   Prediction,
   Recommendation,
   RecommendOptions,
   SimilarOptions,
+  SimilarUser,
 } from "./types.ts"
 
 const MOST_ITEMS = 1000
 const MOST_OFFSET = 10_000
 const MOST_LISTED = 100_000
+const USERS_AT_ONCE = 4096
+
+/** Where a page of feedback ended, as a text that says nothing. */
+function writeAfter({ user, item, type }: FeedbackKey): string {
+  return Buffer.from(JSON.stringify([user, item, type])).toString("base64url")
+}
+
+function readAfter(text: string): FeedbackKey {
+  try {
+    const [user, item, type] = JSON.parse(Buffer.from(text, "base64url").toString())
+    if (Number.isSafeInteger(user) && Number.isSafeInteger(item)) return { user, item, type: checkType(type) }
+  } catch {
+    // falls through to the refusal
+  }
+  throw new DessError("INVALID_ARGUMENT", `after: expected what a page gave, got ${show(text)}`)
+}
 
 export class Reading {
   readonly #catalogue: Catalogue
@@ -65,6 +95,26 @@ export class Reading {
     const total = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const categories = options.categories && new Set(checkCategories(options.categories))
     return chooseSimilar(this.#catalogue, this.#learning.reader, { item: this.#find("item", item), total, categories })
+  }
+
+  /** Some thousand users at a time, so that others get a turn; each time by the version there is. */
+  async similarUsers(user: Id, options: { count?: number | undefined }): Promise<SimilarUser[]> {
+    const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
+    const { reader } = this.#learning
+    const index = this.#find("user", user)
+    const names = this.#catalogue.names.user
+    const users = reader.knows("user", index) ? reader.users() : new Int32Array(0)
+    let found: SimilarUser[] = []
+    for (let from = 0; from < users.length; from += USERS_AT_ONCE) {
+      const some = users.subarray(from, from + USERS_AT_ONCE)
+      const others = some.filter((id) => id !== index && reader.knows("user", id) && names.name(id) !== undefined)
+      if (!reader.knows("user", index)) return []
+      const cosines = reader.nearestUsers(index, others)
+      const near = best(cosines, count).map((at) => ({ user: names.name(others[at]) as string, score: cosines[at] }))
+      found = [...found, ...near].sort((a, b) => b.score - a.score).slice(0, count)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    return found
   }
 
   predict(pair: { user: Id; item: Id }): Prediction {
@@ -120,6 +170,35 @@ export class Reading {
     if (index === undefined) return []
     const items = this.#catalogue.history(index).slice(-count).reverse()
     return Array.from(items, (item) => this.#catalogue.names.item.name(item) ?? "")
+  }
+
+  /** The indices of a pair; undefined for an id that is not known. */
+  pair(user: Id, item: Id): Record<Side, number | undefined> {
+    const { user: users, item: items } = this.#catalogue.names
+    return { user: users.find(checkName("user", user)), item: items.find(checkName("item", item)) }
+  }
+
+  async feedback(
+    shelf: Feedback,
+    options: FeedbackOptions,
+  ): Promise<{ feedback: FeedbackView[]; next: string | null }> {
+    const count = checkCount("count", options.count, { least: 1, most: MOST_AT_ONCE, otherwise: 100 })
+    const { user: users, item: items } = this.#catalogue.names
+    const type = options.type === undefined ? undefined : checkType(options.type)
+    const user = options.user === undefined ? undefined : users.find(checkName("user", options.user))
+    const item = options.item === undefined ? undefined : items.find(checkName("item", options.item))
+    const after = options.after === undefined ? undefined : readAfter(options.after)
+    const unknown =
+      (options.user !== undefined && user === undefined) || (options.item !== undefined && item === undefined)
+    if (unknown) return { feedback: [], next: null }
+    const { rows, next } = await shelf.list({ user, item, type, after, count })
+    const feedback = rows.flatMap((row) => {
+      const names = { user: users.name(row.user), item: items.name(row.item) }
+      if (names.user === undefined || names.item === undefined) return []
+      const { timestamp, comment } = row
+      return { user: names.user, item: names.item, type: row.type, timestamp, comment }
+    })
+    return { feedback, next: next ? writeAfter(next) : null }
   }
 
   *items(): Generator<ItemView & { features: readonly number[] | null }> {

@@ -13,7 +13,17 @@ import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
 import { Catalogue } from "./catalogue.ts"
-import { checkCount, checkEvents, checkItems, checkName, checkTrials, toArray } from "./check.ts"
+import {
+  checkCount,
+  checkEvents,
+  checkItems,
+  checkName,
+  checkTrials,
+  checkType,
+  MOST_AT_ONCE,
+  toArray,
+} from "./check.ts"
+import { Feedback } from "./feedback.ts"
 import { FormerNames, livesOf, type NamedEvent, nameEvents, portions } from "./former-names.ts"
 import { Intake } from "./intake.ts"
 import { Journal } from "./journal.ts"
@@ -28,16 +38,20 @@ import type {
   Accepted,
   Event,
   Explanation,
+  FeedbackOptions,
+  FeedbackView,
   Id,
   ItemEntry,
   ItemView,
   LiveReport,
+  ObserveOptions,
   Prediction,
   Receipt,
   Recommendation,
   Recommender,
   RecommendOptions,
   SimilarOptions,
+  SimilarUser,
   SnapshotInfo,
   Status,
   Trial,
@@ -54,6 +68,7 @@ export class LiveRecommender implements Recommender {
   readonly #learning: Learning
   readonly #reading: Reading
   readonly #keys: Keys
+  readonly #feedback: Feedback
   readonly #intake: Intake
   /** Only with a directory. */
   readonly #archive: Archive | undefined
@@ -91,11 +106,14 @@ export class LiveRecommender implements Recommender {
     })
     this.#reading = new Reading(this.#catalogue, this.#learning)
     this.#keys = new Keys(options.keys, this.#journal, store)
+    this.#feedback = new Feedback(this.#journal, store)
     const [catalogue, journal, learning, keys] = [this.#catalogue, this.#journal, this.#learning, this.#keys]
+    const feedback = this.#feedback
     const onLeft = (position: number, record: LeftRecord) => {
       for (const names of this.#exports) names.add(position, record)
     }
-    this.#intake = new Intake({ catalogue, journal, keys, learning, segment, limits, delay: options.delay, onLeft })
+    const parts = { catalogue, journal, keys, feedback, learning }
+    this.#intake = new Intake({ ...parts, segment, limits, delay: options.delay, onLeft })
     const { directory, keepJournal } = options
     if (store && directory !== undefined)
       this.#archive = new Archive({ directory, keepJournal, limits, store, journal, catalogue, learning })
@@ -123,15 +141,21 @@ export class LiveRecommender implements Recommender {
 
   // Writing
 
-  async observe(given: Event | readonly Event[]): Promise<Accepted> {
+  async observe(given: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted> {
     this.#check()
+    const replace = options?.replace === true
     const events = checkEvents(given, this.#options.scale, Date.now() / 1000)
+    if (events.length > this.#options.queue)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `events: expected at most ${this.#options.queue} at once, as the queue holds no more, got ${events.length}`,
+      )
     if (this.#queue() + events.length > this.#options.queue)
       throw new DessError(
         "BUSY",
         `queue: expected room for ${events.length} events, ${this.#queue()} are waiting; try again later`,
       )
-    const duplicates = this.#intake.observe(events)
+    const duplicates = this.#intake.observe(events, replace)
     await this.#journal.committed()
     return { accepted: events.length - duplicates, duplicates }
   }
@@ -142,6 +166,18 @@ export class LiveRecommender implements Recommender {
     this.#intake.putItems(entries)
     await this.#journal.committed()
     return entries.length
+  }
+
+  async retract(user: Id, item: Id, type?: string): Promise<number> {
+    this.#check()
+    const query = { ...this.#reading.pair(user, item), count: MOST_AT_ONCE }
+    if (query.user === undefined || query.item === undefined) return 0
+    const wanted = type === undefined ? undefined : checkType(type)
+    const { rows } = await this.#feedback.list(query)
+    const going = rows.filter((row) => wanted === undefined || row.type === wanted)
+    this.#intake.retract(going, going.length < rows.length)
+    await this.#journal.committed()
+    return going.length
   }
 
   #queue(): number {
@@ -215,6 +251,10 @@ export class LiveRecommender implements Recommender {
     return this.#read().similar(item, options)
   }
 
+  async similarUsers(user: Id, options: { count?: number | undefined } = {}): Promise<SimilarUser[]> {
+    return this.#read().similarUsers(user, options)
+  }
+
   predict(user: Id, item: Id): Promise<Prediction>
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
   async predict(first: Id | readonly { user: Id; item: Id }[], second?: Id): Promise<Prediction | Prediction[]> {
@@ -241,6 +281,10 @@ export class LiveRecommender implements Recommender {
 
   history(user: Id, options: { count?: number } = {}): string[] {
     return this.#read().history(user, options)
+  }
+
+  async feedback(options: FeedbackOptions = {}): Promise<{ feedback: FeedbackView[]; next: string | null }> {
+    return this.#read().feedback(this.#feedback, options)
   }
 
   items(): Iterable<ItemView & { features: readonly number[] | null }> {
@@ -394,16 +438,17 @@ export class LiveRecommender implements Recommender {
     const found = index !== null || lives.length > 0
     const receipt = { user: name, found, row: false, history: 0, events: 0, snapshots: 0 }
     if (!found) return { ...receipt, time: Date.now() }
+    let openRows = 0
     if (index === null) this.#journal.mark({ index, lives })
     else {
       receipt.history = this.#catalogue.history(index).length
       receipt.row = this.#learning.reader.knows("user", index)
-      receipt.events = this.#intake.forget(index, lives)
+      openRows = this.#intake.forget(index, lives)
       await this.#journal.inOrder(() => this.#learning.ask({ kind: "forget", side: "user", ids: [index] }))
     }
     if (this.#archive) {
       const { events, snapshots } = await this.#archive.finishForgetting({ index, lives }, () => this.#counts())
-      receipt.events += events
+      receipt.events = events + openRows
       receipt.snapshots = snapshots
     }
     if (index !== null) this.#catalogue.names.user.recycle(index)

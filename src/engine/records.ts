@@ -23,6 +23,8 @@ export type LogRecord =
   | { kind: "forget"; user: number }
   /** What the tables are held to from here on. */
   | { kind: "limits"; limits: Limits }
+  /** The user has not met the item after all. */
+  | { kind: "unmet"; user: number; item: number }
   | LeftRecord
 
 /** Indices that stand for nobody from here on, and whom they stood for; null for a user forgotten since. */

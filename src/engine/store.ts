@@ -19,9 +19,24 @@ export interface Writes {
   items: { index: number; item: StoredItem | null }[]
   /** 16 bytes each, by order of acceptance. */
   keys: { hash: Buffer; order: number }[]
+  /** In order. */
+  feedback: FeedbackChange[]
   /** A removal that has begun, or null when it is done. */
   forgetting?: Forgetting | null
 }
+
+export interface FeedbackKey extends Record<Side, number> {
+  type: string
+}
+
+export interface FeedbackEntry {
+  /** Seconds. */
+  timestamp: number
+  comment: string
+}
+
+/** An entry put, or null: taken away; or all of an id taken away. */
+export type FeedbackChange = (FeedbackKey & { entry: FeedbackEntry | null }) | { side: Side; index: number }
 
 /** The user that is removed: the index now, and the indices of before, each until the record that says it left. */
 export interface Forgetting {
@@ -30,7 +45,7 @@ export interface Forgetting {
 }
 
 export function noWrites(): Writes {
-  return { log: [], names: [], items: [], keys: [] }
+  return { log: [], names: [], items: [], keys: [], feedback: [] }
 }
 
 export interface Store {
@@ -49,6 +64,13 @@ export interface Store {
   readonly next: number
   /** Drops the records before a position. */
   truncate(before: number): Promise<void>
+  feedbackEntry(key: FeedbackKey): FeedbackEntry | undefined
+  /** Entries of a user, of an item or of all, in order, from behind a key on. */
+  feedback(of: {
+    user?: number | undefined
+    item?: number | undefined
+    after?: FeedbackKey | undefined
+  }): Iterable<FeedbackKey & FeedbackEntry>
   hasKey(hash: Buffer): boolean
   /** The order the next key gets. */
   readonly nextKey: number

@@ -1,5 +1,6 @@
 /** The live recommender as its users see it: what goes in, what comes out. Types only. */
 
+import type { SizeStep } from "../run/learner.ts"
 import type { RunOptions } from "../run/options.ts"
 import type { Outlook } from "../run/outlook.ts"
 import type { SegmentReport } from "../run/report.ts"
@@ -62,6 +63,38 @@ export interface Event {
   timestamp?: number | undefined
   /** An idempotency key of 1 to 256 characters: an event whose key was accepted before is counted as a duplicate and not taken again. */
   key?: string | undefined
+  /**
+   * What kind of thing was done, in 1 to 128 characters ("like"). One event of a user, item and type is kept, to be read
+   * with `feedback` and taken away with `retract`; another of the same counts as a duplicate.
+   */
+  type?: string | undefined
+  /** Kept with the type, at most 4,096 characters. */
+  comment?: string | undefined
+}
+
+/** An event of a type, as it is kept. */
+export interface FeedbackView {
+  user: string
+  item: string
+  type: string
+  /** Seconds since 1970. */
+  timestamp: number
+  comment: string
+}
+
+export interface FeedbackOptions {
+  user?: Id | undefined
+  item?: Id | undefined
+  type?: string | undefined
+  /** 1 to 10,000. Default 100. */
+  count?: number | undefined
+  /** Where the page before ended: its `next`. */
+  after?: string | undefined
+}
+
+export interface ObserveOptions {
+  /** Takes an event of a known user, item and type all the same, in place of the other, unless the time is the same. Default false. */
+  replace?: boolean | undefined
 }
 
 /** What `observe` did, durably when there is a directory. */
@@ -124,6 +157,12 @@ export interface SimilarOptions {
   categories?: readonly string[] | undefined
 }
 
+export interface SimilarUser {
+  user: string
+  /** The cosine of both as the model sees them. */
+  score: number
+}
+
 /** What the model thinks of a pair. */
 export interface Prediction {
   user: string
@@ -144,8 +183,15 @@ export interface Explanation {
   size: number
   /** Embedding row with its optimizer state. */
   bytes: number
-  /** Sizes since the id was met, oldest first: from which segment on. */
-  history: { segment: number; size: number }[]
+  /**
+   * Its last ten sizes, oldest first: from which segment on, when that was closed (milliseconds since 1970), and why.
+   * met: the first event. grown: the next size was thought worth it. explored: not so far, but it could not be ruled out.
+   * released: the last numbers saved too little. idle: no event for long. budget: others needed the room.
+   * `scores`, where a policy with bounds decided: the upper confidence bounds of both arms for the numbers taken or let
+   * go, and what they save as far as measured; in units of the bandit's reward, by default loss per event, where keep is
+   * the rent until the next event.
+   */
+  history: SizeStep[]
   indicators: {
     /** FRE. */
     frequency: number
@@ -263,7 +309,14 @@ export interface SnapshotInfo {
  */
 export interface Recommender {
   /** Takes one event or up to 10,000. Resolves when they are on disk (without a directory: at once). */
-  observe(events: Event | readonly Event[]): Promise<Accepted>
+  observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
+  /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */
+  feedback(options?: FeedbackOptions): Promise<{ feedback: FeedbackView[]; next: string | null }>
+  /**
+   * Takes events of a user and item away, of one type or of all; says how many. The item may be recommended again once
+   * none is left. What the model learned stays.
+   */
+  retract(user: Id, item: Id, type?: string): Promise<number>
   /** The best items for a user, `count` of them where that many exist. An unknown user gets what is trending and new. */
   recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
   /**
@@ -274,6 +327,8 @@ export interface Recommender {
   preview(user: Id, trials: readonly Trial[], options?: Pick<RecommendOptions, "count">): Promise<Recommendation[]>
   /** Items nearest to an item, best first. An unknown item: NOT_FOUND. Score: the cosine. */
   similar(item: Id, options?: SimilarOptions): Promise<Recommendation[]>
+  /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
+  similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>
   /** What the model thinks of one pair or up to 10,000. */
   predict(user: Id, item: Id): Promise<Prediction>
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>

@@ -47,6 +47,8 @@ export interface RowModel {
   train(batch: ModelBatch, rungs?: RungLosses, touched?: Set<number>): PassResult
   /** Items that also stand for a user, oldest first: they move when it learns. */
   latestOf?(user: number): number[]
+  /** What a user is scored with, where that is more than its row: a view until the next call. */
+  combined?(user: number): Float64Array
   /** Logits and task losses of rows; nothing is learned. */
   predict(batch: ModelBatch): PassResult
   /** Logits [items×outputs] of a user and items, all of which have rows. */

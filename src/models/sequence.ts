@@ -166,6 +166,13 @@ export class SequenceModel implements RowModel {
     return Array.from(this.#latest.subarray(0, this.#count)).reverse()
   }
 
+  /** x. */
+  combined(user: number): Float64Array {
+    this.#readLatest(user)
+    this.#combine(user)
+    return this.#x.subarray(0, this.#width)
+  }
+
   #readLatest(user: number): void {
     const row = this.tables.user.numbersOf(user)
     const at = this.tables.user.placeOf(user)

@@ -1,7 +1,7 @@
 /** Reads versions of a factor model: the rows that changed come by message, and a copy of the model scores with them. */
 
 import type { EmbeddingTable } from "../embedding/table.ts"
-import type { Kernels } from "../kernels/kernels.ts"
+import type { Floats, Kernels } from "../kernels/kernels.ts"
 import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
 import { packRows, unpackRows } from "./packed-rows.ts"
@@ -83,23 +83,36 @@ export class FactorReader implements Reader {
 
   /** cos(q_i, q_j) over the numbers both hold; 0 where one holds none. */
   nearest(item: number): Float32Array {
-    const { sizes, heads, tables } = this.#model
-    const table = tables.item
-    const head = heads.item
-    const own = table.numbersOf(item)
-    const a = table.placeOf(item) + head
-    const size = sizes[table.step(item)]
-    return Float32Array.from(this.items, (other) => {
-      const row = table.numbersOf(other)
-      const b = table.placeOf(other) + head
-      const shared = Math.min(size, sizes[table.step(other)])
-      let [product, mine, theirs] = [0, 0, 0]
-      for (let k = 0; k < shared; k++) {
-        product += own[a + k] * row[b + k]
-        mine += own[a + k] * own[a + k]
-        theirs += row[b + k] * row[b + k]
-      }
-      return mine > 0 && theirs > 0 ? product / Math.sqrt(mine * theirs) : 0
-    })
+    const own = this.#row("item", item).slice()
+    return Float32Array.from(this.items, (other) => cosine(own, this.#row("item", other)))
   }
+
+  users(): Int32Array {
+    return Int32Array.from(this.#model.tables.user.ids())
+  }
+
+  nearestUsers(user: number, others: Int32Array): Float32Array {
+    const vector = (id: number) => this.#model.combined?.(id) ?? this.#row("user", id)
+    const own = vector(user).slice()
+    return Float32Array.from(others, (other) => cosine(own, vector(other)))
+  }
+
+  /** An id's first vector. */
+  #row(side: Side, id: number): Floats {
+    const { sizes, heads, tables } = this.#model
+    const from = tables[side].placeOf(id) + heads[side]
+    return tables[side].numbersOf(id).subarray(from, from + sizes[tables[side].step(id)])
+  }
+}
+
+/** Over the numbers both have. */
+function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  const shared = Math.min(a.length, b.length)
+  let [product, mine, theirs] = [0, 0, 0]
+  for (let k = 0; k < shared; k++) {
+    product += a[k] * b[k]
+    mine += a[k] * a[k]
+    theirs += b[k] * b[k]
+  }
+  return mine > 0 && theirs > 0 ? product / Math.sqrt(mine * theirs) : 0
 }

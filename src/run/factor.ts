@@ -12,18 +12,19 @@ import type { State } from "../kernels/state.ts"
 import { turnFrame } from "../models/frame.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { RowModel, RungLosses } from "../models/rows.ts"
-import type { Choices, Round, SizePolicy } from "../search/policy.ts"
+import type { Choices, PolicyScores, Round, SizePolicy } from "../search/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
 import { type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
-import type {
-  Learner,
-  LearnerExplanation,
-  LearnerStatus,
-  LiveLearner,
-  Preparation,
-  Ranker,
-  SideStatus,
+import {
+  type Learner,
+  type LearnerExplanation,
+  type LearnerStatus,
+  type LiveLearner,
+  type Preparation,
+  type Ranker,
+  type SideStatus,
+  toSteps,
 } from "./learner.ts"
 import { type Limited, Limiter, type Unmet } from "./limiter.ts"
 import type { LiveRun } from "./options.ts"
@@ -31,7 +32,7 @@ import { type Outlook, outlookOf } from "./outlook.ts"
 import { packRows } from "./packed-rows.ts"
 import type { Published } from "./reader.ts"
 import { createContexts, playRound, type SearchOptions } from "./round.ts"
-import { SizeLog } from "./size-log.ts"
+import { type ArmScores, type Reason, SizeLog, toArmScores, whyGrown } from "./size-log.ts"
 
 const SIDES = ["user", "item"] as const
 
@@ -52,6 +53,12 @@ const SPARE = 0.85
 const LOWEST_PRICE = 1e-9
 const HIGHEST_PRICE = 1
 
+/** Why a size changes. */
+interface Grounds {
+  why: Reason
+  scores?: ArmScores | undefined
+}
+
 const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
 export class Factor implements Learner, LiveLearner {
@@ -71,6 +78,8 @@ export class Factor implements Learner, LiveLearner {
   /** Ids of the segment at hand that get their rows after the decisions. */
   #unmet = NOBODY
   #segments = 0
+  /** When the segment at hand was closed, in milliseconds. */
+  #clock = 0
   /** In segments of 500 events. */
   #time = 0
   #turned = 0
@@ -82,7 +91,8 @@ export class Factor implements Learner, LiveLearner {
       this.live = this
       this.#sizeLog = new SizeLog()
     }
-    const shrink = (side: Side, id: number) => this.#resize(side, id, { step: model.tables[side].step(id) - 1 })
+    const shrink = (side: Side, id: number) =>
+      this.#resize(side, id, { step: model.tables[side].step(id) - 1, why: "idle" })
     this.#limiter = new Limiter({
       tables: model.tables,
       forget: (side, ids) => this.forget(side, ids),
@@ -95,6 +105,7 @@ export class Factor implements Learner, LiveLearner {
 
   prepare(segment: Segment, _labels: Float64Array, deciding: number): Preparation {
     this.#segments++
+    this.#clock = segment.time ?? 0
     this.#time += segment.length / SEGMENT
     const search = this.#search
     const start = performance.now()
@@ -149,7 +160,7 @@ export class Factor implements Learner, LiveLearner {
         const { start } = tables[side]
         tables[side].ensure(id)
         tables[side].replace(id, start, row, 0)
-        this.#sizeLog?.add(side, id, this.#segments, start)
+        this.#logSize(side, id, { step: start, why: "budget" })
         if (this.live) this.#changed[side].add(id)
       },
     }
@@ -161,15 +172,28 @@ export class Factor implements Learner, LiveLearner {
       const table = this.model.tables[side]
       for (const id of segment[side]) {
         if (this.live) this.#changed[side].add(id)
-        if (this.model.meetOne(side, id)) this.#sizeLog?.add(side, id, this.#segments, table.step(id))
+        if (this.model.meetOne(side, id)) this.#logSize(side, id, { step: table.step(id), why: "met" })
       }
     }
   }
 
-  #resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
+  #resize(side: Side, id: number, p: { step: number; cold?: boolean } & Grounds): void {
     this.model.resize(side, id, p)
-    this.#sizeLog?.add(side, id, this.#segments, p.step)
+    this.#logSize(side, id, p)
     if (this.live) this.#changed[side].add(id)
+  }
+
+  #logSize(side: Side, id: number, { step, why, scores }: { step: number } & Grounds): void {
+    this.#sizeLog?.add(side, id, { segment: this.#segments, time: this.#clock, step, why, scores })
+  }
+
+  /** What the policy thinks of a choice's rung, `down` below the one ahead; only for those who log it. */
+  #scores(side: Side, choices: Choices, p: { at: number; down: number }): PolicyScores | undefined {
+    const policy = this.#search?.policy
+    if (!this.#sizeLog || !policy?.scores || !this.#context) return undefined
+    const d = this.#context.dimension
+    const context = choices.contexts.subarray(p.at * d, (p.at + 1) * d)
+    return policy.scores(side, context, { step: choices.steps[p.at] - p.down, rate: choices.rates?.[p.at] ?? 0 })
   }
 
   /** Under a budget the price follows the bytes: it rises when they near the budget and falls while they are far from it. */
@@ -293,7 +317,7 @@ export class Factor implements Learner, LiveLearner {
       const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
         const id = choices.ids[i]
-        if (arms[i] === 1 && this.#grow(side, id, search)) {
+        if (arms[i] === 1 && this.#grow(side, search, { choices, at: i })) {
           grown.add(id)
           growing.push(rows[i])
         }
@@ -327,11 +351,13 @@ export class Factor implements Learner, LiveLearner {
   }
 
   /** Grows a row by a size unless the budget has no room for it. */
-  #grow(side: Side, id: number, search: SearchOptions): boolean {
-    const table = this.model.tables[side]
-    const step = table.step(id) + 1
+  #grow(side: Side, search: SearchOptions, { choices, at }: { choices: Choices; at: number }): boolean {
+    const id = choices.ids[at]
+    const step = choices.steps[at] + 1
     if (!this.#affordable(side, step)) return false
-    this.#resize(side, id, { step, cold: search.initial === "cold" })
+    const scores = this.#scores(side, choices, { at, down: 0 })
+    const grounds = { why: whyGrown(scores), scores: toArmScores(scores) }
+    this.#resize(side, id, { step, cold: search.initial === "cold", ...grounds })
     return true
   }
 
@@ -349,7 +375,8 @@ export class Factor implements Learner, LiveLearner {
     let shrunk = 0
     for (let i = 0; i < choices.length; i++)
       if (arms[i] === 1 && this.#affordable(side, choices.steps[i] - 1)) {
-        this.#resize(side, choices.ids[i], { step: choices.steps[i] - 1 })
+        const scores = toArmScores(this.#scores(side, choices, { at: i, down: 1 }))
+        this.#resize(side, choices.ids[i], { step: choices.steps[i] - 1, why: "released", scores })
         shrunk++
       }
     return shrunk
@@ -503,10 +530,12 @@ export class Factor implements Learner, LiveLearner {
     if (this.#context && policy?.scores && step < table.top) {
       const context = new Float64Array(this.#context.dimension)
       this.#context.write(context, 0, frequency, diversity ?? 0)
-      bounds = policy.scores(side, context, { step, rate: this.#activity.rate(side, id, this.#time) })
+      const rate = this.#activity.rate(side, id, this.#time)
+      const { keep, grow } = policy.scores(side, context, { step, rate })
+      bounds = { keep, grow }
     }
     const { sizes } = this.model
-    const history = (this.#sizeLog?.of(side, id) ?? []).map((at) => ({ segment: at.segment, size: sizes[at.step] }))
+    const history = toSteps(this.#sizeLog?.of(side, id) ?? [], sizes)
     return { size: sizes[step], bytes: table.rowBytes(id), history, indicators: { frequency, diversity }, bounds }
   }
 

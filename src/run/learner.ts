@@ -6,6 +6,7 @@ import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
 import type { Outlook } from "./outlook.ts"
 import type { Published, Room } from "./reader.ts"
+import type { ArmScores, Reason, SizeChange } from "./size-log.ts"
 
 export interface SideStatus {
   /** Ids seen so far, in training or test rows. */
@@ -36,11 +37,30 @@ export interface Preparation {
   milliseconds: { policy: number; growth: number }
 }
 
+/** A size an id got: from which segment on, when (null where that is not known), and why. */
+export interface SizeStep {
+  segment: number
+  time: number | null
+  size: number
+  why: Reason
+  scores: ArmScores | null
+}
+
+export function toSteps(changes: readonly SizeChange[], sizes: readonly number[]): SizeStep[] {
+  return changes.map(({ segment, time, step, why, scores }) => ({
+    segment,
+    time: time === 0 ? null : time,
+    size: sizes[step],
+    why,
+    scores: scores ?? null,
+  }))
+}
+
 /** What a learner knows of one id. */
 export interface LearnerExplanation {
   size: number
   bytes: number
-  history: { segment: number; size: number }[]
+  history: SizeStep[]
   indicators: { frequency: number; diversity: number | null }
   bounds: { keep: number; grow: number } | null
 }

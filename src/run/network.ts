@@ -13,18 +13,19 @@ import type { Indicators } from "../context/indicators.ts"
 import { Ladder } from "../embedding/ladder.ts"
 import type { State } from "../kernels/state.ts"
 import type { Model, ModelBatch, PassResult } from "../models/model.ts"
-import type { Choices, Round } from "../search/policy.ts"
+import type { Choices, PolicyScores, Round } from "../search/policy.ts"
 import type { Preset } from "../search/presets.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
-import type {
-  Learner,
-  LearnerExplanation,
-  LearnerStatus,
-  LiveLearner,
-  Preparation,
-  Ranker,
-  SideStatus,
+import {
+  type Learner,
+  type LearnerExplanation,
+  type LearnerStatus,
+  type LiveLearner,
+  type Preparation,
+  type Ranker,
+  type SideStatus,
+  toSteps,
 } from "./learner.ts"
 import { Limiter } from "./limiter.ts"
 import type { LiveRun } from "./options.ts"
@@ -35,7 +36,7 @@ import { Ranking } from "./ranking.ts"
 import { type Published, type Room, roomPerItem, writeItems } from "./reader.ts"
 import { RecentRows } from "./recent-rows.ts"
 import { createContexts, playRound, type SearchOptions } from "./round.ts"
-import { SizeLog } from "./size-log.ts"
+import { type ArmScores, type Reason, SizeLog, toArmScores, whyGrown } from "./size-log.ts"
 import { loadWaiting, saveWaiting, type Waiting, withoutIds } from "./waiting.ts"
 
 const SIDES = ["user", "item"] as const
@@ -48,6 +49,9 @@ export class Network implements Learner, LiveLearner {
   readonly #indicators: Indicators
   #waiting: Waiting | undefined
   #segments = 0
+  /** When the segment at hand was closed, in milliseconds; and what the policy thinks of those it lets grow in it. */
+  #clock = 0
+  readonly #thoughts: Record<Side, Map<number, PolicyScores>> = { user: new Map(), item: new Map() }
   /** Live only. */
   readonly #recent: RecentRows | undefined
   readonly #sizeLog: SizeLog | undefined
@@ -75,6 +79,9 @@ export class Network implements Learner, LiveLearner {
 
   prepare(segment: Segment, labels: Float64Array, deciding: number): Preparation {
     this.#segments++
+    this.#clock = segment.time ?? 0
+    this.#thoughts.user.clear()
+    this.#thoughts.item.clear()
     const search = this.#search
     if (!search) {
       const gone = this.#makeRoom(segment)
@@ -103,7 +110,10 @@ export class Network implements Learner, LiveLearner {
     for (const side of SIDES) {
       if (preparation.decided) preparation.decided[side].grown = affordable[side].length
       this.model.ladder(side).grow(affordable[side], search.initial)
-      this.#note(side, affordable[side])
+      for (const id of affordable[side]) {
+        const scores = this.#thoughts[side].get(id)
+        this.#note(side, [id], whyGrown(scores), toArmScores(scores))
+      }
     }
     // Ids first met in a test row are seen ids too, also where no test predicts them (top-k: cold items).
     this.#meet(segment)
@@ -114,13 +124,14 @@ export class Network implements Learner, LiveLearner {
   /** Gives the ids of a segment their rows. */
   #meet(segment: { user: Int32Array; item: Int32Array }): void {
     const fresh = this.model.meet(segment)
-    for (const side of SIDES) this.#note(side, fresh[side])
+    for (const side of SIDES) this.#note(side, fresh[side], "met")
   }
 
-  /** Notes the size ids have from this segment on. */
-  #note(side: Side, ids: Iterable<number>): void {
-    if (this.#sizeLog)
-      for (const id of ids) this.#sizeLog.add(side, id, this.#segments, this.model.inputs[side].table.step(id))
+  /** Notes the size ids have from this segment on, and why. */
+  #note(side: Side, ids: Iterable<number>, why: Reason, scores?: ArmScores): void {
+    const { table } = this.model.inputs[side]
+    const at = { segment: this.#segments, time: this.#clock, why, scores }
+    if (this.#sizeLog) for (const id of ids) this.#sizeLog.add(side, id, { ...at, step: table.step(id) })
   }
 
   #makeRoom(segment: Segment): Pick<Preparation, "shrunk" | "left"> | undefined {
@@ -130,7 +141,7 @@ export class Network implements Learner, LiveLearner {
 
   #shrink(side: Side, id: number): void {
     this.model.ladder(side).shrink([id])
-    this.#note(side, [id])
+    this.#note(side, [id], "idle")
     if (side === "user") this.#changed.add(id)
   }
 
@@ -256,7 +267,14 @@ export class Network implements Learner, LiveLearner {
     const choices = this.#choices(side, Int32Array.from(rows), waiting)
     const arms = search.policy.decide(side, choices)
     const growing: number[] = []
-    for (let i = 0; i < choices.length; i++) if (arms[i] === 1) growing.push(choices.ids[i])
+    const d = this.#context?.dimension ?? 0
+    for (let i = 0; i < choices.length; i++) {
+      if (arms[i] !== 1) continue
+      growing.push(choices.ids[i])
+      const context = choices.contexts.subarray(i * d, (i + 1) * d)
+      const scores = this.#sizeLog && search.policy.scores?.(side, context)
+      if (scores) this.#thoughts[side].set(choices.ids[i], scores)
+    }
     if (preparation.decided) preparation.decided[side] = { all: choices.length, grown: growing.length }
     return growing
   }
@@ -353,12 +371,10 @@ export class Network implements Learner, LiveLearner {
     if (this.#context && this.#search?.policy.scores && table.step(id) < table.top) {
       const context = new Float64Array(this.#context.dimension)
       this.#context.write(context, 0, frequency, diversity ?? 0)
-      bounds = this.#search.policy.scores(side, context)
+      const { keep, grow } = this.#search.policy.scores(side, context)
+      bounds = { keep, grow }
     }
-    const history = (this.#sizeLog?.of(side, id) ?? []).map(({ segment, step }) => ({
-      segment,
-      size: table.sizes[step],
-    }))
+    const history = toSteps(this.#sizeLog?.of(side, id) ?? [], table.sizes)
     return { size: table.size(id), bytes: table.rowBytes(id), history, indicators: { frequency, diversity }, bounds }
   }
 

@@ -50,6 +50,10 @@ export interface Reader {
   preview?(user: number | undefined, trials: readonly LabelledTrial[]): Float32Array
   /** Cosines between a known item and every item. */
   nearest(item: number): Float32Array
+  /** Known users; in the order of their indices. */
+  users(): Int32Array
+  /** Cosines between a known user and some known users. */
+  nearestUsers(user: number, others: Int32Array): Float32Array
 }
 
 /** Ids lifted at a time when a version is written. */
@@ -116,6 +120,12 @@ function writeRows(
   }
 }
 
+function meanRow(rows: Float32Array, width: number): Float64Array {
+  const mean = new Float64Array(width)
+  for (let i = 0; i < rows.length; i++) mean[i % width] += (rows[i] * width) / rows.length
+  return mean
+}
+
 /** Reads versions of a network: items in the room, dense parameters and changed user rows by message. */
 export class NetworkReader implements Reader {
   items: Int32Array = new Int32Array(0)
@@ -127,6 +137,8 @@ export class NetworkReader implements Reader {
   #vectors: Address = 0
   #candidates: Candidates = { items: 0, rows: 0, powers: false }
   #centered: { mean: Float32Array; scale: Float32Array } | undefined
+
+  #userMean: Float64Array | undefined
 
   constructor(model: Model) {
     this.#model = model
@@ -149,6 +161,7 @@ export class NetworkReader implements Reader {
     this.#candidates = { items: ranked, rows: items.length, powers: powers[0] === 1 }
     this.items = items
     this.#centered = undefined
+    this.#userMean = undefined
     const place = new Int32Array(items.reduce((most, id) => Math.max(most, id + 1), 0))
     items.forEach((id, i) => {
       place[id] = i + 1
@@ -215,6 +228,43 @@ export class NetworkReader implements Reader {
     const ownScale = scale[this.#place[item] - 1]
     for (let i = 0; i < rows; i++) cosines[i] *= ownScale * scale[i]
     return cosines
+  }
+
+  users(): Int32Array {
+    return Int32Array.from(this.#model.inputs.user.table.ids())
+  }
+
+  /** As for items, m the mean of the first few thousand users. */
+  nearestUsers(user: number, others: Int32Array): Float32Array {
+    const { width } = this.#model.inputs.user
+    this.#userMean ??= meanRow(this.#lift(this.users().subarray(0, CHUNK)), width)
+    const mean = this.#userMean
+    const own = this.#lift(Int32Array.of(user))
+    const rows = this.#lift(others)
+    return Float32Array.from(others, (_, i) => {
+      let [product, mine, theirs] = [0, 0, 0]
+      for (let c = 0; c < width; c++) {
+        const [a, b] = [own[c] - mean[c], rows[i * width + c] - mean[c]]
+        product += a * b
+        mine += a * a
+        theirs += b * b
+      }
+      return mine > 0 && theirs > 0 ? product / Math.sqrt(mine * theirs) : 0
+    })
+  }
+
+  /** Full-width vectors of users [users×width], in their order. */
+  #lift(users: Int32Array): Float32Array {
+    const { kernels: k } = this.#model
+    const input = this.#model.inputs.user
+    const mark = k.mark()
+    const distinct = findDistinct(users, input.table)
+    const vectors = input.forward(input.place(distinct), false)
+    k.run()
+    const rows = new Float32Array(users.length * input.width)
+    writeRows(rows, 0, { rows: k.floats, at: vectors, width: input.width, index: distinct.index })
+    k.release(mark)
+    return rows
   }
 
   /** The mean vector, and 1/‖v_i − m‖; once per version. */

@@ -3,7 +3,7 @@
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
 import { LinUcb, type LinUcbOptions } from "./lin-ucb.ts"
-import type { Choices, Round, SizePolicy } from "./policy.ts"
+import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
 
 export class Dess implements SizePolicy {
   readonly context: "fre" | "cv"
@@ -36,10 +36,13 @@ export class Dess implements SizePolicy {
     return arms
   }
 
-  scores(side: Side, context: Float64Array): { keep: number; grow: number } {
-    const out = new Float64Array(2)
-    this.#bandits[side].scores(out, context)
-    return { keep: out[0], grow: out[1] }
+  scores(side: Side, context: Float64Array): PolicyScores {
+    const bandit = this.#bandits[side]
+    const of = (unit: number) => ({
+      keep: bandit.bound(0, context, { offset: 0, unit }),
+      grow: bandit.bound(1, context, { offset: 0, unit }),
+    })
+    return { ...of(1), means: of(0) }
   }
 
   save(state: State): void {

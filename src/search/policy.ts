@@ -36,6 +36,13 @@ export interface Choices {
   rates?: Float64Array
 }
 
+/** Upper confidence bounds of both arms, and what each is thought to earn without the allowance for not knowing. */
+export interface PolicyScores {
+  keep: number
+  grow: number
+  means: { keep: number; grow: number }
+}
+
 export interface SizePolicy {
   /** Which context it reads. */
   readonly context: "none" | "fre" | "cv"
@@ -49,8 +56,8 @@ export interface SizePolicy {
   release?(side: Side, choices: Choices): Uint8Array
   /** What holding a number for one segment costs, in loss; for policies that release. */
   price?: number
-  /** Upper confidence bounds of both arms for a context, where the policy has them. */
-  scores?(side: Side, context: Float64Array, at?: { step: number; rate: number }): { keep: number; grow: number }
+  /** What both arms promise for a context, where the policy has bounds. */
+  scores?(side: Side, context: Float64Array, at?: { step: number; rate: number }): PolicyScores
   /** What it has learned, where it learns. */
   save?(state: State): void
   load?(state: State): void

@@ -14,7 +14,7 @@
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
 import { LinUcb } from "./lin-ucb.ts"
-import type { Choices, Round, SizePolicy } from "./policy.ts"
+import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
 
 /** γ: half of what is known is forgotten after 69,000 events of a rung. */
 export const RENT_DISCOUNT = 0.99999
@@ -116,10 +116,13 @@ export class Rent implements SizePolicy {
    * What the next rung is thought to save per event at most, and what it costs until the next event. Without a place to
    * look from: the first rung, for an id met once a segment.
    */
-  scores(side: Side, context: Float64Array, at = { step: 0, rate: 0 }): { keep: number; grow: number } {
+  scores(side: Side, context: Float64Array, at = { step: 0, rate: 0 }): PolicyScores {
     const sizes = this.#options.sizes[side]
     const rent = this.price * (sizes[at.step + 1] - sizes[at.step])
-    return { keep: at.rate > 0 ? rent / at.rate : rent, grow: this.#bound(this.#rungs[side][at.step], context, 0) }
+    const keep = at.rate > 0 ? rent / at.rate : rent
+    const rung = this.#rungs[side][at.step]
+    const measured = rung.bandit.bound(GROW, context, { offset: 0, unit: 0 })
+    return { keep, grow: this.#bound(rung, context, 0), means: { keep, grow: measured } }
   }
 
   save(state: State): void {

@@ -1,9 +1,8 @@
-/** Gorse's feedback as events. A type that only says "was shown" is a negative, every other a positive. */
+/** Gorse's feedback as events of a type. A type that only says "was shown" is a negative, every other a positive. */
 
-import { createHmac } from "node:crypto"
 import type { Static } from "typebox"
 import { parseTime } from "../datasets/time.ts"
-import type { Event } from "../engine/types.ts"
+import type { Event, FeedbackOptions as Query } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import * as schema from "./gorse-schemas.ts"
 import type { Surroundings } from "./native.ts"
@@ -16,21 +15,17 @@ export interface FeedbackOptions {
   negative: number
 }
 
-type Feedback = Static<typeof schema.Feedback>
+/** The most of one user or item that is given at once. */
+const MOST = 10_000
 
-/** Insert keeps the first of a user, item and type; overwrite takes another one when its time differs. */
-export function toEvent(
-  feedback: Feedback,
-  { readTypes, negative }: FeedbackOptions,
-  { salt, overwrite = false }: { salt: string; overwrite?: boolean },
-): Event {
-  const { FeedbackType: type, UserId: user, ItemId: item, Timestamp } = feedback
-  const parts = JSON.stringify([type, user, item, ...(overwrite ? [Timestamp ?? ""] : [])])
+export function toEvent(feedback: Static<typeof schema.Feedback>, { readTypes, negative }: FeedbackOptions): Event {
+  const { FeedbackType: type, UserId: user, ItemId: item, Timestamp, Comment } = feedback
   const timestamp = readTime(Timestamp)
   return {
     user,
     item,
-    key: `gorse:${createHmac("sha256", salt).update(parts).digest("base64url")}`,
+    type,
+    ...(Comment ? { comment: Comment } : {}),
     ...(readTypes.includes(type) ? { rating: negative } : {}),
     ...(timestamp === undefined ? {} : { timestamp }),
   }
@@ -45,24 +40,137 @@ function readTime(text: string | null | undefined): number | undefined {
   throw new DessError("INVALID_DATA", `Timestamp: expected a date from 1970 on, got ${show(text)}`)
 }
 
-export function feedbackRoutes({ recommender, notes }: Surroundings, options: FeedbackOptions): Route[] {
+/** As Go prints it: no fraction where there is none. */
+const printTime = (seconds: number) => new Date(1000 * seconds).toISOString().replace(".000Z", "Z")
+
+export function feedbackRoutes({ recommender }: Surroundings, options: FeedbackOptions): Route[] {
+  const tag = "gorse" as const
   const insert = (method: "POST" | "PUT", summary: string) =>
     route({
       method,
       path: "/api/feedback",
-      tag: "gorse",
+      tag,
       summary,
       access: "write",
       body: schema.Feedbacks,
       gives: schema.RowAffected,
       handle: async ({ body }) => {
-        const key = { salt: notes.salt, overwrite: method === "PUT" }
-        await recommender().observe(body.map((one) => toEvent(one, options, key)))
+        await recommender().observe(
+          body.map((one) => toEvent(one, options)),
+          { replace: method === "PUT" },
+        )
         return { RowAffected: body.length }
       },
     })
+  const read = async (query: Query) => {
+    const { feedback, next } = await recommender().feedback(query)
+    const views = feedback.map(({ user, item, type, timestamp, comment }) => ({
+      FeedbackType: type,
+      UserId: user,
+      ItemId: item,
+      Timestamp: printTime(timestamp),
+      Comment: comment,
+    }))
+    return { views, next }
+  }
+  const page = async (query: Static<typeof schema.PageQuery>, type?: string) => {
+    const { n: count = 10, cursor, Cursor } = query
+    const after = cursor ?? Cursor
+    const { views, next } = await read({ type, count, ...(after ? { after } : {}) })
+    return { Cursor: next ?? "", Feedback: views }
+  }
+  const all = async (query: Query) => (await read({ ...query, count: MOST })).views
   return [
     insert("POST", "Insert feedback; what is there already is left as it is"),
     insert("PUT", "Insert feedback, or take it again with another time"),
+    route({
+      method: "GET",
+      path: "/api/feedback",
+      tag,
+      summary: "Feedback, a page at a time",
+      access: "read",
+      query: schema.PageQuery,
+      gives: schema.FeedbackPage,
+      handle: ({ query }) => page(query),
+    }),
+    route({
+      method: "GET",
+      path: "/api/feedback/:type",
+      tag,
+      summary: "Feedback of a type, a page at a time",
+      access: "read",
+      params: schema.TypePath,
+      query: schema.PageQuery,
+      gives: schema.FeedbackPage,
+      handle: ({ params, query }) => page(query, params.type),
+    }),
+    route({
+      method: "GET",
+      path: "/api/feedback/:user/:item",
+      tag,
+      summary: "Feedback between a user and an item",
+      access: "read",
+      params: schema.PairPath,
+      gives: schema.Feedbacks,
+      handle: ({ params }) => all(params),
+    }),
+    route({
+      method: "DELETE",
+      path: "/api/feedback/:user/:item",
+      tag,
+      summary: "Take away the feedback between a user and an item",
+      access: "write",
+      params: schema.PairPath,
+      gives: schema.RowAffected,
+      handle: async ({ params: { user, item } }) => ({ RowAffected: await recommender().retract(user, item) }),
+    }),
+    route({
+      method: "GET",
+      path: "/api/feedback/:type/:user/:item",
+      tag,
+      summary: "Feedback of a type between a user and an item",
+      access: "read",
+      params: schema.TypedPairPath,
+      gives: schema.Feedback,
+      handle: async ({ params }) => {
+        const [one] = await all(params)
+        if (one) return one
+        throw new DessError("NOT_FOUND", `feedback: expected some of ${show(params.type)} between the two, got none`)
+      },
+    }),
+    route({
+      method: "DELETE",
+      path: "/api/feedback/:type/:user/:item",
+      tag,
+      summary: "Take away the feedback of a type between a user and an item",
+      access: "write",
+      params: schema.TypedPairPath,
+      gives: schema.RowAffected,
+      handle: async ({ params: { user, item, type } }) => ({
+        RowAffected: await recommender().retract(user, item, type),
+      }),
+    }),
+    ...(["user", "item"] as const).flatMap((side) => [
+      route({
+        method: "GET",
+        path: `/api/${side}/:id/feedback`,
+        tag,
+        summary: `Feedback of one ${side}`,
+        access: "read",
+        params: schema.IdPath,
+        gives: schema.Feedbacks,
+        handle: ({ params }) => all({ [side]: params.id }),
+      }),
+      route({
+        method: "GET",
+        path: `/api/${side}/:id/feedback/:type`,
+        tag,
+        summary: `Feedback of one ${side} and a type`,
+        access: "read",
+        params: schema.IdTypePath,
+        gives: schema.Feedbacks,
+        handle: ({ params }) => all({ [side]: params.id, type: params.type }),
+      }),
+    ]),
   ]
 }

@@ -30,18 +30,20 @@ export function itemRoutes({ recommender, notes }: Surroundings): Route[] {
     }
   }
   const put = async (items: Static<typeof schema.Items>) => {
-    await recommender().putItems(
-      items.map(({ ItemId, IsHidden, Categories }) => ({
-        item: ItemId,
-        ...(typeof IsHidden === "boolean" ? { hidden: IsHidden } : {}),
-        ...(Categories ? { categories: Categories } : {}),
-      })),
-    )
+    const live = recommender()
+    // First: they may be refused.
     notes.put(
       "item",
       items.map((item) => ({
         id: item.ItemId,
         note: { ...userNote(item), ...(item.Timestamp ? { timestamp: item.Timestamp } : {}), deleted: false },
+      })),
+    )
+    await live.putItems(
+      items.map(({ ItemId, IsHidden, Categories }) => ({
+        item: ItemId,
+        ...(typeof IsHidden === "boolean" ? { hidden: IsHidden } : {}),
+        ...(Categories ? { categories: Categories } : {}),
       })),
     )
     return { RowAffected: items.length }

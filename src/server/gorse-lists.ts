@@ -77,7 +77,7 @@ export function listRoutes(surroundings: Surroundings, options: FeedbackOptions)
           surroundings.guard(request.headers, "write")
           const time = new Date().toISOString()
           const shown = ids.map((id) => ({ FeedbackType: type, UserId: user, ItemId: id, Timestamp: time }))
-          const events = shown.map((one) => toEvent(one, options, { salt: notes.salt }))
+          const events = shown.map((one) => toEvent(one, options))
           await writeBack.add(events, parseDelay(query["write-back-delay"] ?? ""))
         }
         return ids
@@ -133,7 +133,25 @@ export function listRoutes(surroundings: Surroundings, options: FeedbackOptions)
         return near.slice(offset).map(({ item: Id, score: Score }) => ({ Id, Score }))
       },
     }),
-  ].flatMap(withoutCategory)
+  ]
+    .flatMap(withoutCategory)
+    .concat(
+      route({
+        method: "GET",
+        path: "/api/user/:user/neighbors",
+        tag,
+        summary: "Users like a user",
+        access: "read",
+        params: schema.UserPath,
+        query: schema.ListQuery,
+        gives: schema.Scores,
+        handle: async ({ params, query }) => {
+          const { count, offset } = page(query)
+          const near = await recommender().similarUsers(params.user, { count: Math.min(1000, offset + count) })
+          return near.slice(offset).map(({ user: Id, score: Score }) => ({ Id, Score }))
+        },
+      }),
+    )
 }
 
 /** The same route without its last part. */

@@ -23,11 +23,13 @@ export const ItemPatch = Type.Object(itemFields)
 export const Item = Type.Object({ ItemId: Id, ...itemFields })
 export const Items = Type.Array(Item, { maxItems: LIMITS.batch })
 
+const FeedbackType = Type.String({ minLength: 1, maxLength: 128 })
 export const Feedback = Type.Object({
-  FeedbackType: Type.String({ minLength: 1, maxLength: 128 }),
+  FeedbackType,
   UserId: Id,
   ItemId: Id,
   Timestamp: orNull(Type.String({ maxLength: 64 })),
+  Comment: orNull(Type.String({ maxLength: 4096 })),
 })
 export const Feedbacks = Type.Array(Feedback, { maxItems: LIMITS.batch })
 
@@ -35,6 +37,11 @@ export const RowAffected = Type.Object({ RowAffected: Type.Integer() })
 export const Scores = Type.Array(Type.Object({ Id: Type.String(), Score: Type.Number() }))
 export const Ids = Type.Array(Type.String())
 
+export const TypePath = Type.Object({ type: FeedbackType })
+export const PairPath = Type.Object({ user: Id, item: Id })
+export const TypedPairPath = Type.Object({ type: FeedbackType, user: Id, item: Id })
+export const IdPath = Type.Object({ id: Id })
+export const IdTypePath = Type.Object({ id: Id, type: FeedbackType })
 export const UserPath = Type.Object({ user: Id })
 export const ItemPath = Type.Object({ item: Id })
 export const ItemCategoryPath = Type.Object({ item: Id, category: Category })
@@ -59,5 +66,6 @@ export const RecommendQuery = Type.Object({
   ),
 })
 
+export const FeedbackPage = Type.Object({ Cursor: Type.String(), Feedback: Type.Array(Feedback) })
 export const UserPage = Type.Object({ Cursor: Type.String(), Users: Type.Array(Type.Unknown()) })
 export const ItemPage = Type.Object({ Cursor: Type.String(), Items: Type.Array(Type.Unknown()) })

@@ -1,7 +1,4 @@
-/**
- * What clients of Gorse (0.4) call, under /api: users, items, feedback and lists. Not there: reading feedback back
- * one by one or deleting it (types are not kept), neighbours of users, and measurements.
- */
+/** What clients of Gorse (0.4) call, under /api: users, items, feedback and lists. Not there: measurements and intermediate lists. */
 
 import { type FeedbackOptions, feedbackRoutes } from "./gorse-feedback.ts"
 import { itemRoutes } from "./gorse-items.ts"

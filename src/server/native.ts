@@ -78,6 +78,17 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
         recommender().similar(params.id, { count, categories: list(categories) }),
     }),
     route({
+      method: "GET",
+      path: "/v1/users/:id/similar",
+      tag,
+      summary: "Users nearest to a user",
+      access: "read",
+      params: schema.IdPath,
+      query: schema.CountQuery,
+      gives: schema.SimilarUsers,
+      handle: ({ params, query }) => recommender().similarUsers(params.id, query),
+    }),
+    route({
       method: "POST",
       path: "/v1/users/:id/preview",
       tag,

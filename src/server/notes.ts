@@ -3,7 +3,6 @@
  * back. A file of JSON lines, the last line about an id counts; written through before `put` resolves.
  */
 
-import { randomBytes } from "node:crypto"
 import {
   appendFileSync,
   closeSync,
@@ -28,11 +27,6 @@ export interface Note {
   deleted?: boolean
 }
 
-/** Mixed into the keys of feedback; another one whenever a user is forgotten, so that no key on disk tells of them. */
-interface SaltLine {
-  salt: string
-}
-
 /** A user whose removal has begun: finished at the next start when a crash comes in between. */
 interface ForgettingLine {
   forgetting: string
@@ -53,7 +47,6 @@ export class Notes {
   readonly #notes: Record<Side, Map<string, Note>> = { user: new Map(), item: new Map() }
   #path: string | undefined
   #file: number | undefined
-  #salt = newSalt()
   readonly #forgetting = new Set<string>()
   /** Lines in the file, and whether the last may be cut short. */
   #lines = 0
@@ -73,10 +66,6 @@ export class Notes {
       }
     })
     this.#rewrite()
-  }
-
-  get salt(): string {
-    return this.#salt
   }
 
   get(side: Side, id: string): Note | undefined {
@@ -109,19 +98,18 @@ export class Notes {
     if (this.#lines > MOST_STALE + 2 * this.#size) this.#rewrite()
   }
 
-  /** Removes a user, also from the file, and notes that the rest is to go, too; whether there was a note. */
+  /** Removes a user, also from the file, and remembers that the rest is to go, too; whether there was a note. */
   beginForgetting(user: string): boolean {
     const noted = this.#notes.user.delete(user)
-    this.#salt = newSalt()
+    if (!noted) return false
     this.#forgetting.add(user)
     this.#rewrite()
-    return noted
+    return true
   }
 
   /** Everything else of the user is gone. */
   endForgetting(user: string): void {
-    this.#forgetting.delete(user)
-    this.#rewrite()
+    if (this.#forgetting.delete(user)) this.#rewrite()
   }
 
   get #size(): number {
@@ -134,10 +122,10 @@ export class Notes {
   }
 
   #takeText(text: string): void {
-    const line = JSON.parse(text) as Line | SaltLine | ForgettingLine
-    if ("salt" in line) this.#salt = line.salt
-    else if ("forgetting" in line) this.#forgetting.add(line.forgetting)
-    else this.#take(line)
+    const line = JSON.parse(text) as Line | ForgettingLine
+    if ("forgetting" in line) this.#forgetting.add(line.forgetting)
+    // There were lines of another kind once.
+    else if ("side" in line) this.#take(line)
   }
 
   #take({ side, id, note }: Line): void {
@@ -163,8 +151,7 @@ export class Notes {
   #rewrite(): void {
     if (this.#path === undefined) return
     this.close()
-    const lines: (SaltLine | ForgettingLine | Line)[] = [{ salt: this.#salt }]
-    for (const user of this.#forgetting) lines.push({ forgetting: user })
+    const lines: (ForgettingLine | Line)[] = Array.from(this.#forgetting, (user) => ({ forgetting: user }))
     for (const side of ["user", "item"] as const)
       for (const [id, note] of this.#notes[side]) lines.push({ side, id, note })
     const beside = `${this.#path}.new`
@@ -177,8 +164,4 @@ export class Notes {
     this.#lines = lines.length
     this.#torn = false
   }
-}
-
-function newSalt(): string {
-  return randomBytes(16).toString("base64url")
 }

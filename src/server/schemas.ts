@@ -1,6 +1,7 @@
 /** What the native API takes and gives, as JSON Schema. The engine checks once more what a schema cannot say. */
 
 import { type TSchema, Type } from "typebox"
+import { REASONS } from "../run/size-log.ts"
 
 /** Limits of a request, the engine's own. */
 export const LIMITS = { batch: 10_000, idCharacters: 512, features: 4096, categories: 64, categoryCharacters: 128 }
@@ -28,6 +29,10 @@ export const Event = shape({
   key: Type.Optional(
     Type.String({ minLength: 1, maxLength: 256, description: "Idempotency key: the same key is accepted once." }),
   ),
+  type: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 128, description: "What was done: accepted once for each user and item." }),
+  ),
+  comment: Type.Optional(Type.String({ maxLength: 4096 })),
 })
 export const Events = oneOrMany(Event)
 
@@ -64,6 +69,9 @@ export const SimilarQuery = shape({
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
   categories: Type.Optional(many(Category)),
 })
+
+export const CountQuery = shape({ count: SimilarQuery.properties.count })
+export const SimilarUsers = Type.Array(shape({ user: Type.String(), score: Type.Number() }))
 
 export const Recommendations = Type.Array(
   shape({
@@ -113,7 +121,16 @@ export const Explanation = shape({
   side: Type.Union([Type.Literal("user"), Type.Literal("item")]),
   size: Type.Integer({ description: "Numbers in the vector; 0 when the model does not know the id." }),
   bytes: Type.Number(),
-  history: Type.Array(shape({ segment: Type.Integer(), size: Type.Integer() })),
+  history: Type.Array(
+    shape({
+      segment: Type.Integer(),
+      time: nullable(Type.Number({ description: "When the segment was closed, in milliseconds since 1970." })),
+      size: Type.Integer(),
+      why: Type.Union(REASONS.map((reason) => Type.Literal(reason))),
+      scores: nullable(shape({ keep: Type.Number(), grow: Type.Number(), estimate: Type.Number() })),
+    }),
+    { description: "The last ten sizes, oldest first, each with the arms' bounds and what was measured." },
+  ),
   indicators: shape({ frequency: Type.Number(), diversity: nullable(Type.Number()) }),
   bounds: nullable(shape({ keep: Type.Number(), grow: Type.Number() })),
   events: Type.Integer(),

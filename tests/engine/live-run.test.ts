@@ -119,16 +119,78 @@ describe("limits", () => {
     expect(run.shrunk.user).toBe(12)
     run.step(segment(others, 5, 4 * DAY))
     expect(run.learner.live?.explain("user", 0)?.size).toBe(2)
+    expect(run.learner.live?.explain("user", 0)?.history.map(({ why, size }) => `${why} ${size}`)).toEqual([
+      "met 2",
+      "grown 4",
+      "grown 8",
+      "idle 4",
+      "idle 2",
+    ])
     run.step(segment(others, 6, 12 * DAY))
     expect(run.left.user).toContain(0)
     expect(run.learner.live?.explain("user", 0)).toBeUndefined()
     run.step(segment(rows, 7, 12 * DAY))
+    const time = segment(rows, 7, 12 * DAY).time
     expect(run.learner.live?.explain("user", 0)?.history).toEqual([
-      { segment: 8, size: 2 },
-      { segment: 8, size: 4 },
+      { segment: 8, time, size: 2, why: "met", scores: null },
+      { segment: 8, time, size: 4, why: "grown", scores: null },
     ])
     run.close()
   })
+})
+
+test.each([
+  { recipe: "calibrated", model: "mf" },
+  { recipe: "paper", model: "ncf" },
+] as const)("every size says why, with the bounds it was decided by ($recipe)", (options) => {
+  const run = open({ ...options, method: "dess-fre", task: "binary", sizes: [2, 4, 8, 16] })
+  const rows = checkerboard(300, 0)
+  for (let n = 0; n < 30; n++) run.step(segment(rows, n, 1000 * (n + 1)))
+  const reasons = new Set<string>()
+  for (let user = 0; user < 12; user++) {
+    const { history = [], size } = run.learner.live?.explain("user", user) ?? {}
+    expect(history.length).toBeLessThanOrEqual(10)
+    expect(history.at(-1)?.size).toBe(size)
+    history.forEach(({ why, scores, size: now, segment: number, time }, i) => {
+      reasons.add(why)
+      expect(time).toBe(1000 * number)
+      if (why === "met") {
+        expect(scores).toBeNull()
+        return
+      }
+      if (!scores) throw new Error(`${why}: expected scores`)
+      expect(scores.grow).toBeGreaterThanOrEqual(scores.estimate)
+      const before = history[i - 1]?.size
+      if (why === "released") {
+        if (before !== undefined) expect(now).toBeLessThan(before)
+        expect(scores.grow).toBeLessThan(scores.keep)
+      } else {
+        if (before !== undefined) expect(now).toBeGreaterThan(before)
+        expect(scores.grow).toBeGreaterThan(scores.keep)
+        if (options.recipe === "calibrated") expect(scores.estimate > scores.keep).toBe(why === "grown")
+      }
+    })
+  }
+  expect(reasons).toContain("explored")
+  run.close()
+})
+
+test("who is cut for room says so", () => {
+  const run = open({ method: "dess-fre", task: "binary", model: "mf", sizes: [2, 4, 8, 16] })
+  const rows = Array.from(
+    { length: 4000 },
+    (_, i) => [i % 500, (i * 7) % 501, (i % 2) + (i % 501) / 200 > 1.5 ? 5 : 1] as const,
+  )
+  for (let n = 0; n < 8; n++) run.step(segment(rows, n, 1000 * (n + 1)))
+  const held = run.learner.status().heldBytes
+  run.learner.live?.limit({ bytes: held }, 1)
+  // The same ids and as many new ones: nobody is idle, and there is no room.
+  run.step(
+    segment([...rows, ...rows.map(([user, item, rating]) => [user + 600, item + 600, rating] as const)], 8, 9000),
+  )
+  const cut = Array.from({ length: 500 }, (_, user) => run.learner.live?.explain("user", user)?.history ?? [])
+  expect(cut.flat().map(({ why }) => why)).toContain("budget")
+  run.close()
 })
 
 describe("a reader of published versions", () => {

@@ -223,7 +223,7 @@ describe("predict, similar, explain", () => {
     })
     expect(rest.size).toBeGreaterThanOrEqual(2)
     expect(rest.bytes).toBeGreaterThan(8)
-    expect(history[0]).toEqual({ segment: 1, size: 2 })
+    expect(history[0]).toEqual({ segment: 1, time: expect.any(Number), size: 2, why: "met", scores: null })
     if (rest.size < 8) expect(rest.bounds?.grow).toBeGreaterThan(0)
     expect((await recommender.explain("item", "item 3")).entry).toMatchObject({ item: "item 3", hasFeatures: true })
     await expect(recommender.explain("item", "nothing")).rejects.toMatchObject({ code: "NOT_FOUND" })

@@ -85,6 +85,68 @@ describe("the published client of Gorse", () => {
     expect(await client.getRecommend({ userId: "a stranger" })).toHaveLength(10)
   })
 
+  test("reads feedback back, one by one, by user, by item, by type, and a page at a time", async () => {
+    const like = { FeedbackType: "like", UserId: "u1", ItemId: "i7", Timestamp: timestamp, Comment: "" }
+    expect(await client.getFeedback({ type: "like", userId: "u1", itemId: "i7" })).toEqual(like)
+    await expect(client.getFeedback({ type: "star", userId: "u1", itemId: "i7" })).rejects.toThrow(status(404))
+    await expect(client.getFeedback({ type: "like", userId: "nobody", itemId: "i7" })).rejects.toThrow(status(404))
+    const ofUser = await client.getUserFeedback("u1")
+    expect(ofUser).toContainEqual(like)
+    expect(new Set(ofUser.map(({ UserId }) => UserId))).toEqual(new Set(["u1"]))
+    const reads = await client.getUserFeedbackByType("u1", "read")
+    expect(reads.length).toBeGreaterThan(0)
+    expect(reads).toEqual(ofUser.filter(({ FeedbackType }) => FeedbackType === "read"))
+    const ofItem = await client.getItemFeedback("i7")
+    expect(ofItem).toContainEqual(like)
+    expect(await client.getItemFeedbackByType("i7", "like")).toEqual(
+      ofItem.filter(({ FeedbackType }) => FeedbackType === "like"),
+    )
+    expect(await client.getItemFeedback("unknown")).toEqual([])
+    for (const type of [undefined, "read"]) {
+      const all: { FeedbackType: string; UserId: string; ItemId: string }[] = []
+      let cursor = ""
+      do {
+        const page = await client.getFeedbacks(type as string, { n: 7, Cursor: cursor })
+        all.push(...(page as unknown as { Feedback: typeof all }).Feedback)
+        cursor = page.Cursor
+      } while (cursor !== "")
+      expect(new Set(all.map((one) => JSON.stringify(one))).size).toBe(all.length)
+      expect(all.length).toBeGreaterThan(type ? 19 : 59)
+      if (type) expect(new Set(all.map(({ FeedbackType }) => FeedbackType))).toEqual(new Set([type]))
+    }
+  })
+
+  test("takes feedback away again: what is left says the item was met, what is not may come back", async () => {
+    const both = ["like", "read"].map((FeedbackType) => ({
+      FeedbackType,
+      UserId: "fickle",
+      ItemId: "i3",
+      Timestamp: timestamp,
+    }))
+    const api = (method: string, path: string) => service.call(method, path, { headers: { "x-api-key": KEY } })
+    await client.insertFeedbacks([...both, { ...both[0], ItemId: "i4" }])
+    expect((await api("GET", "/api/feedback/fickle/i3")).body).toHaveLength(2)
+    expect(await client.deleteFeedback({ type: "like", userId: "fickle", itemId: "i3" })).toEqual({ RowAffected: 1 })
+    expect(await client.deleteFeedback({ type: "like", userId: "fickle", itemId: "i3" })).toEqual({ RowAffected: 0 })
+    expect((await api("GET", "/v1/users/fickle")).body).toMatchObject({ events: 2 })
+    expect((await api("DELETE", "/api/feedback/fickle/i3")).body).toEqual({ RowAffected: 1 })
+    expect((await api("GET", "/v1/users/fickle")).body).toMatchObject({ events: 1 })
+    expect(await client.getRecommend({ userId: "fickle", cursorOptions: { n: 100 } })).toContain("i3")
+    expect(await client.insertFeedbacks([both[0]])).toBe(1)
+    expect(await client.getUserFeedback("fickle")).toHaveLength(2)
+  })
+
+  test("gets neighbours of a user", async () => {
+    const near = (await client.getUserNeighbors({ userId: "u1", cursorOptions: { n: 5 } })) as unknown as {
+      Id: string
+      Score: number
+    }[]
+    expect(near).toHaveLength(5)
+    expect(near.map(({ Id }) => Id)).not.toContain("u1")
+    expect(near.map(({ Score }) => Score)).toEqual(near.map(({ Score }) => Score).sort((a, b) => b - a))
+    await expect(client.getUserNeighbors({ userId: "nobody" })).rejects.toThrow(status(404))
+  })
+
   test("has what was recommended written back, so that it does not come again", async () => {
     const first = await client.getRecommend({ userId: "u2", writeBackType: "read", cursorOptions: { n: 5 } })
     const second = await client.getRecommend({ userId: "u2", cursorOptions: { n: 5 } })
@@ -159,14 +221,21 @@ describe("the published client of Gorse", () => {
 
   test("finds everything again after a restart, and a deleted user's words are in no file", async () => {
     await client.insertUser({ UserId: "gone", Comment: "a secret word" })
+    await client.insertFeedbacks([{ FeedbackType: "whispers", UserId: "gone", ItemId: "i1", Timestamp: timestamp }])
     const deleted = await service.call("DELETE", "/v1/users/gone", { headers: { "x-api-key": KEY } })
-    expect(deleted.body).toMatchObject({ found: true, row: false })
+    expect(deleted.body).toMatchObject({ found: true, events: 1 })
     await service.stop()
     await open()
     expect(await client.getItem("i3")).toMatchObject({ Categories: ["odd"], Timestamp: "2020-10-18T05:46:40.000Z" })
     expect(await client.getUser("101")).toMatchObject({ UserId: "101" })
+    expect(await client.getFeedback({ type: "like", userId: "fickle", itemId: "i4" })).toMatchObject({
+      UserId: "fickle",
+    })
+    expect(await client.getUserFeedback("again")).toHaveLength(1)
     await expect(client.getUser("gone")).rejects.toThrow(status(404))
-    const { readFileSync } = await import("node:fs")
-    expect(readFileSync(`${folder}/gorse-notes.jsonl`, "utf8")).not.toContain("secret word")
+    const { readdirSync, readFileSync } = await import("node:fs")
+    for (const name of readdirSync(folder).filter((name) => !name.endsWith(".sock")))
+      for (const word of ["secret word", "whispers"])
+        expect(readFileSync(`${folder}/${name}`).includes(word), `${word} in ${name}`).toBe(false)
   })
 })

@@ -41,8 +41,10 @@ export async function startFake({ reports, key, item, port = 0 }: FakeOptions): 
     ...{ id, side, size: 8, bytes: 96, events: 41, bounds: { keep: 0.61, grow: 0.55 } },
     history: [2, 4, 8].map((size, i) => ({
       segment: 1 + 9 * i,
+      time: 1_700_000_000_000 + 60_000 * i,
       size,
-      reason: i > 0 ? "bound of grow led" : "first met",
+      why: i > 0 ? "grown" : "met",
+      scores: i > 0 ? { keep: 0.1, grow: 0.4, estimate: 0.2 } : null,
     })),
     indicators: { frequency: 41, diversity: 1.3 },
   })

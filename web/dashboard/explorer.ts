@@ -91,8 +91,13 @@ function describe(explanation: Explanation, list: readonly Recommendation[], sta
   const figures = element("div", { class: "figures" })
   const timeline = new FigureView(historyFigure(history, status.segments))
   const steps = createTable(
-    [{ title: "Segment" }, { title: "Size" }, { title: "Why", text: true }],
-    history.map(({ segment, size }, i) => [String(segment), String(size), reasonOf(size, history[i - 1]?.size)]),
+    [{ title: "Segment" }, { title: "Time", text: true }, { title: "Size" }, { title: "Why", text: true }],
+    history.map(({ segment, time, size, why, scores }) => [
+      String(segment),
+      time === null ? "–" : new Date(time).toLocaleString(),
+      String(size),
+      reasonOf(why, scores),
+    ]),
   )
   figures.append(
     element("section", {}, timeline.element, scroll(steps)),
@@ -107,10 +112,21 @@ function describe(explanation: Explanation, list: readonly Recommendation[], sta
   return [element("h2", {}, `${side === "user" ? "User" : "Item"} ${id}`), tiles, figures]
 }
 
-/** The first size kept may be later than the id's first. */
-function reasonOf(size: number, before: number | undefined): string {
-  if (before === undefined) return "met"
-  return size > before ? "the policy let it grow" : "idle, not worth its rent, or to make room"
+type Step = Explanation["history"][number]
+
+const REASONS: Record<Step["why"], string> = {
+  met: "met",
+  grown: "grew: worth it",
+  explored: "grew: to find out",
+  released: "let go: saves too little",
+  idle: "let go: idle",
+  budget: "let go: to make room",
+}
+
+function reasonOf(why: Step["why"], scores: Step["scores"]): string {
+  if (!scores) return REASONS[why]
+  const { keep, grow, estimate } = scores
+  return `${REASONS[why]} (saves ${formatNumber(estimate)}, at most ${formatNumber(grow)}; keeping ${formatNumber(keep)})`
 }
 
 const listTitle = (side: Side) => (side === "user" ? "What would it be shown?" : "What is like it?")

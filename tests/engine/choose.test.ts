@@ -1,0 +1,54 @@
+/** Choosing the best, and histories from which items leave. */
+
+import { expect, test } from "vitest"
+import { Catalogue } from "../../src/engine/catalogue.ts"
+import { best } from "../../src/engine/choose.ts"
+import { copyState } from "../../src/engine/safetensors.ts"
+import { Random } from "../../src/kernels/random.ts"
+import { State } from "../../src/kernels/state.ts"
+
+test("the best of many are those of a full sort, for any count, with equals and values that are left out", () => {
+  const random = new Random(1, "best")
+  for (let seed = 0; seed < 60; seed++) {
+    const values = Float32Array.from({ length: 1 + random.integer(900) }, () =>
+      random.next() < 0.2 ? Number.NEGATIVE_INFINITY : random.integer(seed % 2 ? 20 : 100_000),
+    )
+    const sorted = Array.from(values.keys())
+      .filter((i) => values[i] > Number.NEGATIVE_INFINITY)
+      .sort((a, b) => values[b] - values[a] || a - b)
+    for (const count of [1, 10, 64, 65, 200, 500, 1000])
+      expect(best(values, count), `seed ${seed}, count ${count}`).toEqual(sorted.slice(0, count))
+  }
+})
+
+test("an item that left is in no history, whoever gets its index; also after a snapshot", () => {
+  const catalogue = new Catalogue(3.5)
+  const meet = (user: number, item: number) => catalogue.addOne({ user, item, rating: 5 }, 1)
+  for (const user of [0, 1, 200]) for (const item of [3, 4, 300]) meet(user, item)
+  catalogue.drop("item", [4])
+  meet(0, 4)
+  expect([...catalogue.history(0)], "met the new one").toEqual([3, 300, 4])
+  const state = new State()
+  catalogue.save(state)
+  const again = new Catalogue(3.5)
+  again.load(copyState(state))
+  for (const one of [catalogue, again]) {
+    expect([...one.history(1)]).toEqual([3, 300])
+    expect(one.hasMet(200, 4)).toBe(false)
+    one.drop("item", [300])
+    one.drop("item", [3])
+    expect([...one.history(200)]).toEqual([])
+    expect([...one.history(0)]).toEqual([4])
+  }
+})
+
+test("categories follow what is put", () => {
+  const catalogue = new Catalogue(3.5)
+  catalogue.put(1, { categories: ["a", "b"], hidden: false, features: null })
+  catalogue.put(2, { categories: ["b"], hidden: false, features: null })
+  expect([...catalogue.itemsOf("b")]).toEqual([1, 2])
+  catalogue.put(1, { categories: ["c"], hidden: false, features: null })
+  expect([...catalogue.itemsOf("b")]).toEqual([2])
+  expect([...catalogue.itemsOf("c")]).toEqual([1])
+  expect([...catalogue.itemsOf("__proto__")]).toEqual([])
+})
