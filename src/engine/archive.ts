@@ -38,6 +38,7 @@ interface Engine extends Restored {
 interface Taken extends SnapshotInfo {
   position: number
   accepted: number
+  path: string
 }
 
 export interface ArchiveParts {
@@ -89,7 +90,8 @@ export class Archive {
         `journal: expected record ${position - 1} or later, got ${store.next - 1} as the last: it is older than ${show(basename(file.path))}; bring back the one that belongs to it`,
       )
     catalogue.load(state.at("catalogue"))
-    this.#taken = [{ segment: segments, position, time, accepted, bytes: statSync(file.path).size }]
+    const { path } = file
+    this.#taken = [{ segment: segments, position, time, accepted, path, bytes: statSync(path).size }]
     const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
     await learning.ask({ kind: "load", state: { arrays, values: state.values } })
     return { segments, accepted, position, limits }
@@ -102,11 +104,11 @@ export class Archive {
     catalogue.save(state.at("catalogue"))
     const [position, time] = [journal.position, Date.now()]
     state.set("engine", { segments, accepted, position, time, limits: limits as Json, journal: store.id })
-    const path = snapshotPath(directory, segments)
+    const path = snapshotPath(directory, position)
     const message = { arrays: state.arrays, values: state.values }
     const bytes = await journal.inOrder(() => learning.ask<number>({ kind: "save", path, directory, state: message }))
-    const taken = { segment: segments, position, time, accepted, bytes }
-    this.#taken = [taken, ...this.#taken.filter(({ segment }) => segment !== segments)].slice(0, 2)
+    const taken = { segment: segments, position, time, accepted, path, bytes }
+    this.#taken = [taken, ...this.#taken.filter((one) => one.path !== path)].slice(0, 2)
     this.#removeOthers()
     // With one snapshot only, what led to it is kept: should it be damaged, everything can be learned again.
     if (!keepJournal && this.#taken.length > 1) await store.truncate(this.#taken[1].position)
@@ -116,8 +118,8 @@ export class Archive {
   /** Removes the files of snapshots that are not kept. */
   #removeOthers(): void {
     const { directory } = this.#parts
-    const kept = new Set(this.#taken.map(({ segment }) => segment))
-    const old = listSnapshots(directory).filter(({ segment }) => !kept.has(segment))
+    const kept = new Set(this.#taken.map(({ path }) => path))
+    const old = listSnapshots(directory).filter(({ path }) => !kept.has(path))
     for (const { path } of old) rmSync(path, { force: true })
     if (old.length > 0) syncFolder(directory)
   }

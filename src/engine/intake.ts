@@ -40,6 +40,8 @@ export class Intake {
   segments = 0
   accepted = 0
   duplicates = 0
+  /** Numbers of features that were journalled since the start. */
+  featureNumbers = 0
   /** Events in the open segment, and when its first was accepted. */
   #open = 0
   #openSince: number | undefined
@@ -188,6 +190,7 @@ export class Intake {
       if (features === undefined) continue
       items.push(index)
       values.push(features)
+      this.featureNumbers += features?.length ?? 0
     }
     if (items.length === 0) return
     journal.append({ kind: "features", items, values })

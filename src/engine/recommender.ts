@@ -57,6 +57,8 @@ import type {
   Trial,
 } from "./types.ts"
 
+/** Feature numbers that take as much of the journal as an event. */
+const NUMBERS_PER_EVENT = 4
 /** Reports kept for those who come later. */
 const MOST_PAST = 1000
 
@@ -84,6 +86,7 @@ export class LiveRecommender implements Recommender {
   #past: LiveReport[] = []
   /** Events learned when a snapshot was ordered last. */
   #orderedAt = 0
+  #orderedNumbers = 0
   #snapshotFailure: string | undefined
   #lastAttempt = Date.now()
   #state: "learning" | "failed" | "closed" = "learning"
@@ -165,6 +168,7 @@ export class LiveRecommender implements Recommender {
     const entries = checkItems(given, this.#options.features)
     this.#intake.putItems(entries)
     await this.#journal.committed()
+    this.#snapshotWhenDue()
     return entries.length
   }
 
@@ -210,10 +214,7 @@ export class LiveRecommender implements Recommender {
     this.#intake.release(learned)
     this.#keepReport(this.#last)
     this.#reports.send(this.#last)
-    if (!this.#snapshotIsDue()) return
-    this.#exclusive(() => this.#takeSnapshot()).catch((error: Error) => {
-      this.#snapshotFailure = error.message
-    })
+    this.#snapshotWhenDue()
   }
 
   /** Outlooks are large, and only the newest is looked at. */
@@ -392,12 +393,21 @@ export class LiveRecommender implements Recommender {
     return this.#learning.ask<string>({ kind: "hash" })
   }
 
+  #snapshotWhenDue(): void {
+    if (!this.#snapshotIsDue()) return
+    this.#exclusive(() => this.#takeSnapshot()).catch((error: Error) => {
+      this.#snapshotFailure = error.message
+    })
+  }
+
   #snapshotIsDue(): boolean {
     if (!this.#store || this.#intake.isReplaying || this.#closing) return false
-    const events = this.#learned - this.#orderedAt
+    const numbers = this.#intake.featureNumbers - this.#orderedNumbers
+    const events = this.#learned - this.#orderedAt + numbers / NUMBERS_PER_EVENT
     const late = events > 0 && Date.now() - this.#lastAttempt >= this.#options.snapshotDelay
     if (events < this.#options.snapshotEvents && !late) return false
     this.#orderedAt = this.#learned
+    this.#orderedNumbers = this.#intake.featureNumbers
     return true
   }
 

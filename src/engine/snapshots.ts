@@ -6,15 +6,16 @@ import { DessError } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
 import { decodeState, encodeState, piecesOf } from "./safetensors.ts"
 
-const PATTERN = /^snapshot-(\d{12})\.safetensors$/
+const PATTERN = /^snapshot-(\d{12,})\.safetensors$/
 
 export interface SnapshotFile {
-  segment: number
+  /** The record of the journal it was taken before. */
+  position: number
   path: string
 }
 
-export function snapshotPath(directory: string, segment: number): string {
-  return join(directory, `snapshot-${String(segment).padStart(12, "0")}.safetensors`)
+export function snapshotPath(directory: string, position: number): string {
+  return join(directory, `snapshot-${String(position).padStart(12, "0")}.safetensors`)
 }
 
 /** Newest first. What a crash left half written is removed. */
@@ -23,9 +24,9 @@ export function listSnapshots(directory: string): SnapshotFile[] {
   for (const name of readdirSync(directory)) {
     if (name.startsWith("snapshot-") && name.endsWith(".part")) rmSync(join(directory, name), { force: true })
     const match = PATTERN.exec(name)
-    if (match) found.push({ segment: Number(match[1]), path: join(directory, name) })
+    if (match) found.push({ position: Number(match[1]), path: join(directory, name) })
   }
-  return found.sort((a, b) => b.segment - a.segment)
+  return found.sort((a, b) => b.position - a.position)
 }
 
 /** Writes a state; it is there whole or not at all. Returns the bytes. */

@@ -37,7 +37,7 @@ export interface RecommenderOptions
   delay?: Duration | undefined
   /** Ids without an event for so long lose one step of their size, or leave. Default: only when the budget is short. */
   idle?: { shrink?: Duration | undefined; leave?: Duration | undefined } | undefined
-  /** A snapshot is written once so many events were learned since the last. Default 200,000. */
+  /** A snapshot is written once so many events were learned since the last; four feature numbers count as one. Default 200,000. */
   snapshotEvents?: number | undefined
   /** … or, when something was learned, after so long. Default 15 m. */
   snapshotDelay?: Duration | undefined

@@ -164,6 +164,20 @@ describe("coming back", () => {
     trainer.close()
   })
 
+  test("features lead to snapshots, too, so that the journal does not grow for ever without events", async () => {
+    const directory = folder()
+    const recommender = await open(directory, { features: ["a", "b", "c", "d"], snapshotEvents: 100 })
+    const items = Array.from({ length: 50 }, (_, n) => ({ item: `i${n}`, features: [n, 1, 2, 3] }))
+    const { size } = statSync(journalOf(directory))
+    for (let n = 0; n < 60; n++) await recommender.putItems(items)
+    await expect.poll(() => snapshots(directory).length, { timeout: 10_000 }).toBe(2)
+    await recommender.close()
+    const store = await openLmdbStore(directory)
+    expect([...store.log(0)].length).toBeLessThan(30)
+    await store.close()
+    expect(size).toBeGreaterThan(0)
+  })
+
   test("limits are journalled: whoever opens the directory replays under those of the time", async () => {
     const directory = folder()
     const limited = { memoryBudget: 60_000, keepJournal: true }
