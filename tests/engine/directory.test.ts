@@ -203,6 +203,29 @@ describe("coming back", () => {
       }
   })
 
+  test("a snapshot has the tables that the document's Python looks for", async () => {
+    const document = readFileSync(join(import.meta.dirname, "../../docs/engine.md"), "utf8")
+    const [, python] = /```python\n([^`]*)```/.exec(document) ?? []
+    const [, start] = /startswith\("([^"]+)"\)/.exec(python) ?? []
+    const [, end, other] = /replace\("([^"]+)", "([^"]+)"\)/.exec(python) ?? []
+    expect(python).toContain(`endswith("${end}")`)
+    for (const options of [{}, { task: "binary" }, { model: "ncf" }] as const) {
+      const directory = folder()
+      const recommender = await Recommender.open({ directory, threads: 1, ...options })
+      await recommender.observe(events(300, 1))
+      await recommender.close()
+      const { arrays } = readSnapshot(join(directory, snapshots(directory)[0]))
+      const found = [...arrays.keys()].filter((name) => name.startsWith(start) && name.endsWith(end))
+      const rows = found.map((name) => {
+        const [owners, numbers] = [arrays.get(name)?.length ?? 0, arrays.get(name.replace(end, other))?.length]
+        expect(numbers, name).toBeDefined()
+        if (owners > 0) expect((numbers as number) % owners, name).toBe(0)
+        return owners
+      })
+      expect(Math.max(...rows), JSON.stringify(options)).toBeGreaterThan(0)
+    }
+  })
+
   test("two snapshots are kept, and the journal from the older on", async () => {
     const directory = folder()
     const recommender = await open(directory)
