@@ -29,29 +29,30 @@ export function listSnapshots(directory: string): SnapshotFile[] {
   return found.sort((a, b) => b.position - a.position)
 }
 
-/** Writes a state; it is there whole or not at all. Returns the bytes. */
-export function writeSnapshot(path: string, state: State, directory: string): number {
+/** Writes a state; it is there whole or not at all. Returns the bytes. `piece`: the most that is written at a time. */
+export function writeSnapshot(path: string, state: State, p: { directory: string; piece?: number }): number {
   const part = `${path}.part`
   const file = openSync(part, "w")
   try {
     for (const whole of encodeState(state))
-      for (const piece of piecesOf(whole)) for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at)
+      for (const piece of piecesOf(whole, p.piece))
+        for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at)
     fsyncSync(file)
   } finally {
     closeSync(file)
   }
   renameSync(part, path)
-  syncFolder(directory)
+  syncFolder(p.directory)
   return statSync(path).size
 }
 
-export function readSnapshot(path: string): State {
+export function readSnapshot(path: string, piece?: number): State {
   const file = openSync(path, "r")
   const read = (target: Uint8Array, from: number) => {
     let place = from
-    for (const piece of piecesOf(target))
-      for (let at = 0; at < piece.length; ) {
-        const count = readSync(file, piece, at, piece.length - at, place)
+    for (const part of piecesOf(target, piece))
+      for (let at = 0; at < part.length; ) {
+        const count = readSync(file, part, at, part.length - at, place)
         if (count === 0) throw new DessError("INVALID_DATA", `snapshot: expected more than ${place} bytes, got no more`)
         at += count
         place += count

@@ -210,7 +210,7 @@ export class Trainer {
   #save(order: Extract<Order, { kind: "save" }>): number {
     const state = new State(order.state.arrays, order.state.values)
     this.#write(state)
-    return writeSnapshot(order.path, state, order.directory)
+    return writeSnapshot(order.path, state, order)
   }
 
   #load(state: State): void {

@@ -1,6 +1,6 @@
 /** A recommender's directory: coming back, damage, locks, forgetting on disk. */
 
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import {
   closeSync,
@@ -20,6 +20,7 @@ import { basename, join } from "node:path"
 import { Worker } from "node:worker_threads"
 import { afterEach, beforeAll, describe, expect, test } from "vitest"
 import { openLmdbStore } from "../../src/engine/lmdb-store.ts"
+import { lockDirectory } from "../../src/engine/lock.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { completeOptions } from "../../src/engine/options.ts"
 import type { LiveRecommender } from "../../src/engine/recommender.ts"
@@ -357,6 +358,21 @@ describe("a directory that is not as it should be", () => {
     await thread.terminate()
     await recommender.close()
     expect(other()).toBe("opened")
+  })
+
+  test("of many who find what a dead owner left, one gets it", async () => {
+    const directory = folder()
+    const program = `require("node:net").createServer().listen(process.argv[1], () => process.kill(process.pid, "SIGKILL"))`
+    for (let n = 0; n < 3; n++) {
+      spawnSync(process.execPath, ["--eval", program, join(directory, "owner.sock")])
+      expect(readdirSync(directory)).toEqual(["owner.sock"])
+      const asked = await Promise.allSettled(Array.from({ length: 8 }, () => lockDirectory(directory)))
+      const got = asked.filter((one) => one.status === "fulfilled")
+      expect(got).toHaveLength(1)
+      for (const one of asked) if (one.status === "rejected") expect(one.reason).toMatchObject({ code: "LOCKED" })
+      await got[0].value.release()
+      expect(readdirSync(directory)).toEqual([])
+    }
   })
 
   test("a path too long for a socket is locked like any other", async () => {
