@@ -21,7 +21,8 @@ from store import DenseStore, RowStore
 
 
 class FastModel:
-    def __init__(self, parameters, sizes, split, product=torch_product):
+    def __init__(self, parameters, sizes, split, product=torch_product, rows=None):
+        """`rows` is a store with the interface of RowStore, where rows come from elsewhere than `parameters`."""
         self.sizes, self.split, self.product = sizes, split, product
         self.ladder = "ladder" in parameters["user"]
         self.dtype = parameters["head"]["output"]["bias"].dtype
@@ -40,8 +41,8 @@ class FastModel:
             for side in SIDES:
                 for k in range(len(sizes) - 1):
                     shapes[side, k] = (sizes[k + 1], sizes[k] + 1)  # weight | bias
-        self.dense = DenseStore(shapes, self.dtype)
-        self.rows = RowStore(parameters, sizes, self.dtype)
+        self.dense = DenseStore(shapes | self.more_shapes(parameters), self.dtype)
+        self.rows = rows or RowStore(parameters, sizes, self.dtype)
         for names, tensor in self.named_views():
             part = parameters
             for name in names:
@@ -52,6 +53,10 @@ class FastModel:
         if self.ladder:  # what tanh's 0 and 1 are before 2x − 1
             self.running[1, 0], self.running[1, 1] = 0.5, 0.25
         self.hidden_mean, self.hidden_variance = self.zeros(hidden), self.zeros(hidden) + 1
+
+    def more_shapes(self, _parameters):
+        """Dense parameters of a model that brings its vectors about in another way."""
+        return {}
 
     def zeros(self, *shape):
         return torch.zeros(*shape, dtype=self.dtype)
@@ -78,12 +83,7 @@ class FastModel:
     def prepare(self, user, item, label):
         """Plan a batch: index vectors, buffers and views. Returns the step, a function that returns the summed loss."""
         plans = [plan_side(ids, self.rows.classes[s], len(self.sizes)) for s, ids in zip(SIDES, (user, item))]
-        index, label = Index(plans), label.to(self.dtype)
-        vectors, dvectors = self.zeros(2, sum(index.counts), self.sizes[-1])
-        weights, gradients, gather, update = self.rows.plan(plans)
-        lift, lower = self.plan_ladder(plans, weights, gradients, vectors, dvectors)
-        head = self.plan_head(label)
-        train = (plan_split if self.split else plan_gathered)(self, index, vectors, dvectors, head)
+        gather, lift, train, lower, update = self.plan_passes(plans, Index(plans), label.to(self.dtype))
 
         def step():
             gather()
@@ -95,6 +95,15 @@ class FastModel:
             return loss
 
         return step
+
+    def plan_passes(self, plans, index, label):
+        """The parts of a step: rows in, rows → vectors, vectors → loss → dvectors, dvectors → rows, rows stepped and out."""
+        vectors, dvectors = self.zeros(2, sum(index.counts), self.sizes[-1])
+        weights, gradients, gather, update = self.rows.plan(plans)
+        lift, lower = self.plan_ladder(plans, weights, gradients, vectors, dvectors)
+        head = self.plan_head(label)
+        train = (plan_split if self.split else plan_gathered)(self, index, vectors, dvectors, head)
+        return gather, lift, train, lower, update
 
     def step(self, prepared):
         return prepared()

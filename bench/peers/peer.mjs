@@ -1,6 +1,7 @@
 /** Runs the PyTorch twin of our training step (train.py) on a batch, where Debian's python3-torch is installed. */
 
 import { execFile } from "node:child_process"
+import { existsSync, readdirSync, rmSync } from "node:fs"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
@@ -20,18 +21,62 @@ import { promisify } from "node:util"
 const execute = promisify(execFile)
 const script = fileURLToPath(new URL("train.py", import.meta.url))
 
-/** The first Python that has torch, as a promise; looked for once. */
+/** The first Python that has torch, and what it needs to multiply well, as a promise; looked for once. */
 let python
 
-async function findPython() {
+/** @returns {Promise<{command: string, env: NodeJS.ProcessEnv} | undefined>} undefined, with a notice, where there is none */
+export function findPython() {
+  python ??= lookForPython()
+  return python
+}
+
+async function lookForPython() {
   for (const command of ["/usr/bin/python3", "python3"]) {
     try {
       await execute(command, ["-c", "import torch"])
-      return command
+      return { command, env: { ...process.env, ...(await findBlas(command)) } }
     } catch {}
   }
   console.log("PyTorch peer: not run, no python3 with torch (apt-get install python3-torch libopenblas0-openmp)")
   return undefined
+}
+
+/** GFLOP/s of torch's own product; Debian's torch takes the BLAS it finds, and the reference one does 2 to 5. */
+const PRODUCT = `
+import time, torch
+torch.set_num_threads(1)
+a = torch.randn(512, 512)
+best = 1e9
+for _ in range(5):
+    start = time.perf_counter()
+    a @ a
+    best = min(best, time.perf_counter() - start)
+print(2 * 512 ** 3 / best / 1e9)`
+
+/** The variables under which torch multiplies by OpenBLAS: nothing where it does, else Debian's package, unpacked aside. */
+async function findBlas(command) {
+  const rate = async (env) =>
+    Number((await execute(command, ["-c", PRODUCT], { env: { ...process.env, ...env } })).stdout)
+  if ((await rate({})) > 10) return {}
+  const folder = await mkdtemp(path.join(os.tmpdir(), "dess-blas-"))
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }))
+  try {
+    await execute("apt-get", ["download", "libopenblas0-openmp"], { cwd: folder })
+    const [file] = readdirSync(folder)
+    await execute("dpkg-deb", ["-x", file, "."], { cwd: folder })
+    const libraries = globFolder(path.join(folder, "usr/lib"), "openblas-openmp")
+    const env = { LD_LIBRARY_PATH: `${libraries}:${process.env.LD_LIBRARY_PATH ?? ""}` }
+    if ((await rate(env)) > 10) return env
+  } catch {}
+  console.log("PyTorch peer: slow BLAS here, its figures are no match (apt-get install libopenblas0-openmp)")
+  return {}
+}
+
+/** usr/lib/<machine>/<name> */
+function globFolder(folder, name) {
+  return readdirSync(folder)
+    .map((machine) => path.join(folder, machine, name))
+    .find((candidate) => existsSync(candidate))
 }
 
 /** What is counted beside the step, by the name of the clock. */
@@ -69,9 +114,9 @@ function fastest(reports, beside, rows) {
  * @returns {Promise<Record<keyof typeof CLOCKS, PeerResult> | undefined>} undefined, with a notice, where there is no torch
  */
 export async function runPeer(batch, { seconds = 3, threads } = {}) {
-  python ??= findPython()
-  const command = await python
-  if (command === undefined) return undefined
+  const found = await findPython()
+  if (found === undefined) return undefined
+  const { command, env } = found
   const rows = batch.rows.user.length
   const folder = await mkdtemp(path.join(os.tmpdir(), "dess-peer-"))
   try {
@@ -81,7 +126,7 @@ export async function runPeer(batch, { seconds = 3, threads } = {}) {
     const run = async (options, variants = []) => {
       const words = Object.entries({ batch: file, seconds, ...options }).flatMap(([name, x]) => [`--${name}`, `${x}`])
       if (variants.length > 0) words.push("--variant", ...variants)
-      return JSON.parse((await execute(command, [script, ...words])).stdout)
+      return JSON.parse((await execute(command, [script, ...words], { env })).stdout)
     }
     const reports = []
     for (const count of threads === undefined ? [1, 2] : [threads]) {

@@ -8,7 +8,6 @@ The clock runs over the step alone. Planning a batch (distinct ids, index vector
 every variant, and so is the part of it that nobody can do without: distinct ids and index vectors.
 """
 import argparse
-import ctypes
 import json
 import os
 import statistics
@@ -44,6 +43,7 @@ import torch  # noqa: E402
 from check import check  # noqa: E402
 from fast import FastModel  # noqa: E402
 from index import Index  # noqa: E402
+from memory import keep_memory  # noqa: E402
 from model import SIDES, draw_parameters, plan_side, size_classes  # noqa: E402
 from plain import PlainModel  # noqa: E402
 from product import fastest_product  # noqa: E402
@@ -119,16 +119,6 @@ def summarize(times, rows):
     rates = [rows / seconds for seconds in times]
     mean, sd = statistics.mean(rates), statistics.pstdev(rates)
     return {"best": round(max(rates)), "mean": round(mean), "sd": round(sd)}
-
-
-def keep_memory():
-    """Tell malloc to reuse large blocks rather than hand them back to the system after every operation."""
-    try:
-        libc = ctypes.CDLL(None)
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
-    except AttributeError:
-        pass
 
 
 def main():

@@ -24,13 +24,9 @@ export async function serveCommand(args: string[]): Promise<void> {
   }
   const configuration = configuring.configure(flags, process.env)
   if (flags.check) {
-    const [{ completeOptions }, { parseMethod }] = await Promise.all([
-      import("../engine/options.ts"),
-      import("../search/methods.ts"),
-    ])
-    const { run } = completeOptions(configuring.recommenderOptions(configuration.settings))
-    parseMethod(run.method, run.sizes)
-    return console.log(JSON.stringify(configuring.describeConfiguration(configuration), null, 2))
+    const { tryOptions } = await import("../engine/try-options.ts")
+    const engine = await tryOptions(configuring.recommenderOptions(configuration.settings))
+    return console.log(JSON.stringify(configuring.describeConfiguration(configuration, engine), null, 2))
   }
   const { startService } = await import("../server/service.ts")
   const service = await startService({

@@ -12,16 +12,17 @@ import { grown, nextCapacity } from "./growth.ts"
 const HALF_LIFE = 20
 const LN2 = Math.LN2
 
+export interface Met {
+  count: number
+  last: number
+}
+
 export class Activity {
   readonly #count: Record<Side, Float64Array> = { user: new Float64Array(64), item: new Float64Array(64) }
   readonly #last: Record<Side, Float64Array> = { user: new Float64Array(64), item: new Float64Array(64) }
 
   meet(side: Side, id: number, time: number): void {
-    if (id >= this.#count[side].length) {
-      const capacity = nextCapacity(this.#count[side].length, id + 1)
-      this.#count[side] = grown(this.#count[side], capacity)
-      this.#last[side] = grown(this.#last[side], capacity)
-    }
+    this.#reserve(side, id)
     this.#count[side][id] = this.#decayed(side, id, time) + 1
     this.#last[side][id] = time
   }
@@ -37,8 +38,37 @@ export class Activity {
   }
 
   #decayed(side: Side, id: number, time: number): number {
-    const count = this.#count[side][id]
-    return count === 0 ? 0 : count * exp((-LN2 * (time - this.#last[side][id])) / HALF_LIFE)
+    return countAt({ count: this.#count[side][id], last: this.#last[side][id] }, time)
+  }
+
+  #reserve(side: Side, id: number): void {
+    if (id < this.#count[side].length) return
+    const capacity = nextCapacity(this.#count[side].length, id + 1)
+    this.#count[side] = grown(this.#count[side], capacity)
+    this.#last[side] = grown(this.#last[side], capacity)
+  }
+
+  /** What is kept of an id: its count, as of when it was met last. */
+  of(side: Side, id: number): Met {
+    const there = id < this.#count[side].length
+    return there ? { count: this.#count[side][id], last: this.#last[side][id] } : { count: 0, last: 0 }
+  }
+
+  put(side: Side, id: number, met: Met): void {
+    this.#reserve(side, id)
+    this.#count[side][id] = met.count
+    this.#last[side][id] = met.last
+  }
+
+  /** Adds what an id was met elsewhere. */
+  add(side: Side, id: number, met: Met): void {
+    if (met.count > 0) this.put(side, id, addMet(this.of(side, id), met))
+  }
+
+  /** What an id was met since `before`. */
+  since(side: Side, id: number, before: Met): Met {
+    const now = this.of(side, id)
+    return { count: Math.max(0, now.count - countAt(before, now.last)), last: now.last }
   }
 
   forget(side: Side, ids: Iterable<number>): void {
@@ -58,4 +88,16 @@ export class Activity {
       this.#last[side] = state.take(`last.${side}`, Float64Array).slice()
     }
   }
+}
+
+/** Both together. */
+export function addMet(a: Met, b: Met): Met {
+  if (a.count === 0 || b.count === 0) return a.count === 0 ? b : a
+  const last = Math.max(a.last, b.last)
+  return { count: countAt(a, last) + countAt(b, last), last }
+}
+
+/** A count as it is at a later time. */
+function countAt({ count, last }: Met, time: number): number {
+  return count === 0 ? 0 : count * exp((-LN2 * (time - last)) / HALF_LIFE)
 }

@@ -5,6 +5,7 @@
  */
 
 import { DessError, show } from "../errors.ts"
+import type { Floats } from "../kernels/kernels.ts"
 import type { State } from "../kernels/state.ts"
 import type { ItemFeatures } from "../types.ts"
 import { grown, nextCapacity } from "./growth.ts"
@@ -70,7 +71,15 @@ export class FeatureVectors {
     if (known > 0) return known - 1
     const { present } = this.#table
     if (item >= present.length || present[item] === 0) return -1
-    const vector = this.#find(item)
+    const { values, columns: names } = this.#table
+    const row = item * this.columns
+    for (let c = 0; c < this.columns; c++)
+      if (!Number.isFinite(values[row + c]))
+        throw new DessError(
+          "INVALID_DATA",
+          `feature ${show(names[c])} of item ${item}: expected a finite number, got ${show(values[row + c])}`,
+        )
+    const vector = this.#find(values, row)
     this.#byItem[item] = vector + 1
     return vector
   }
@@ -129,19 +138,26 @@ export class FeatureVectors {
     )
   }
 
-  #find(item: number): number {
-    const { values, columns: names } = this.#table
+  /** The nonzero entries of a vector. */
+  entriesOf(vector: number): { column: number; value: number }[] {
+    const entries: { column: number; value: number }[] = []
+    for (let t = this.start[vector]; t < this.start[vector + 1]; t++)
+      if (this.value[t] !== 0) entries.push({ column: this.column[t], value: this.value[t] })
+    return entries
+  }
+
+  /** The number of the vector with these entries, a new one for a vector not met before. */
+  numberOf(entries: readonly { column: number; value: number }[]): number {
+    const values = new Float64Array(this.columns)
+    for (const { column, value } of entries) values[column] = value
+    return this.#find(values, 0)
+  }
+
+  #find(values: Floats, row: number): number {
     const columns = this.columns
-    const row = item * columns
     let hash = 0x811c9dc5
     for (let c = 0; c < columns; c++) {
       const x = values[row + c]
-      if (!Number.isFinite(x)) {
-        throw new DessError(
-          "INVALID_DATA",
-          `feature ${show(names[c])} of item ${item}: expected a finite number, got ${show(x)}`,
-        )
-      }
       if (x === 0) continue
       bits.setFloat64(0, x)
       hash = Math.imul(hash ^ c, 0x01000193)
@@ -153,16 +169,15 @@ export class FeatureVectors {
     let slot = hash & mask
     for (; this.#slots[slot] !== 0; slot = (slot + 1) & mask) {
       const vector = this.#slots[slot] - 1
-      if (this.#hashes[vector] === hash && this.#equals(vector, row)) return vector
+      if (this.#hashes[vector] === hash && this.#equals(vector, values, row)) return vector
     }
-    const vector = this.#add(row, hash)
+    const vector = this.#add(values, row, hash)
     this.#slots[slot] = vector + 1
     if (this.count * 2 > this.#slots.length) this.#rehash()
     return vector
   }
 
-  #equals(vector: number, row: number): boolean {
-    const { values } = this.#table
+  #equals(vector: number, values: Floats, row: number): boolean {
     let t = this.start[vector]
     const end = this.start[vector + 1]
     for (let c = 0; c < this.columns; c++) {
@@ -174,8 +189,7 @@ export class FeatureVectors {
     return t === end || this.value[t] === 0
   }
 
-  #add(row: number, hash: number): number {
-    const { values } = this.#table
+  #add(values: Floats, row: number, hash: number): number {
     const vector = this.count
     if (vector === this.norm.length) {
       const capacity = 2 * vector

@@ -23,7 +23,7 @@ import type { InteractionBatch, Side } from "../types.ts"
 import { type FeatureMatrix, FeatureVectors } from "./feature-vectors.ts"
 import { grown, nextCapacity } from "./growth.ts"
 import { ItemRaters } from "./item-raters.ts"
-import { UserHistories } from "./user-histories.ts"
+import { UserHistories, type VectorCount } from "./user-histories.ts"
 
 export interface IndicatorOptions {
   /** Without features only frequencies are kept and every diversity is 0. */
@@ -50,12 +50,27 @@ export interface SkippedRows {
   item?: Uint8Array | undefined
 }
 
+/** What travels of a user, and of an item. */
+export interface UserIndicators {
+  frequency: number
+  met: VectorCount[]
+}
+
+export interface ItemIndicators {
+  frequency: number
+  pod: number
+  /** The item's frequency when POD was taken. */
+  measuredAt: number
+}
+
 export class Indicators {
   readonly #vectors: FeatureVectors | undefined
   readonly #histories: UserHistories | undefined
   readonly #raters: ItemRaters | undefined
   #userFrequency = new Uint32Array(64)
   #itemFrequency = new Uint32Array(64)
+  /** Events of items that other processes took in; undefined while there are no others. */
+  #elsewhere: Uint32Array<ArrayBuffer> | undefined
 
   constructor(options: IndicatorOptions = {}) {
     const { features, exact = false, reservoir = 256, seed = 0 } = options
@@ -94,7 +109,7 @@ export class Indicators {
       if (item < 0) checkId("item", item)
       this.#add(user, item)
       out.userFrequency[l] = this.#userFrequency[user]
-      out.itemFrequency[l] = this.#itemFrequency[item]
+      out.itemFrequency[l] = this.#itemFrequency[item] + this.#elsewhereOf(item)
       out.ind[l] = skip.user !== undefined && skip.user[l] !== 0 ? 0 : this.#individual(user)
       out.pod[l] = skip.item !== undefined && skip.item[l] !== 0 ? 0 : this.#popular(item)
     }
@@ -103,8 +118,57 @@ export class Indicators {
   /** FRE: how often the id has occurred. */
   frequency(side: Side, id: number): number {
     checkId(side, id)
+    return side === "user" ? this.#here("user", id) : this.#here("item", id) + this.#elsewhereOf(id)
+  }
+
+  #here(side: Side, id: number): number {
     const column = side === "user" ? this.#userFrequency : this.#itemFrequency
     return id < column.length ? column[id] : 0
+  }
+
+  #elsewhereOf(item: number): number {
+    return this.#elsewhere !== undefined && item < this.#elsewhere.length ? this.#elsewhere[item] : 0
+  }
+
+  /** Events of an item taken in here. */
+  eventsHere(item: number): number {
+    return this.#here("item", item)
+  }
+
+  /** What is kept of a user. */
+  ofUser(user: number): UserIndicators {
+    return { frequency: this.frequency("user", user), met: this.#histories?.of(user) ?? [] }
+  }
+
+  /** Takes up a user as `ofUser` of other indicators gave it. */
+  putUser(user: number, { frequency, met }: UserIndicators): void {
+    this.#userFrequency = atLeast(this.#userFrequency, user + 1)
+    this.#userFrequency[user] = frequency
+    this.#histories?.put(user, met)
+  }
+
+  /** What can be told of an item: how often it was met, here and elsewhere, and its POD. The raters stay where they are. */
+  ofItem(item: number): ItemIndicators {
+    const { pod, frequency } = this.#raters?.of(item) ?? { pod: 0, frequency: 0 }
+    return { frequency: this.frequency("item", item), pod, measuredAt: frequency }
+  }
+
+  /** Takes up an item as `ofItem` of other indicators gave it. */
+  putItem(item: number, { frequency, pod, measuredAt }: ItemIndicators): void {
+    this.#elsewhere = atLeast(this.#elsewhere ?? new Uint32Array(64), item + 1)
+    this.#elsewhere[item] = Math.max(0, frequency - this.#here("item", item))
+    this.#raters?.put(item, pod, measuredAt)
+  }
+
+  /** Counts events of an item that others took in. */
+  addElsewhere(item: number, events: number): void {
+    this.#elsewhere = atLeast(this.#elsewhere ?? new Uint32Array(64), item + 1)
+    this.#elsewhere[item] += events
+  }
+
+  /** Columns of the features, 0 without any. */
+  get columns(): number {
+    return this.#vectors?.columns ?? 0
   }
 
   /** IND of a user, POD of an item; 0 for an id never met. */
@@ -118,6 +182,7 @@ export class Indicators {
     const column = side === "user" ? this.#userFrequency : this.#itemFrequency
     for (const id of ids) {
       if (id < column.length) column[id] = 0
+      if (side === "item" && this.#elsewhereOf(id) > 0) this.#elsewhere![id] = 0
       if (side === "user") this.#histories?.forget(id)
       else {
         this.#raters?.forgetItem(id)
@@ -135,6 +200,7 @@ export class Indicators {
   save(state: State): void {
     state.put("userFrequency", this.#userFrequency)
     state.put("itemFrequency", this.#itemFrequency)
+    if (this.#elsewhere) state.put("elsewhere", this.#elsewhere)
     this.#vectors?.save(state.at("vectors"))
     this.#histories?.save(state.at("histories"))
     this.#raters?.save(state.at("raters"))
@@ -143,6 +209,7 @@ export class Indicators {
   load(state: State): void {
     this.#userFrequency = state.take("userFrequency", Uint32Array).slice()
     this.#itemFrequency = state.take("itemFrequency", Uint32Array).slice()
+    this.#elsewhere = state.has("elsewhere") ? state.take("elsewhere", Uint32Array).slice() : undefined
     this.#vectors?.load(state.at("vectors"))
     this.#histories?.load(state.at("histories"))
     this.#raters?.load(state.at("raters"))
@@ -150,17 +217,14 @@ export class Indicators {
 
   /** What the indicators hold, the caller's features not counted. */
   get bytes(): number {
-    const frequencies = this.#userFrequency.byteLength + this.#itemFrequency.byteLength
+    const frequencies =
+      this.#userFrequency.byteLength + this.#itemFrequency.byteLength + (this.#elsewhere?.byteLength ?? 0)
     return frequencies + (this.#vectors?.bytes ?? 0) + (this.#histories?.bytes ?? 0) + (this.#raters?.bytes ?? 0)
   }
 
   #add(user: number, item: number): void {
-    if (user >= this.#userFrequency.length) {
-      this.#userFrequency = grown(this.#userFrequency, nextCapacity(this.#userFrequency.length, user + 1))
-    }
-    if (item >= this.#itemFrequency.length) {
-      this.#itemFrequency = grown(this.#itemFrequency, nextCapacity(this.#itemFrequency.length, item + 1))
-    }
+    this.#userFrequency = atLeast(this.#userFrequency, user + 1)
+    this.#itemFrequency = atLeast(this.#itemFrequency, item + 1)
     const vectors = this.#vectors
     if (vectors !== undefined) {
       const vector = vectors.of(item)
@@ -178,8 +242,13 @@ export class Indicators {
   }
 
   #popular(item: number): number {
-    return this.#raters === undefined ? 0 : this.#raters.diversity(item, this.#itemFrequency[item])
+    return this.#raters === undefined ? 0 : this.#raters.diversity(item, this.frequency("item", item))
   }
+}
+
+/** A column with room for so many ids. */
+function atLeast(column: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
+  return length > column.length ? grown(column, nextCapacity(column.length, length)) : column
 }
 
 function checkId(side: Side, id: number): void {

@@ -94,6 +94,20 @@ export class ItemRaters {
       for (let k = start[item]; k < start[item] + lengths[item]; k++) if (users.has(cells[k])) cells[k] = GONE
   }
 
+  /** POD as last taken, and the item's frequency then. */
+  of(item: number): { pod: number; frequency: number } {
+    const there = item < this.#pod.length
+    return there ? { pod: this.#pod[item], frequency: this.#frequency[item] } : { pod: 0, frequency: 0 }
+  }
+
+  /** Takes a POD measured elsewhere for an item whose raters are not known here. */
+  put(item: number, pod: number, frequency: number): void {
+    this.reserve(item)
+    if (this.#raters.count(item) > 1) return
+    this.#pod[item] = pod
+    this.#frequency[item] = frequency
+  }
+
   save(state: State): void {
     state.put("pod", this.#pod)
     state.put("frequency", this.#frequency)
@@ -108,6 +122,7 @@ export class ItemRaters {
 
   /** POD of the item, which has been met `frequency` times. */
   diversity(item: number, frequency: number): number {
+    this.reserve(item)
     const before = this.#frequency[item]
     const due = frequency > before && (frequency <= ALWAYS || 4 * frequency >= 5 * before)
     if (due || this.#exact) {
@@ -120,7 +135,7 @@ export class ItemRaters {
   #measure(item: number): number {
     const columns = this.#columns
     const kept = this.#raters.count(item)
-    if (kept <= 1) return 0
+    if (kept <= 1) return this.#pod[item]
     if (this.#means.length < kept * columns) {
       this.#means = new Float64Array(nextCapacity(this.#means.length, kept * columns))
     }

@@ -19,6 +19,12 @@ const CANCELLATION = 1e-6
 const FRESH = 0
 const STALE = -1
 
+/** A feature vector by its nonzero entries, and how often it was met. */
+export interface VectorCount {
+  entries: { column: number; value: number }[]
+  count: number
+}
+
 export class UserHistories {
   /** S, one row of columns per user. */
   sums: Float64Array<ArrayBuffer>
@@ -50,6 +56,29 @@ export class UserHistories {
     this.featured[user] = 0
     this.#pending[user] = FRESH
     this.sums.fill(0, user * this.#vectors.columns, (user + 1) * this.#vectors.columns)
+  }
+
+  /** What a user has met: distinct vectors and how often each. */
+  of(user: number): VectorCount[] {
+    const { cells, start } = this.#entries
+    const found: VectorCount[] = []
+    for (let c = 0; c < this.#entries.count(user); c += 4)
+      found.push({ entries: this.#vectors.entriesOf(cells[start[user] + c]), count: cells[start[user] + c + 1] })
+    return found
+  }
+
+  /** Takes up what a user has met, as `of` gives it, in place of what was here. */
+  put(user: number, met: readonly VectorCount[]): void {
+    this.forget(user)
+    this.reserve(user)
+    const { columns } = this.#vectors
+    for (const { entries, count } of met) {
+      this.#append(user, this.#vectors.numberOf(entries))
+      this.#entries.cells[this.#entries.start[user] + this.#entries.count(user) - 3] = count
+      for (const { column, value } of entries) this.sums[user * columns + column] += count * value
+      this.featured[user] += count
+    }
+    this.#pending[user] = STALE
   }
 
   save(state: State): void {

@@ -35,6 +35,16 @@ export function toArray<T>(noun: string, value: T | readonly T[]): readonly T[] 
   throw new DessError("INVALID_ARGUMENT", `${noun}: expected at most ${MOST_AT_ONCE} at once, got ${all.length}`)
 }
 
+/** Refuses options that are no object, or that nobody knows: a mistyped one would be silently none. */
+export function checkOptionNames<T extends object>(noun: string, given: T, known: readonly (keyof T & string)[]): void {
+  const names: readonly string[] = known
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw new DessError("INVALID_ARGUMENT", `${noun}: expected an object, got ${show(given)}`)
+  const other = Object.keys(given).find((name) => !names.includes(name))
+  if (other !== undefined)
+    throw new DessError("INVALID_ARGUMENT", `${noun}: expected ${names.join(", ")}, got ${show(other)}`)
+}
+
 export function checkSide(side: unknown): Side {
   if (side === "user" || side === "item") return side
   throw new DessError("INVALID_ARGUMENT", `side: expected "user" or "item", got ${show(side)}`)

@@ -93,6 +93,20 @@ async function open(directory: string, readOnly: boolean): Promise<Store> {
   }
 }
 
+/** What a directory was created with, without opening it; undefined for one that holds nothing yet. */
+export async function readCreatedOptions(directory: string): Promise<FixedOptions | undefined> {
+  const path = join(directory, fileOf(findGeneration(directory)))
+  if (!existsSync(path)) return undefined
+  checkLength(path)
+  const root = (await loadLmdb()).open({ path, noSubdir: true, readOnly: true, maxDbs: 12 })
+  try {
+    const meta = root.openDB<unknown, string>({ name: "meta", encoding: "json" })
+    return meta.get("options") as FixedOptions | undefined
+  } finally {
+    await root.close()
+  }
+}
+
 class LmdbStore implements Store {
   readonly #lmdb: typeof import("lmdb")
   readonly #directory: string

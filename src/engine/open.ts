@@ -12,12 +12,21 @@ export interface Recommender extends LiveInterface {}
 export const Recommender = {
   /** Opens a directory, created when missing, or a recommender in memory. Resolves when it has caught up with its journal. */
   async open(options: RecommenderOptions = {}): Promise<Recommender> {
+    // Refuses what is no object before anything is read off it.
+    if (typeof options !== "object" || options === null || options.directory === undefined)
+      return start(new LiveRecommender(completeOptions(options), undefined))
     const { directory } = options
-    if (directory === undefined) return start(new LiveRecommender(completeOptions(options), undefined))
     if (typeof directory !== "string" || directory === "")
       throw new DessError("INVALID_ARGUMENT", `directory: expected a path, got ${show(directory)}`)
     const place = resolve(directory)
-    mkdirSync(place, { recursive: true })
+    try {
+      mkdirSync(place, { recursive: true })
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException
+      throw new DessError("INVALID_ARGUMENT", `directory: expected a folder that can be made, got ${code} (${place})`, {
+        cause,
+      })
+    }
     const { openLmdbStore } = await import("./lmdb-store.ts")
     const store = await openLmdbStore(place)
     let recommender: LiveRecommender | undefined

@@ -5,6 +5,7 @@ import { availableCores } from "../kernels/pool.ts"
 import type { Limits } from "../run/idle.ts"
 import { dropUndefined, type FullRunOptions, type RunOptions, withDefaults } from "../run/options.ts"
 import { DEFAULT_SCALE, type RatingScale } from "../stream/interaction.ts"
+import { checkOptionNames } from "./check.ts"
 import type { Bytes, Duration, RecommenderOptions } from "./types.ts"
 
 /** Everything decided. */
@@ -33,6 +34,12 @@ const MOST_FEATURES = 4096
 
 /** What a directory keeps: options that may not change between one opening and the next. */
 const FIXED = ["task", "method", "model", "preset", "recipe", "sizes", "seed", "likeThreshold", "negatives"] as const
+const NAMES = [
+  ...FIXED,
+  ...(["k", "directory", "memoryBudget", "features", "scale", "segment", "delay", "idle", "snapshotEvents"] as const),
+  ...(["snapshotDelay", "queue", "threads", "publishDelay", "keys", "keepJournal"] as const),
+] satisfies (keyof RecommenderOptions)[]
+
 export type FixedOptions = Pick<FullRunOptions, (typeof FIXED)[number]> & {
   features: readonly string[] | null
   scale: RatingScale
@@ -45,7 +52,8 @@ export function fixedOptions(options: EngineOptions): FixedOptions {
 
 /** Fills in the defaults, or what the directory was created with, and refuses what is outside its domain or differs. */
 export function completeOptions(given: RecommenderOptions, created?: FixedOptions): EngineOptions {
-  const options = dropUndefined(given)
+  checkOptionNames("options", given, NAMES)
+  const options = onHouseScale(dropUndefined(given), created?.scale)
   if (created) {
     for (const [name, before] of Object.entries(created)) {
       const now = options[name as keyof FixedOptions]
@@ -67,6 +75,9 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
   const threads = options.threads ?? (spareThread ? 2 : Math.max(1, Math.min(64, cores - 1)))
   const segment = whole("segment", options.segment ?? 500, 1, 10_000)
   const idle = options.idle ?? {}
+  checkOptionNames("idle", idle, ["shrink", "leave"])
+  if (options.keepJournal !== undefined && typeof options.keepJournal !== "boolean")
+    throw new DessError("INVALID_ARGUMENT", `keep journal: expected true or false, got ${show(options.keepJournal)}`)
   return {
     directory: options.directory,
     run: withDefaults({ ...run, threads, segment, live: LIVE }),
@@ -89,12 +100,26 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
   }
 }
 
+/** The like threshold comes on the scale of the ratings; inside, ratings go from 0 to 5. */
+function onHouseScale(options: RecommenderOptions, createdScale: RatingScale | undefined): RecommenderOptions {
+  const { likeThreshold } = options
+  if (likeThreshold === undefined) return options
+  const { min, max } = checkScale(options.scale ?? createdScale ?? DEFAULT_SCALE)
+  if (!(likeThreshold >= min && likeThreshold < max))
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `like threshold: expected a rating from ${min} to below ${max}, the scale's ends, got ${show(likeThreshold)}`,
+    )
+  return { ...options, likeThreshold: (likeThreshold * 5) / max }
+}
+
 function whole(name: string, value: number, least: number, most = Number.MAX_SAFE_INTEGER): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value
   throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from ${least}, got ${show(value)}`)
 }
 
 function checkScale(scale: RatingScale): RatingScale {
+  checkOptionNames("scale", scale, ["min", "max"])
   const { min, max } = scale
   if (min >= 0 && min < max && max < Number.POSITIVE_INFINITY) return { min, max }
   throw new DessError("INVALID_ARGUMENT", `scale: expected 0 ≤ min < max, got ${show(scale)}`)

@@ -11,6 +11,7 @@ import {
   checkCategories,
   checkCount,
   checkName,
+  checkOptionNames,
   checkSide,
   checkType,
   MOST_AT_ONCE,
@@ -63,6 +64,7 @@ export class Reading {
   }
 
   recommend(user: Id, options: RecommendOptions, trials: readonly CheckedTrial[] = []): Recommendation[] {
+    checkOptionNames("options", options, ["count", "offset", "exclude", "only", "categories", "seen"])
     const { item: items, user: users } = this.#catalogue.names
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const offset = checkCount("offset", options.offset, { least: 0, most: MOST_OFFSET, otherwise: 0 })
@@ -92,6 +94,7 @@ export class Reading {
   }
 
   similar(item: Id, options: SimilarOptions): Recommendation[] {
+    checkOptionNames("options", options, ["count", "categories"])
     const total = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const categories = options.categories && new Set(checkCategories(options.categories))
     return chooseSimilar(this.#catalogue, this.#learning.reader, { item: this.#find("item", item), total, categories })
@@ -99,6 +102,7 @@ export class Reading {
 
   /** Some thousand users at a time, so that others get a turn; each time by the version there is. */
   async similarUsers(user: Id, options: { count?: number | undefined }): Promise<SimilarUser[]> {
+    checkOptionNames("options", options, ["count"])
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const { reader } = this.#learning
     const index = this.#find("user", user)
@@ -182,6 +186,7 @@ export class Reading {
     shelf: Feedback,
     options: FeedbackOptions,
   ): Promise<{ feedback: FeedbackView[]; next: string | null }> {
+    checkOptionNames("options", options, ["user", "item", "type", "count", "after"])
     const count = checkCount("count", options.count, { least: 1, most: MOST_AT_ONCE, otherwise: 100 })
     const { user: users, item: items } = this.#catalogue.names
     const type = options.type === undefined ? undefined : checkType(options.type)

@@ -18,6 +18,7 @@ import {
   checkEvents,
   checkItems,
   checkName,
+  checkOptionNames,
   checkTrials,
   checkType,
   MOST_AT_ONCE,
@@ -144,9 +145,10 @@ export class LiveRecommender implements Recommender {
 
   // Writing
 
-  async observe(given: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted> {
+  async observe(given: Event | readonly Event[], options: ObserveOptions = {}): Promise<Accepted> {
     this.#check()
-    const replace = options?.replace === true
+    checkOptionNames("options", options, ["replace"])
+    const replace = options.replace === true
     const events = checkEvents(given, this.#options.scale, Date.now() / 1000)
     if (events.length > this.#options.queue)
       throw new DessError(

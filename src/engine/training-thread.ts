@@ -5,8 +5,9 @@ import { DessError, type ErrorCode } from "../errors.ts"
 import type { Answer, Order, TrainerOptions } from "./trainer.ts"
 
 // From the sources, as tests run them, the thread runs the built program: not every Node can run TypeScript.
+// Bundled, this module is elsewhere, as deep.
 const PROGRAM = new URL(
-  import.meta.url.endsWith(".ts") ? "../../dist/engine/worker.js" : "./worker.js",
+  import.meta.url.endsWith(".ts") ? "../../dist/engine/worker.js" : "../engine/worker.js",
   import.meta.url,
 )
 

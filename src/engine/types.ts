@@ -15,7 +15,10 @@ export type Bytes = number | string
 /** An id of the outside world: a text of 1 to 512 characters or a finite number; 7 and "7" are the same id. */
 export type Id = string | number
 
-/** What a recommender is opened with. What a directory was created with may be left out later, but not changed. */
+/**
+ * What a recommender is opened with. What a directory was created with may be left out later, but not changed.
+ * `likeThreshold` is on the scale of the ratings.
+ */
 export interface RecommenderOptions
   extends Pick<
     RunOptions,
@@ -186,7 +189,8 @@ export interface Explanation {
   /**
    * Its last ten sizes, oldest first: from which segment on, when that was closed (milliseconds since 1970), and why.
    * met: the first event. grown: the next size was thought worth it. explored: not so far, but it could not be ruled out.
-   * released: the last numbers saved too little. idle: no event for long. budget: others needed the room.
+   * released: the last numbers saved too little. idle: no event for long. budget: others needed the room. elsewhere:
+   * decided by another process.
    * `scores`, where a policy with bounds decided: the upper confidence bounds of both arms for the numbers taken or let
    * go, and what they save as far as measured; in units of the bandit's reward, by default loss per event, where keep is
    * the rent until the next event.

@@ -14,7 +14,7 @@ export type CellRunner = (
 /** A process of its own per cell: nothing is shared, and its peak memory is its own. */
 export const runInProcess: CellRunner = (job, { signal, onProgress }) =>
   new Promise((resolve) => {
-    const program = join(import.meta.dirname, `cell-process${extname(import.meta.filename)}`)
+    const program = join(import.meta.dirname, "../experiments", `cell-process${extname(import.meta.filename)}`)
     const execArgv = process.execArgv.filter((argument) => !argument.startsWith("--inspect"))
     const child = fork(program, { stdio: ["ignore", "ignore", "pipe", "ipc"], execArgv })
     let outcome: CellOutcome | undefined

@@ -56,8 +56,8 @@ export const TICKET_SLEEPERS = 196
 /** Workers that have come up. */
 export const READY = 200
 
-/** Looks at a word before going to sleep on it: some 30 µs. */
-export const SPINS = 30000
+/** Looks at a word before going to sleep on it: about a millisecond, so that the pauses between the phases of a step are not slept through. */
+export const SPINS = 1000000
 
 export const TAPE = 1024
 export const TAPE_BYTES = 64512

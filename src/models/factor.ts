@@ -43,6 +43,7 @@ export class FactorModel implements RowModel {
   readonly task: Task
   readonly outputs: number
   readonly sizes: readonly number[]
+  readonly seed: number
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
   readonly vectors = { user: 1, item: 1 }
@@ -60,6 +61,7 @@ export class FactorModel implements RowModel {
     this.task = task
     this.outputs = task === "multiclass" ? 5 : 1
     this.sizes = sizes
+    this.seed = seed
     const { outputs } = this
     this.heads = { user: 2 * outputs, item: 2 * outputs }
     const rows = { sizes: sizes.map((size) => size + 2 * outputs), start, deviation: 0, moments: false }
@@ -117,6 +119,12 @@ export class FactorModel implements RowModel {
     numbers.fill(0, at, at + outputs)
     numbers.fill(ACCUMULATOR, at + outputs, at + 2 * outputs)
     this.#fillTail(side, id, { target: numbers, at: at + 2 * outputs, from: 0, to: this.sizes[table.step(id)] })
+    return true
+  }
+
+  /** Accumulators only grow. */
+  accepts(_side: Side, row: ArrayLike<number>): boolean {
+    for (let c = this.outputs; c < 2 * this.outputs; c++) if (!(row[c] >= ACCUMULATOR)) return false
     return true
   }
 

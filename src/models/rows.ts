@@ -25,6 +25,7 @@ export interface RowModel {
   readonly task: Task
   readonly outputs: number
   readonly sizes: readonly number[]
+  readonly seed: number
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
   readonly vectors: Record<Side, number>
@@ -41,6 +42,10 @@ export interface RowModel {
   meetOne(side: Side, id: number): boolean
   /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
+  /** Whether numbers can be a row of a side: those of another process are asked about. */
+  accepts(side: Side, row: ArrayLike<number>): boolean
+  /** Gives the items a user's row names other indices; those without one are left out. */
+  renumber?(row: Float32Array, indexOf: (item: number) => number | undefined): void
   /** Drops rows of ids; returns the users whose rows changed by that. */
   forget(side: Side, ids: ReadonlySet<number>): number[]
   /** Learns rows in order; `losses` are from before each was learned. `touched` takes the items whose rows moved. */

@@ -7,7 +7,8 @@
  *   e_j = π_j − [j is the positive]   a dislike stands alone: e = σ(z)      dx = Σ_j e_j·q̂_j
  *   b ← b − 0.1·e     q ← q − 0.05·(e·x + 0.01·q)     p ← p − 0.05·(dx + 0.005·p)     y ← y − 0.1·ω·(dx + 0.01·y)
  *
- * Two passes over the rows of a segment, each with a share of the negatives for its own. Rows: a user's is [latest items, p], an item's [b, q, y]; no moments.
+ * Two passes over the rows of a segment, each with a share of the negatives for its own. A latest item without a row (one
+ * of another process) counts as ŷ = 0. Rows: a user's is [latest items, p], an item's [b, q, y]; no moments.
  */
 
 import { EmbeddingTable } from "../embedding/table.ts"
@@ -55,6 +56,7 @@ export class SequenceModel implements RowModel {
   readonly task = "topk"
   readonly outputs = 1
   readonly sizes: readonly number[]
+  readonly seed: number
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads = { user: RECENT, item: 1 }
   readonly vectors = { user: 1, item: 2 }
@@ -77,6 +79,7 @@ export class SequenceModel implements RowModel {
   constructor(options: SequenceOptions) {
     const { sizes, start, seed, passes = SEQUENCE_PASSES } = options
     this.sizes = sizes
+    this.seed = seed
     this.#passes = passes
     const make = (side: Side) =>
       new EmbeddingTable({
@@ -130,6 +133,14 @@ export class SequenceModel implements RowModel {
     for (let k = p.from; k < p.to; k++) target[p.at + k] = this.#noise.numbers[tail + k]
   }
 
+  /** Latest items are whole numbers. */
+  accepts(side: Side, row: ArrayLike<number>): boolean {
+    if (side === "user")
+      for (let a = 0; a < RECENT; a++)
+        if (!Number.isInteger(row[a]) || row[a] < 0 || row[a] > LAST_KEPT + 1) return false
+    return true
+  }
+
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
     const table = this.tables[side]
     const head = this.heads[side]
@@ -143,6 +154,15 @@ export class SequenceModel implements RowModel {
       for (let k = 0; k < kept; k++) row[head + v * next + k] = old[head + v * size + k]
     if (side === "item") this.#fillNoise(id, row, { at: head, from: kept, to: next })
     table.replace(id, p.step, row, 0)
+  }
+
+  renumber(row: Float32Array, indexOf: (item: number) => number | undefined): void {
+    let kept = 0
+    for (let a = 0; a < RECENT && row[a] > 0; a++) {
+      const index = indexOf(row[a] - 1)
+      if (index !== undefined && index <= LAST_KEPT) row[kept++] = index + 1
+    }
+    row.fill(0, kept, RECENT)
   }
 
   /** An item that leaves is struck from every user's latest. */
@@ -210,6 +230,7 @@ export class SequenceModel implements RowModel {
     for (let a = 0; a < count; a++) {
       const w = weights[a] * scale
       weights[a] = w
+      if (!items.has(latest[a])) continue
       const size = sizes[items.step(latest[a])]
       const y = items.numbersOf(latest[a])
       const from = items.placeOf(latest[a]) + 1 + size
@@ -368,6 +389,7 @@ export class SequenceModel implements RowModel {
     for (let k = 0; k < held; k++) p[at + k] -= RATE.user * (dx[k] + L2.user * p[at + k])
     for (let a = 0; a < this.#count; a++) {
       const item = this.#latest[a]
+      if (!items.has(item)) continue
       const rate = RATE.input * this.#weights[a]
       const size = this.sizes[items.step(item)]
       const y = items.numbersOf(item)

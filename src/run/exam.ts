@@ -19,8 +19,19 @@ export interface Exam {
   skip?(rows: ModelBatch): void
   /** Drops what is kept of ids that leave. */
   forget(side: Side, ids: ReadonlySet<number>): void
+  /** What is kept per user of the items it has met, and which items there are; for tasks that need it. */
+  readonly history?: ExamHistory
   save(state: State): void
   load(state: State): void
+}
+
+export interface ExamHistory {
+  met(user: number): readonly number[]
+  put(user: number, items: readonly number[]): void
+  /** Drops a user, or leaves an item out of what is drawn and ranked. */
+  drop(side: Side, id: number): void
+  /** An item there is. */
+  meet(item: number): void
 }
 
 /** Binary (like or not) and multiclass (five classes) rating prediction. */

@@ -16,10 +16,25 @@ export class History {
       const items = this.#items[user[r]] ?? new Set<number>()
       this.#items[user[r]] = items
       items.add(item[r])
-      if (this.#known.has(item[r])) continue
-      this.#known.add(item[r])
-      this.seen.push(item[r])
+      this.meet(item[r])
     }
+  }
+
+  /** Takes in an item. */
+  meet(item: number): void {
+    if (this.#known.has(item)) return
+    this.#known.add(item)
+    this.seen.push(item)
+  }
+
+  /** Takes up what a user has met, in place of what was here; the items need not be there. */
+  put(user: number, items: Iterable<number>): void {
+    this.#items[user] = new Set(items)
+  }
+
+  /** Leaves an item out of those seen; users have met it all the same. */
+  leaveOut(item: number): void {
+    if (this.#known.delete(item)) this.seen.splice(this.seen.indexOf(item), 1)
   }
 
   knows(item: number): boolean {

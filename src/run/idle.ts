@@ -86,6 +86,11 @@ export class Idle {
     }
   }
 
+  /** Second of an id's last event, 0 for one that is not here. */
+  lastOf(side: Side, id: number): number {
+    return id < this.#last[side].length ? this.#last[side][id] : 0
+  }
+
   forget(side: Side, ids: Iterable<number>): void {
     for (const id of ids)
       if (id < this.#last[side].length) {

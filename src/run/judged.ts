@@ -21,6 +21,16 @@ export interface Judged {
 const SIDES = ["user", "item"] as const
 const FLOATS = ["contexts", "frequencies", "rates", "full", "without"] as const
 
+/** On how many rows user and item both held each rung. */
+export function heldOn(judged: Judged | undefined, rungs: number): number[] {
+  const held = new Array<number>(rungs).fill(0)
+  for (let l = 0; judged && l < judged.trained; l++) {
+    const most = Math.min(judged.steps.user[l], judged.steps.item[l])
+    for (let rung = 0; rung < most; rung++) held[rung]++
+  }
+  return held
+}
+
 /** The same without the rows of some ids. */
 export function withoutRows(judged: Judged, side: Side, ids: ReadonlySet<number>): Judged {
   const column = judged.ids[side]

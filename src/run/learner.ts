@@ -6,6 +6,7 @@ import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
 import type { Outlook } from "./outlook.ts"
 import type { Published, Room } from "./reader.ts"
+import type { Sharing } from "./shared.ts"
 import type { ArmScores, Reason, SizeChange } from "./size-log.ts"
 
 export interface SideStatus {
@@ -85,6 +86,8 @@ export interface Learner {
   close(): void
   /** What the live engine needs; experiments do without. */
   readonly live?: LiveLearner | undefined
+  /** From now on it is one of many; undefined where it cannot be. */
+  share?(): Sharing | undefined
 }
 
 /** A learner that can be put down and taken up again, published, held to limits, and that forgets. */

@@ -14,6 +14,8 @@ export interface Limited {
   tables: Record<Side, EmbeddingTable>
   /** Drops everything kept of ids, their rows among it; the limiter's `forget` too. */
   forget(side: Side, ids: ReadonlySet<number>): void
+  /** Whether the stay of an id is decided here. Default: every id's. */
+  keeps?(side: Side, id: number): boolean
   /** Moves an id one size down; left out where sizes are fixed. */
   shrink?(side: Side, id: number): void
   /** Takes rows out, and puts them back at the start size; where a row can be cut. */
@@ -29,6 +31,8 @@ export class Limiter {
   readonly #limited: Limited
   readonly #idle = new Idle()
   #limits: Limits | undefined
+  /** Milliseconds of the last segment. */
+  #now = 0
 
   constructor(limited: Limited) {
     this.#limited = limited
@@ -66,8 +70,11 @@ export class Limiter {
     const shrunk = { user: 0, item: 0 }
     const left: Record<Side, number[]> = { user: [], item: [] }
     const milliseconds = segment.time ?? 0
+    this.#now = milliseconds
     for (const side of SIDES) {
-      this.#idle.meet(side, segment[side], { milliseconds, segment: number })
+      const { keeps } = this.#limited
+      const met = keeps ? segment[side].filter((id) => keeps(side, id)) : segment[side]
+      this.#idle.meet(side, met, { milliseconds, segment: number })
       const due = this.#idle.due(side, milliseconds, limits)
       this.#release(side, due.leave, left)
       shrunk[side] = this.#shrink(side, due.shrink)
@@ -178,6 +185,17 @@ export class Limiter {
       })
     }
     return { user: choose("user"), item: choose("item") }
+  }
+
+  /** Second of an id's last event, 0 for one not known. */
+  lastOf(side: Side, id: number): number {
+    return this.#idle.lastOf(side, id)
+  }
+
+  /** Takes in an id met elsewhere: at a second, or as late as the last segment. */
+  meet(side: Side, id: number, at: { second?: number; segment: number }): void {
+    const milliseconds = at.second === undefined ? this.#now : 1000 * at.second
+    this.#idle.meet(side, [id], { milliseconds, segment: at.segment })
   }
 
   forget(side: Side, ids: Iterable<number>): void {

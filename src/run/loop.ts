@@ -19,6 +19,8 @@ import type { Learner, LiveLearner, Preparation } from "./learner.ts"
 import { Mean, quality, type Score } from "./metrics.ts"
 import { type FullRunOptions, type RunOptions, withDefaults } from "./options.ts"
 import type { Measures, Milliseconds, RunResult, SegmentReport } from "./report.ts"
+import type { SharedLearner } from "./shared.ts"
+import { SharedRun } from "./shared-run.ts"
 
 /** Segments left out of the mean times. */
 const WARM_UP = 10
@@ -45,11 +47,18 @@ export class Run {
   #interactions = 0
   #elapsed = 0
   #last: SegmentReport | undefined
+  #shared: SharedLearner | undefined
 
   constructor(options: RunOptions = {}, features?: ItemFeatures) {
     this.#options = withDefaults(options)
     this.#exam = createExam(this.#options)
     this.learner = createLearner(this.#options, features)
+  }
+
+  /** This run as one of many, from now on. */
+  get shared(): SharedLearner {
+    this.#shared ??= new SharedRun(this.learner, this.#exam)
+    return this.#shared
   }
 
   /** Steps 1 to 5 on one segment. `unmeasured`: goes without the test where that changes nothing but the report. */

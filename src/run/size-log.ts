@@ -13,8 +13,9 @@ const CELLS = 6
 /**
  * met: the first event. grown: the policy thought the next size worth it. explored: it did not yet, but could not rule it
  * out. released: the last rung earned too little. idle: no event for long. budget: others needed the room.
+ * elsewhere: another process that shares the rows decided.
  */
-export const REASONS = ["met", "grown", "explored", "released", "idle", "budget"] as const
+export const REASONS = ["met", "grown", "explored", "released", "idle", "budget", "elsewhere"] as const
 export type Reason = (typeof REASONS)[number]
 
 /** What the policy thought of the rung that was taken or let go. */

@@ -11,7 +11,7 @@ import type { ModelBatch } from "../models/model.ts"
 import { SEQUENCE_PASSES } from "../models/sequence.ts"
 import { binaryLabel } from "../stream/labels.ts"
 import type { Segment, Side } from "../types.ts"
-import type { Exam } from "./exam.ts"
+import type { Exam, ExamHistory } from "./exam.ts"
 import { History, NegativeSampler } from "./history.ts"
 import type { Learner } from "./learner.ts"
 import type { Score } from "./metrics.ts"
@@ -127,6 +127,17 @@ export class TopkExam implements Exam {
     if (this.#untested < pause) return false
     this.#untested = 0
     return true
+  }
+
+  readonly history: ExamHistory = {
+    met: (user) => [...this.#history.of(user)],
+    put: (user, items) => this.#history.put(user, items),
+    drop: (side, id) => {
+      if (side === "user") return this.#history.forget("user", new Set([id]))
+      this.#history.leaveOut(id)
+      if (this.#sampler instanceof NegativeMixture) this.#sampler.forget(new Set([id]))
+    },
+    meet: (item) => this.#history.meet(item),
   }
 
   forget(side: Side, ids: ReadonlySet<number>): void {

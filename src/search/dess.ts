@@ -1,9 +1,13 @@
 /** DESS: one non-stationary LinUCB bandit per side decides from an id's context whether it grows (method.md §5). */
 
+import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
+import { readBandit, readBanditEvidence, writeBandit, writeBanditEvidence } from "./bandit-bytes.ts"
 import { LinUcb, type LinUcbOptions } from "./lin-ucb.ts"
 import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
+
+const SIDES = ["user", "item"] as const
 
 export class Dess implements SizePolicy {
   readonly context: "fre" | "cv"
@@ -45,11 +49,37 @@ export class Dess implements SizePolicy {
     return { ...of(1), means: of(0) }
   }
 
+  record(): void {
+    for (const side of SIDES) this.#bandits[side].record()
+  }
+
+  writeEvidence(out: Packer): void {
+    for (const side of SIDES) writeBanditEvidence(out, this.#bandits[side])
+  }
+
+  readEvidence(from: Unpacker): () => void {
+    const additions = SIDES.map((side) => readBanditEvidence(from, this.#bandits[side]))
+    return () => {
+      for (const add of additions) add()
+    }
+  }
+
+  writeAll(out: Packer): void {
+    for (const side of SIDES) writeBandit(out, this.#bandits[side])
+  }
+
+  readAll(from: Unpacker): () => void {
+    const steps = SIDES.map((side) => readBandit(from, this.#bandits[side]))
+    return () => {
+      for (const take of steps) take()
+    }
+  }
+
   save(state: State): void {
-    for (const side of ["user", "item"] as const) this.#bandits[side].save(state.at(side))
+    for (const side of SIDES) this.#bandits[side].save(state.at(side))
   }
 
   load(state: State): void {
-    for (const side of ["user", "item"] as const) this.#bandits[side].load(state.at(side))
+    for (const side of SIDES) this.#bandits[side].load(state.at(side))
   }
 }

@@ -15,7 +15,7 @@
  */
 
 import { DessError, show } from "../errors.ts"
-import { log } from "../kernels/math.ts"
+import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
 
 export interface LinUcbOptions {
@@ -49,6 +49,11 @@ export interface LinUcbState {
   response: Float64Array
 }
 
+/** What a bandit learned since some time: as its state, from 0 and without the ridge; how often each arm was discounted. */
+export interface BanditEvidence extends LinUcbState {
+  steps: Float64Array
+}
+
 /** β after `weight` = w_l = Σ_{k<l} γ^{2k}. */
 export function confidenceRadius(options: Required<Omit<LinUcbOptions, "arms" | "forget">>, weight: number): number {
   const { dimension, ridge, confidence, parameterBound, contextBound, subgaussian } = options
@@ -71,6 +76,7 @@ export class LinUcb {
   readonly #response: Float64Array
   readonly #theta: Float64Array
   readonly #solved: Float64Array
+  #since: BanditEvidence | undefined
 
   constructor(options: LinUcbOptions) {
     const complete = {
@@ -160,6 +166,7 @@ export class LinUcb {
     const gram = this.#gram
     const gramSquared = this.#gramSquared
     const block = arm * d * d
+    if (this.#since) this.#keep(this.#since, { x, offset, arm, reward })
     for (let i = 0; i < d; i++) {
       const xi = x[offset + i]
       for (let j = 0; j < d; j++) {
@@ -176,6 +183,58 @@ export class LinUcb {
     }
     this.#updates += 1
     this.#weight = discount * discount * this.#weight + 1
+    this.#beta = confidenceRadius(this.#options, this.#weight)
+  }
+
+  /** From now on what is learned is also kept apart, for `takeEvidence`. */
+  record(): void {
+    this.#since ??= this.#nothing()
+  }
+
+  #nothing(): BanditEvidence {
+    const { arms, dimension: d } = this
+    return {
+      updates: 0,
+      weight: 0,
+      steps: new Float64Array(arms),
+      gram: new Float64Array(arms * d * d),
+      gramSquared: new Float64Array(arms * d * d),
+      response: new Float64Array(arms * d),
+    }
+  }
+
+  /** What was learned since the last time, without what was known before: the sums from 0. */
+  takeEvidence(): BanditEvidence {
+    const since = this.#since ?? this.#nothing()
+    this.#since = this.#nothing()
+    return since
+  }
+
+  /**
+   * Learns what another gathered, as if its updates had been made here, one after the other, after all that is known:
+   * V ← γⁿV + (1−γⁿ)λI + ΔV, and alike for the others.
+   */
+  addEvidence(evidence: BanditEvidence): void {
+    const { dimension: d, discount, ridge } = this.#options
+    const logDiscount = log(discount)
+    for (let arm = 0; arm < this.arms; arm++) {
+      const n = evidence.steps[arm]
+      if (n === 0) continue
+      const kept = exp(n * logDiscount)
+      const keptSquared = exp(2 * n * logDiscount)
+      for (let k = arm * d * d; k < (arm + 1) * d * d; k++) {
+        this.#gram[k] = kept * this.#gram[k] + evidence.gram[k]
+        this.#gramSquared[k] = keptSquared * this.#gramSquared[k] + evidence.gramSquared[k]
+      }
+      for (let i = 0; i < d; i++) {
+        this.#gram[arm * d * d + i * d + i] += (1 - kept) * ridge
+        this.#gramSquared[arm * d * d + i * d + i] += (1 - keptSquared) * ridge
+        this.#response[arm * d + i] = kept * this.#response[arm * d + i] + evidence.response[arm * d + i]
+      }
+      this.#estimate(arm)
+    }
+    this.#updates += evidence.updates
+    this.#weight = exp(2 * evidence.updates * logDiscount) * this.#weight + evidence.weight
     this.#beta = confidenceRadius(this.#options, this.#weight)
   }
 
@@ -240,6 +299,30 @@ export class LinUcb {
       gramSquared: state.take("gramSquared", Float64Array),
       response: state.take("response", Float64Array),
     })
+  }
+
+  /** The same update for the sums kept apart, which have no ridge. */
+  #keep(since: BanditEvidence, p: { x: Float64Array; offset: number; arm: number; reward: number }): void {
+    const { dimension: d, discount, forget } = this.#options
+    const { x, offset, arm, reward } = p
+    for (let other = 0; other < this.arms; other++) {
+      if (other !== arm && forget === "selected") continue
+      since.steps[other]++
+      for (let k = other * d * d; k < (other + 1) * d * d; k++) {
+        since.gram[k] *= discount
+        since.gramSquared[k] *= discount * discount
+      }
+      for (let i = other * d; i < (other + 1) * d; i++) since.response[i] *= discount
+    }
+    for (let i = 0; i < d; i++) {
+      for (let j = 0; j < d; j++) {
+        since.gram[arm * d * d + i * d + j] += x[offset + i] * x[offset + j]
+        since.gramSquared[arm * d * d + i * d + j] += x[offset + i] * x[offset + j]
+      }
+      since.response[arm * d + i] += reward * x[offset + i]
+    }
+    since.updates++
+    since.weight = discount * discount * since.weight + 1
   }
 
   /** xᵀθ + β·√(yᵀṼy), y = V⁻¹x */

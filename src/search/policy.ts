@@ -3,6 +3,7 @@
  * then decides, id by id, whether to keep or grow. Each side (users, items) is learned on its own.
  */
 
+import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
 import type { Arm, Side } from "../types.ts"
 
@@ -54,6 +55,8 @@ export interface SizePolicy {
   decide(side: Side, choices: Choices): Uint8Array
   /** A policy that takes numbers back: 1 gives up the last rung held. It may also grow an id several sizes at a time. */
   release?(side: Side, choices: Choices): Uint8Array
+  /** Told after each round how much time has passed (in segments of 500 events) and on how many of its events both sides held each rung. */
+  pass?(p: { segments: number; events: number; held: readonly number[] }): void
   /** What holding a number for one segment costs, in loss; for policies that release. */
   price?: number
   /** What both arms promise for a context, where the policy has bounds. */
@@ -61,6 +64,13 @@ export interface SizePolicy {
   /** What it has learned, where it learns. */
   save?(state: State): void
   load?(state: State): void
+  /** What it has learned since it was told to record, from many processes: written, and read to be added. */
+  record?(): void
+  writeEvidence?(out: Packer): void
+  readEvidence?(from: Unpacker): () => void
+  /** All it has learned, for a process that knows nothing yet. */
+  writeAll?(out: Packer): void
+  readAll?(from: Unpacker): () => void
   /** Drops what is kept of ids that leave. */
   forget?(side: Side, ids: Iterable<number>): void
 }

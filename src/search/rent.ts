@@ -7,12 +7,17 @@
  *   let go  when rate·UCB(Δ | x) < price·(numbers of the rung)/10
  *
  * σ is measured: UCB counts in the root mean square of Δ so far, so a stream on which vectors do nothing stops exploring
- * early. A rung nobody has held yet has a wide bound and is tried. Departs from method.md §5 in learning the grow arm on
+ * early. A rung nobody has held yet has a wide bound and is tried, and so it is again when next to nothing has been heard
+ * of it for long: then both sides forget what they knew of it, at once, since a rung held on one side only shows nothing
+ * (0 on the other times anything is 0). Departs from method.md §5 in learning the grow arm on
  * every event (its reward is always known) and in knowing the keep arm's reward; §3 in growing several sizes at once.
  */
 
+import { exp, log } from "../kernels/math.ts"
+import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
+import { readBandit, readBanditEvidence, writeBandit, writeBanditEvidence } from "./bandit-bytes.ts"
 import { LinUcb } from "./lin-ucb.ts"
 import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
 
@@ -24,6 +29,16 @@ const GROW = 1
 const PATIENCE = 0.1
 /** The spread of Δ is taken for `prior` until so many events say otherwise. */
 const PRIOR_EVENTS = 5
+
+/**
+ * Both sides hold a rung on this share of the events of late (half of which are forgotten every 20 segments), or it is
+ * tried anew, 80 segments after the last time at the earliest. Where a trial of the first rung is a success, on this
+ * share of events, the rung above it is tried as well, and so on.
+ */
+const HEARD_HALF_LIFE = 20
+const HEARD = 0.1
+const PAUSE = 80
+const SUCCESS = 0.5
 
 export interface RentOptions {
   context: "fre" | "cv"
@@ -42,7 +57,11 @@ interface Rung {
   bandit: LinUcb
   squares: number
   weight: number
+  /** The same since evidence was last written. */
+  since: { squares: number; weight: number; events: number }
 }
+
+const SIDES = ["user", "item"] as const
 
 export class Rent implements SizePolicy {
   readonly context: "fre" | "cv"
@@ -50,19 +69,28 @@ export class Rent implements SizePolicy {
   price: number
   readonly #options: RentOptions
   readonly #rungs: Record<Side, Rung[]>
+  /** Events of late on which both sides held each rung, and all of them. */
+  readonly #heard: Float64Array
+  #events = 0
+  /** Segments since a trial began. */
+  #since = 0
+  /** The next rung to be tried in a trial under way; 0 if there is none. */
+  #next = 0
 
   constructor(options: RentOptions) {
-    const { context, dimension, sizes, price, discount, subgaussian } = options
+    const { context, sizes, price } = options
     this.context = context
     this.price = price
     this.#options = options
-    const rungs = (side: Side) =>
-      sizes[side].slice(1).map(() => ({
-        bandit: new LinUcb({ dimension, subgaussian, discount, forget: "selected" }),
-        squares: 0,
-        weight: 0,
-      }))
+    const rungs = (side: Side) => sizes[side].slice(1).map(() => this.#newRung())
     this.#rungs = { user: rungs("user"), item: rungs("item") }
+    this.#heard = new Float64Array(sizes.user.length - 1)
+  }
+
+  #newRung(): Rung {
+    const { dimension, subgaussian, discount } = this.#options
+    const bandit = new LinUcb({ dimension, subgaussian, discount, forget: "selected" })
+    return { bandit, squares: 0, weight: 0, since: { squares: 0, weight: 0, events: 0 } }
   }
 
   learn(side: Side, round: Round): Uint8Array {
@@ -76,8 +104,32 @@ export class Rent implements SizePolicy {
       rung.bandit.update(round.contexts, at, GROW, reward)
       rung.squares = discount * rung.squares + reward * reward
       rung.weight = discount * rung.weight + 1
+      const { since } = rung
+      since.squares = discount * since.squares + reward * reward
+      since.weight = discount * since.weight + 1
+      since.events++
     }
     return arms
+  }
+
+  /** Counts what was heard of each rung, and begins a trial where that is too little. */
+  pass(p: { segments: number; events: number; held: readonly number[] }): void {
+    const { segments, events, held } = p
+    const heard = this.#heard
+    const kept = exp((-Math.LN2 * segments) / HEARD_HALF_LIFE)
+    this.#events = kept * this.#events + events
+    for (let step = 0; step < heard.length; step++) heard[step] = kept * heard[step] + held[step]
+    this.#since += segments
+    if (this.#since >= PAUSE && heard[0] < HEARD * this.#events) {
+      this.#startOver(0)
+      this.#since = 0
+      this.#next = 1
+    } else if (this.#next > 0 && this.#next < heard.length && heard[this.#next - 1] > SUCCESS * this.#events)
+      this.#startOver(this.#next++)
+  }
+
+  #startOver(step: number): void {
+    for (const side of SIDES) this.#rungs[side][step] = this.#newRung()
   }
 
   decide(side: Side, choices: Choices): Uint8Array {
@@ -125,9 +177,70 @@ export class Rent implements SizePolicy {
     return { keep, grow: this.#bound(rung, context, 0), means: { keep, grow: measured } }
   }
 
+  record(): void {
+    for (const rung of this.#all()) rung.bandit.record()
+  }
+
+  writeEvidence(out: Packer): void {
+    for (const rung of this.#all()) {
+      writeBanditEvidence(out, rung.bandit)
+      out.double(rung.since.squares)
+      out.double(rung.since.weight)
+      out.count(rung.since.events)
+      rung.since = { squares: 0, weight: 0, events: 0 }
+    }
+  }
+
+  readEvidence(from: Unpacker): () => void {
+    const additions = this.#all().map((rung) => {
+      const add = readBanditEvidence(from, rung.bandit)
+      const [squares, weight, events] = [from.double(), from.double(), from.count()]
+      return () => {
+        add()
+        const kept = exp(events * log(this.#options.discount))
+        rung.squares = kept * rung.squares + squares
+        rung.weight = kept * rung.weight + weight
+      }
+    })
+    return () => {
+      for (const add of additions) add()
+    }
+  }
+
+  writeAll(out: Packer): void {
+    out.double(this.price)
+    for (const { bandit, squares, weight } of this.#all()) {
+      writeBandit(out, bandit)
+      out.double(squares)
+      out.double(weight)
+    }
+  }
+
+  readAll(from: Unpacker): () => void {
+    const price = from.double()
+    const steps = this.#all().map((rung) => {
+      const take = readBandit(from, rung.bandit)
+      const spread = { squares: from.double(), weight: from.double() }
+      return () => {
+        take()
+        Object.assign(rung, spread)
+      }
+    })
+    return () => {
+      this.price = price
+      for (const take of steps) take()
+    }
+  }
+
+  #all(): Rung[] {
+    return [...this.#rungs.user, ...this.#rungs.item]
+  }
+
   save(state: State): void {
     state.put("price", Float64Array.of(this.price))
-    for (const side of ["user", "item"] as const)
+    state.put("heard", this.#heard)
+    state.put("trial", Float64Array.of(this.#events, this.#since, this.#next))
+    for (const side of SIDES)
       this.#rungs[side].forEach((rung, step) => {
         const at = state.at(`${side}.${step}`)
         rung.bandit.save(at)
@@ -137,7 +250,12 @@ export class Rent implements SizePolicy {
 
   load(state: State): void {
     this.price = state.take("price", Float64Array)[0]
-    for (const side of ["user", "item"] as const)
+    this.#heard.set(state.take("heard", Float64Array))
+    const trial = state.take("trial", Float64Array)
+    this.#events = trial[0]
+    this.#since = trial[1]
+    this.#next = trial[2]
+    for (const side of SIDES)
       this.#rungs[side].forEach((rung, step) => {
         const at = state.at(`${side}.${step}`)
         rung.bandit.load(at)

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs"
 import { Compile } from "typebox/compile"
-import { parseBytes } from "../engine/options.ts"
+import { type EngineOptions, parseBytes } from "../engine/options.ts"
 import type { RecommenderOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
@@ -19,6 +19,7 @@ export interface Configuration {
 interface PropertySchema {
   type?: string
   items?: { type?: string }
+  anyOf?: unknown[]
   description?: string
   default?: unknown
 }
@@ -39,6 +40,8 @@ export const SETTINGS = (Object.keys(PROPERTIES) as SettingName[]).map((name) =>
   }
 })
 
+const OTHER_VARIABLES = ["DESS_CONFIG", "DESS_READ_KEY", "DESS_WRITE_KEY", "DESS_DEBUG", "DESS_MIRROR", "DESS_GOLDEN"]
+
 type Environment = Record<string, string | undefined>
 
 /** `flags` by flag name, as they were given. */
@@ -54,6 +57,10 @@ export function configure(
     (setting) => environment[setting.variable],
     (setting) => setting.variable,
   )
+  const known = [...SETTINGS.map(({ variable }) => variable), ...OTHER_VARIABLES]
+  for (const variable of Object.keys(environment))
+    if (variable.startsWith("DESS_") && !known.includes(variable))
+      throw new DessError("INVALID_ARGUMENT", `environment: expected a setting's variable, got ${show(variable)}`)
   const file = (flags.config as string | undefined) ?? environment.DESS_CONFIG
   const defaults = Object.fromEntries(
     SETTINGS.filter((one) => one.default !== undefined).map((one) => [one.name, one.default]),
@@ -91,7 +98,8 @@ function fromText(name: SettingName, given: unknown): unknown {
   const number = (text: string) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text)
   if (type === "boolean")
     return given === "true" || given === "1" ? true : given === "false" || given === "0" ? false : given
-  if (type === "integer" || type === "number") return number(given)
+  // A size or a duration may be either.
+  if (type === "integer" || type === "number" || PROPERTIES[name].anyOf) return number(given)
   if (type !== "array") return given
   const parts = given.split(",").map((part) => part.trim())
   return items?.type === "integer" ? parts.map(number) : parts
@@ -180,7 +188,16 @@ export function recommenderOptions(settings: Settings): RecommenderOptions {
 }
 
 /** What --check prints: everything but the keys, of which only whether they are set. */
-export function describeConfiguration({ settings, keys }: Configuration): object {
+export function describeConfiguration({ settings, keys }: Configuration, engine: EngineOptions): object {
   const say = (key: string | undefined) => (key === undefined ? "not set" : "set")
-  return { ...settings, readKey: say(keys.read), writeKey: say(keys.write) }
+  const { run, segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, keepJournal, scale } = engine
+  const { task, method, model, preset, recipe, sizes, seed, negatives, threads } = run
+  return {
+    ...{ task, method, model, preset, recipe, sizes, seed, negatives },
+    ...{ likeThreshold: (run.likeThreshold * scale.max) / 5, ratingScale: `${scale.min}-${scale.max}` },
+    ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal },
+    ...{ idempotencyKeys: engine.keys, directory: null, memoryBudget: null },
+    ...settings,
+    ...{ readKey: say(keys.read), writeKey: say(keys.write) },
+  }
 }

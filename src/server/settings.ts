@@ -51,7 +51,7 @@ const recommender = {
     description: "of the ratings",
     examples: ["0-10"],
   }),
-  likeThreshold: Type.Number({ description: "a rating above it, on the scale 0 to 5, is a like" }),
+  likeThreshold: Type.Number({ description: "a rating above it, on the scale of the ratings, is a like (3.5 of 5)" }),
   negatives: whole("negatives per positive (top-k task)", { minimum: 1 }),
   segment: whole("a segment closes at so many events …", { minimum: 1 }),
   delay: duration("… or so long after its first"),

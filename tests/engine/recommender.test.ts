@@ -286,8 +286,11 @@ describe("at the door", () => {
       hostile, new Date(), () => 1, Symbol("s"), [[]], "user 1", "item 1", 5, 3.5, ["item 1"], [null], new Map(),
     ] // biome-ignore format: a pool
     const pick = () => pool[random.integer(pool.length)]
-    const names = ["user", "item", "rating", "timestamp", "key", "features", "categories", "hidden", "count", "offset"]
-    const object = () => Object.fromEntries([...names, "exclude", "only", "seen"].map((name) => [name, pick()]))
+    const names = ["user", "item", "rating", "timestamp", "key", "type", "comment", "features", "categories", "hidden"]
+    const others = ["count", "offset", "exclude", "only", "seen", "replace", "after"]
+    // Seldom all of them: a name nobody knows is refused before anything else is looked at.
+    const object = () =>
+      Object.fromEntries([...names, ...others].filter(() => random.next() < 0.3).map((name) => [name, pick()]))
     const any = recommender as unknown as Record<string, (...args: unknown[]) => unknown>
     let refused = 0
     for (let n = 0; n < 1500; n++) {
@@ -302,7 +305,10 @@ describe("at the door", () => {
         "has",
         "ids",
         "history",
-      ][n % 10]
+        "feedback",
+        "retract",
+        "similarUsers",
+      ][n % 13]
       const first = random.next() < 0.5 ? pick() : [object(), object()]
       const second = random.next() < 0.5 && method !== "recommend" && method !== "similar" ? pick() : object()
       try {
@@ -316,6 +322,40 @@ describe("at the door", () => {
     await recommender.drain()
     expect(recommender.status().state).toBe("learning")
     expect(await recommender.recommend("user 1", { count: 3 })).toHaveLength(3)
+  })
+
+  test("options nobody knows, and options of another kind, are refused", async () => {
+    for (const options of [
+      { memorybudget: "1MB" },
+      { idle: "30d" },
+      { idle: { leavee: "1s" } },
+      { keepJournal: "no" },
+      { likeThreshold: 5 },
+      { likeThreshold: 11, scale: { min: 1, max: 10 } },
+      { directory: import.meta.filename },
+      null,
+    ])
+      await expect(Recommender.open(options as never), JSON.stringify(options)).rejects.toMatchObject({
+        name: "DessError",
+        code: "INVALID_ARGUMENT",
+      })
+    const recommender = await open()
+    await expect(recommender.recommend("a", { cuont: 3 } as never)).rejects.toThrow(
+      /options: expected count, .*"cuont"/,
+    )
+    await expect(recommender.observe(ok, null as never)).rejects.toThrow(/options: expected an object/)
+  })
+
+  test("the like threshold counts on the scale of the ratings", async () => {
+    const recommender = await open({ scale: { min: 1, max: 10 }, likeThreshold: 7, task: "binary" })
+    await recommender.observe([6, 7, 8, 10].map((rating) => ({ user: "u", item: `i${rating}`, rating })))
+    const trending = (await recommender.recommend("stranger")).filter(({ source }) => source === "trending")
+    expect(trending.map(({ item }) => item).sort()).toEqual(["i10", "i8"])
+  })
+
+  test("more events at once than the queue holds are refused for good", async () => {
+    const recommender = await open({ queue: 500, segment: 500 })
+    await expect(recommender.observe(new Array(501).fill(ok))).rejects.toMatchObject({ code: "INVALID_ARGUMENT" })
   })
 
   test("too much at once, bad counts and bad items are refused", async () => {

@@ -65,6 +65,7 @@ test("--check prints the effective settings without the keys, --schema the schem
   const check = await dess(["serve", "--check", "--host", "0.0.0.0"], { env })
   expect(check.code).toBe(0)
   expect(JSON.parse(check.stdout)).toMatchObject({ host: "0.0.0.0", queue: 5000, writeKey: "set", readKey: "not set" })
+  expect(JSON.parse(check.stdout), "defaults of the engine").toMatchObject({ task: "topk", segment: 500, delay: 1000 })
   expect(check.stdout + check.stderr).not.toContain("very-secret")
   const schema = await dess(["serve", "--schema"])
   expect(JSON.parse(schema.stdout)).toMatchObject({ type: "object", properties: { memoryBudget: {} } })

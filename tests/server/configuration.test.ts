@@ -1,6 +1,8 @@
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
+import { Recommender } from "../../src/engine/open.ts"
+import { tryOptions } from "../../src/engine/try-options.ts"
 import { configure, recommenderOptions, SETTINGS } from "../../src/server/configuration.ts"
 import { SettingsSchema } from "../../src/server/settings.ts"
 import { createCheck } from "../../src/server/validate.ts"
@@ -35,6 +37,22 @@ test("a value outside its domain is refused by the name it was given under", () 
   expect(() => configure({ config: configFile("{") }, {})).toThrow(/config file: expected JSON/)
   expect(() => configure({ config: join(folder, "none.json") }, {})).toThrow(/ENOENT/)
   expect(() => configure({ "rating-scale": "5-1" }, {})).toThrow(/rating scale/)
+  expect(() => configure({}, { DESS_MEMORY_BUDGT: "1MB" })).toThrow(/environment: .*"DESS_MEMORY_BUDGT"/)
+})
+
+test("sizes and durations may be plain numbers in flags and variables, too", () => {
+  const { settings } = configure({ delay: "100", "memory-budget": "5000000" }, { DESS_IDLE_LEAVE: "60000" })
+  expect(settings).toMatchObject({ delay: 100, memoryBudget: 5_000_000, idleLeave: 60_000 })
+})
+
+test("what opening would refuse is found without opening", async () => {
+  const directory = join(folder, "tried")
+  await (await Recommender.open({ directory, features: ["a", "b"], threads: 1 })).close()
+  expect((await tryOptions({ directory, segment: 100 })).run.method).toBe("dess-cv")
+  await expect(tryOptions({ directory, features: ["a"] })).rejects.toThrow(/features: expected .*created with/)
+  await expect(tryOptions({ memoryBudget: 10 })).rejects.toThrow(/memory budget: expected at least/)
+  await expect(tryOptions({ directory: configFile({}) })).rejects.toThrow(/directory: expected a folder/)
+  await expect(tryOptions({ method: "magic" })).rejects.toThrow(/method/)
 })
 
 test("the published schema takes what the settings take, and every setting is told", () => {

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs"
 import { request } from "node:http"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { completeOptions } from "../../src/engine/options.ts"
 import { configure, describeConfiguration } from "../../src/server/configuration.ts"
 import { openService, removeFolder, type TestService, temporaryFolder } from "../support/service.ts"
 
@@ -137,7 +138,7 @@ describe("the configuration", () => {
   })
 
   test("is told without its keys", () => {
-    const text = JSON.stringify(describeConfiguration(configure({}, environment)))
+    const text = JSON.stringify(describeConfiguration(configure({}, environment), completeOptions({})))
     expect(text).not.toMatch(/-key-0123456789/)
     expect(text).toContain('"writeKey":"set"')
   })

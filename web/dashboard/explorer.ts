@@ -121,6 +121,7 @@ const REASONS: Record<Step["why"], string> = {
   released: "let go: saves too little",
   idle: "let go: idle",
   budget: "let go: to make room",
+  elsewhere: "decided by another trainer",
 }
 
 function reasonOf(why: Step["why"], scores: Step["scores"]): string {
