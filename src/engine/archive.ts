@@ -97,8 +97,11 @@ export class Archive {
     return { segments, accepted, position, limits }
   }
 
-  /** Writes everything as of now; the open segment must be closed. The training state follows when the thread gets here. */
-  async take({ segments, accepted }: Counts): Promise<SnapshotInfo> {
+  /**
+   * Writes everything as of now; the open segment must be closed. The training state follows when the thread gets here.
+   * Where nothing was learned since the newest it takes the place of it, unless the journal is to be `shorten`ed.
+   */
+  async take({ segments, accepted }: Counts, shorten = false): Promise<SnapshotInfo> {
     const { directory, store, journal, catalogue, learning, keepJournal, limits } = this.#parts
     const state = new State()
     catalogue.save(state.at("catalogue"))
@@ -108,7 +111,8 @@ export class Archive {
     const message = { arrays: state.arrays, values: state.values }
     const bytes = await journal.inOrder(() => learning.ask<number>({ kind: "save", path, directory, state: message }))
     const taken = { segment: segments, position, time, accepted, path, bytes }
-    this.#taken = [taken, ...this.#taken.filter((one) => one.path !== path)].slice(0, 2)
+    const isKept = (one: Taken) => one.path !== path && (shorten || one.segment !== segments)
+    this.#taken = [taken, ...this.#taken.filter(isKept)].slice(0, 2)
     this.#removeOthers()
     // With one snapshot only, what led to it is kept: should it be damaged, everything can be learned again.
     if (!keepJournal && this.#taken.length > 1) await store.truncate(this.#taken[1].position)

@@ -52,7 +52,8 @@ function removeOthers(directory: string, generation: number): void {
   syncFolder(directory)
 }
 
-async function loadLmdb(): Promise<typeof import("lmdb")> {
+/** Says what to install where it is not. */
+export async function loadLmdb(): Promise<typeof import("lmdb")> {
   try {
     return await import("lmdb")
   } catch (cause) {

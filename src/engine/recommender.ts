@@ -397,7 +397,7 @@ export class LiveRecommender implements Recommender {
 
   #snapshotWhenDue(): void {
     if (!this.#snapshotIsDue()) return
-    this.#exclusive(() => this.#takeSnapshot()).catch((error: Error) => {
+    this.#exclusive(() => this.#takeSnapshot(true)).catch((error: Error) => {
       this.#snapshotFailure = error.message
     })
   }
@@ -418,7 +418,7 @@ export class LiveRecommender implements Recommender {
     return this.#exclusive(() => this.#takeSnapshot())
   }
 
-  async #takeSnapshot(): Promise<SnapshotInfo> {
+  async #takeSnapshot(shorten = false): Promise<SnapshotInfo> {
     if (!this.#archive)
       throw new DessError(
         "INVALID_ARGUMENT",
@@ -426,7 +426,7 @@ export class LiveRecommender implements Recommender {
       )
     this.#lastAttempt = Date.now()
     const counts = this.#counts()
-    const info = await this.#archive.take(counts)
+    const info = await this.#archive.take(counts, shorten)
     this.#orderedAt = Math.max(this.#orderedAt, counts.accepted)
     this.#snapshotFailure = undefined
     await this.#keys.trim()

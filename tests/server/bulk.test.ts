@@ -55,6 +55,20 @@ test.each(["csv", "ndjson", "parquet"])("events and items go into %s and come ba
   await recommender.close()
 })
 
+test("an import says when the same file would count twice, and takes events with keys once", async () => {
+  const directory = join(folder, "twice")
+  const [plain, keyed] = [join(folder, "plain.csv"), join(folder, "keyed.csv")]
+  writeFileSync(plain, "user,item\nada,dune\n")
+  writeFileSync(keyed, "user,item,key\nada,dune,k1\nbob,dune,k2\n")
+  const warned = vi.spyOn(console, "error").mockImplementation(() => {})
+  await said(() => importCommand([keyed, "--directory", directory]))
+  expect(await said(() => importCommand([keyed, "--directory", directory]))).toContain("2 known already")
+  expect(warned).not.toHaveBeenCalled()
+  await said(() => importCommand([plain, "--directory", directory]))
+  expect(warned.mock.calls.flat().join()).toContain("imported again would count twice")
+  warned.mockRestore()
+})
+
 /** Everything in a folder but LMDB's list of readers. */
 const filesOf = (directory: string) =>
   Object.fromEntries(
