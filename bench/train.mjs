@@ -4,6 +4,9 @@
  * PyTorch's step on the same model and batch where torch is installed. Best and mean are over chunks of 20 steps; ours is
  * measured before and after the peer, so that a busy minute meets both.
  *
+ * The peer comes in two forms, each at its best: "plain autograd", the loop one writes, with distinct ids and sparse row
+ * updates; and "by hand", with backward written out, the first layer split and buffers kept, as far as PyTorch goes.
+ *
  * Ours starts from id columns every time: finding the distinct ids, gathering rows and writing them back are in the clock.
  * The ratio that counts ("same work") is to the peer with its planning of the batch, which is that work; beside it stand
  * the ratios to the peer that is charged only for finding distinct ids, and to its step alone, with nothing to find.
@@ -80,11 +83,11 @@ export async function run(options = []) {
       })
     }
     const best = Math.min(ours[1].best, ours[2].best)
-    for (const [clock, result] of Object.entries(peer ?? {})) {
+    for (const { form, clock, ...result } of peer ?? []) {
       const threads = `${result.threads} thread${result.threads > 1 ? "s" : ""}`
       rows.push({
         batch: name,
-        who: `PyTorch ${result.torch}, ${result.variant}, ${threads}, ${clock}`,
+        who: `PyTorch ${result.torch}, ${form} (${result.variant}), ${threads}, ${clock}`,
         "best /s": perSecond(result.best),
         "mean /s": perSecond(result.mean),
         "best ms": result.best,

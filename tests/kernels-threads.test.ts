@@ -122,6 +122,27 @@ describe("the pool", () => {
     expect(kernels.floats[out + 999]).toBe(2)
   })
 
+  it("sees an operation through that it left to the others, whoever is awake, before the next one starts", async () => {
+    for (const threads of [1, 2, 3]) {
+      const kernels = await open({ threads, grain: 1 })
+      const [rows, columns] = [64, 512]
+      const [out, input, sums] = [
+        kernels.allocate(rows * columns),
+        kernels.allocate(rows * columns),
+        kernels.allocate(columns),
+      ]
+      for (let turn = 1; turn <= 50; turn++) {
+        kernels.floats.fill(turn, input, input + rows * columns)
+        kernels.copyRows({ out, input, rows, columns })
+        kernels.start()
+        kernels.columnSums({ out: sums, input: out, rows, columns })
+        kernels.start()
+        kernels.run()
+        expect(kernels.floats.subarray(sums, sums + columns).every((sum) => sum === turn * rows)).toBe(true)
+      }
+    }
+  })
+
   it("turns an index outside the memory into an error, on one thread and on several, and closes", async () => {
     for (const threads of [1, 3]) {
       const kernels = await open({ threads, grain: 1 })
@@ -130,7 +151,10 @@ describe("the pool", () => {
       kernels.ints.fill(500_000_000, index, index + count)
       const [out, delta] = [kernels.allocate(count * columns), kernels.allocate(count * columns)]
       kernels.moveRows({ out, base: delta, index, delta, rate: 1, rows: count, columns })
-      expect(() => kernels.run()).toThrow("expected addresses and indices inside the working memory")
+      expect(() => {
+        kernels.start()
+        kernels.run()
+      }).toThrow("expected addresses and indices inside the working memory")
       expect(() => kernels.run()).toThrow("expected open kernels, got closed ones")
     }
   })

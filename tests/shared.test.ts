@@ -10,7 +10,7 @@ import { cutSegments } from "../src/stream/segments.ts"
 import { synthetic } from "../src/stream/synthetic.ts"
 import type { ItemFeatures, Segment, Side } from "../src/types.ts"
 import { expectSameBits } from "./support/model-state.ts"
-import { LIVE, partitionOf, select, Trainers } from "./support/trainers.ts"
+import { LIVE, partitionOf, Trainers } from "./support/trainers.ts"
 
 const SIDES = ["user", "item"] as const
 const TASKS = ["binary", "multiclass", "topk"] as const
@@ -179,6 +179,32 @@ describe("changes", () => {
       expect(learner.shared.takeTouched().item).toEqual([item])
     }
     expect(fresh.learner.live?.explain("item", item)?.indicators.frequency).toBe(events.length)
+  })
+
+  test("a fresh row and the own changes it lacks count every event once", () => {
+    const follower = open()
+    follower.shared.decide(() => false)
+    const item = DATA.segments[0].item[0]
+    const home = open()
+    const frequency = (run: Run) => run.learner.live?.explain("item", item)?.indicators.frequency
+    const events = (until: number) =>
+      DATA.segments
+        .slice(0, until)
+        .flatMap((segment) => [...segment.item])
+        .filter((other) => other === item).length
+    const taken = (segment: Segment) => {
+      follower.step(segment)
+      return follower.shared.takeChanges().filter(({ index }) => index === item)
+    }
+    for (const { change } of taken(DATA.segments[0])) home.shared.addChange(item, change)
+    const row = home.shared.takeRow("item", item) ?? new Uint8Array(0)
+    const own = DATA.segments.slice(1, 8).flatMap(taken)
+    expect(own.length).toBeGreaterThan(0)
+    follower.shared.putRow("item", item, row)
+    expect(frequency(follower)).toBe(events(1))
+    for (const { change } of own) follower.shared.addChange(item, change)
+    expect(frequency(follower)).toBe(events(8))
+    expect(follower.shared.takeChanges()).toEqual([])
   })
 
   test("an item put while changes wait loses none of them, and a change added is not reported back", () => {
@@ -417,18 +443,20 @@ describe("many trainers", () => {
   test("within a budget users and home items give way; copies of others' items stay", async () => {
     const { segments, features } = await segmentsOf(500, 8000)
     const cluster = new Trainers({ trainers: 2, partitions: 4, run: {}, features })
-    const bytes = 400_000
-    for (const run of cluster.runs) run.learner.live?.limit({ bytes }, 500)
-    const home = new Set<number>()
+    for (const run of cluster.runs) run.learner.live?.limit({ bytes: 100_000 }, 150)
+    const left = { user: 0, item: 0 }
     for (const segment of segments) {
       cluster.round(segment)
-      for (const id of select(segment, () => true).item) home.add(id)
-      for (const run of cluster.runs) expect(run.learner.status().heldBytes).toBeLessThanOrEqual(bytes)
+      cluster.runs.forEach((run, t) => {
+        for (const side of SIDES) left[side] += run.left[side].length
+        for (const item of run.left.item) expect(cluster.homeOf(item)).toBe(t)
+      })
     }
+    expect(Math.min(left.user, left.item)).toBeGreaterThan(0)
     cluster.runs.forEach((run, t) => {
-      for (const item of home)
-        if (cluster.homeOf(item) !== t && cluster.runs[1 - t].shared.has("item", item))
-          expect(run.shared.has("item", item)).toBe(true)
+      for (const item of idsOf("item"))
+        if (cluster.homeOf(item) !== t)
+          expect(run.shared.has("item", item), `item ${item}`).toBe(cluster.runs[1 - t].shared.has("item", item))
     })
   })
 })

@@ -71,7 +71,8 @@ class PlainTable {
 function readRow(table: EmbeddingTable, id: number): PlainRow {
   const size = table.size(id)
   const all = new Float64Array(3 * size + 2).fill(7)
-  table.readAll(id, all, 1)
+  table.read(id, all, 1)
+  table.readMoments(id, all, 1 + size)
   if (all[0] !== 7 || all[3 * size + 1] !== 7) expect.fail(`reading id ${id} wrote outside its place`)
   const part = (k: number) => [...all.subarray(1 + k * size, 1 + (k + 1) * size)]
   return { step: table.step(id), value: part(0), first: part(1), second: part(2), steps: table.steps(id) }
@@ -186,7 +187,7 @@ function live(seed: number, steps: number): void {
     } else {
       const size = sizes[row.step]
       const source = numbers(3 * size)
-      table.write(id, source, 1)
+      table.write(id, source, 1, 1 + size)
       const part = (k: number) => Array.from(source.subarray(1 + k * size, 1 + (k + 1) * size), (x) => plain.round(x))
       Object.assign(row, { value: part(0), first: part(1), second: part(2), steps: row.steps + 1 })
     }
@@ -295,7 +296,7 @@ describe("bad input", () => {
     for (const id of [0, 3, 5]) table.ensure(id)
     table.growCold(3)
     table.growCold(3)
-    table.write(5, Float64Array.of(1, 2, 3, 4, 5, 6), 0)
+    table.write(5, Float64Array.of(1, 2, 3, 4, 5, 6), 0, 2)
     return table
   }
   const room = new Float64Array(32)
@@ -330,8 +331,8 @@ describe("bad input", () => {
         () => table.growCold(id),
         () => table.replace(id, 0, room, 0),
         () => table.read(id, room, 0),
-        () => table.readAll(id, room, 0),
-        () => table.write(id, room, 0),
+        () => table.readMoments(id, room, 0),
+        () => table.write(id, room, 0, 0),
       ])
         expectRefusal(act, "NOT_FOUND", /row: .*got/, table)
   })

@@ -14,8 +14,8 @@ import { promisify } from "node:util"
  * @typedef {{indexMilliseconds: number, threads: number, idle: "sleep" | "spin", torch: string, product: string,
  *   productGflops: number, variants: Record<string, {best: number, mean: number, sd: number, planMilliseconds: number}>}} PeerReport
  *
- * The fastest way found to train on a batch, by one clock: milliseconds of a step with what that clock counts beside it.
- * @typedef {{best: number, mean: number, variant: string, threads: number, torch: string}} PeerResult
+ * The fastest of a form to train on a batch, by one clock: milliseconds of a step with what that clock counts beside it.
+ * @typedef {{form: string, clock: string, best: number, mean: number, variant: string, threads: number, torch: string}} PeerResult
  */
 
 const execute = promisify(execFile)
@@ -79,6 +79,9 @@ function globFolder(folder, name) {
     .find((candidate) => existsSync(candidate))
 }
 
+/** The variants of each form. Plain: autograd, distinct ids, sparse row updates. By hand: as far as PyTorch goes (fast.py). */
+const FORMS = { "plain autograd": ["plain", "plain-split"], "by hand": ["manual", "manual-split"] }
+
 /** What is counted beside the step, by the name of the clock. */
 const CLOCKS = {
   "with planning": (_report, variant) => variant.planMilliseconds,
@@ -91,7 +94,6 @@ const CLOCKS = {
  * @param {PeerReport[]} reports
  * @param {(report: PeerReport, variant: PeerReport["variants"][string]) => number} beside
  * @param {number} rows
- * @returns {PeerResult}
  */
 function fastest(reports, beside, rows) {
   const results = reports.flatMap((report) =>
@@ -107,11 +109,11 @@ function fastest(reports, beside, rows) {
 }
 
 /**
- * PyTorch's training step on a batch, by the fastest of its variants and thread counts, by each of the clocks.
+ * PyTorch's training step on a batch, of each form by the fastest of its variants and thread counts, by each of the clocks.
  * @param {ReturnType<typeof import("../report.mjs").makeBatch>} batch
  * @param {{seconds?: number, threads?: number}} [options] `seconds` of measurement; without `threads` the better of one
  *   and two counts. Two threads run twice: idle threads asleep, which suits a busy machine, and spinning, a quiet one
- * @returns {Promise<Record<keyof typeof CLOCKS, PeerResult> | undefined>} undefined, with a notice, where there is no torch
+ * @returns {Promise<PeerResult[] | undefined>} undefined, with a notice, where there is no torch
  */
 export async function runPeer(batch, { seconds = 3, threads } = {}) {
   const found = await findPython()
@@ -122,25 +124,27 @@ export async function runPeer(batch, { seconds = 3, threads } = {}) {
   try {
     const file = path.join(folder, "batch.json")
     await writeFile(file, JSON.stringify(batch))
-    /** @type {(options: Record<string, string | number>, variants?: string[]) => Promise<PeerReport>} */
-    const run = async (options, variants = []) => {
+    /** @type {(options: Record<string, string | number>, variants: string[]) => Promise<PeerReport>} */
+    const run = async (options, variants) => {
       const words = Object.entries({ batch: file, seconds, ...options }).flatMap(([name, x]) => [`--${name}`, `${x}`])
-      if (variants.length > 0) words.push("--variant", ...variants)
+      words.push("--variant", ...variants)
       return JSON.parse((await execute(command, [script, ...words], { env })).stdout)
     }
-    const reports = []
-    for (const count of threads === undefined ? [1, 2] : [threads]) {
-      const report = await run({ threads: count, idle: "sleep" })
-      reports.push(report)
-      const leaders = new Set(Object.values(CLOCKS).map((beside) => fastest([report], beside, rows).variant))
-      if (count > 1) reports.push(await run({ threads: count, idle: "spin" }, [...leaders]))
+    const results = []
+    let slow = false
+    for (const [form, variants] of Object.entries(FORMS)) {
+      const reports = []
+      for (const count of threads === undefined ? [1, 2] : [threads]) {
+        reports.push(await run({ threads: count, idle: "sleep" }, variants))
+        if (count > 1) reports.push(await run({ threads: count, idle: "spin" }, variants))
+      }
+      slow ||= reports.some(({ product }) => product !== "torch.mm")
+      // Planning a plain step is finding distinct ids, so it has one clock.
+      for (const [clock, beside] of Object.entries(CLOCKS).slice(0, form === "plain autograd" ? 1 : undefined))
+        results.push({ form, clock, ...fastest(reports, beside, rows) })
     }
-    if (reports[0].product !== "torch.mm") {
-      console.log(
-        "PyTorch peer: slow BLAS here, multiplied by oneDNN instead (better: apt-get install libopenblas0-openmp)",
-      )
-    }
-    return Object.fromEntries(Object.entries(CLOCKS).map(([name, beside]) => [name, fastest(reports, beside, rows)]))
+    if (slow) console.log("PyTorch peer: multiplied by oneDNN, which is faster than torch's BLAS here")
+    return results
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

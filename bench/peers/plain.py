@@ -3,11 +3,14 @@
 `split=False`: distinct ids are lifted once, then gathered to the batch; everything after that is textbook code.
 `split=True`: also normalised once per distinct id, with the counts as weights, and the head's first layer is computed
 per distinct id and side: h = hu[u] + hi[i].
+
+Where oneDNN multiplies faster than torch's BLAS both use it, gradients included.
 """
 import torch
 import torch.nn.functional as F
 
 from model import BETA1, BETA2, EPSILON, L2, MOMENTUM, NORM_EPSILON, RATE, SIDES, plan_side, size_classes
+from product import torch_product
 
 
 class Slab:
@@ -31,9 +34,32 @@ class Slab:
         self.first[slots], self.second[slots], self.steps[slots] = first, second, steps
 
 
+class Product(torch.autograd.Function):
+    """a @ b by a product of our choice."""
+
+    @staticmethod
+    def forward(ctx, product, a, b):
+        ctx.product = product
+        ctx.save_for_backward(a, b)
+        return multiply(product, a, b)
+
+    @staticmethod
+    def backward(ctx, dout):
+        (a, b), dout = ctx.saved_tensors, dout.contiguous()
+        return None, multiply(ctx.product, dout, b.t()), multiply(ctx.product, a.t(), dout)
+
+
+def multiply(product, a, b):
+    out = a.new_zeros(a.shape[0], b.shape[1])
+    if out.numel() and a.shape[1]:
+        product(a, b, out)
+    return out
+
+
 class PlainModel:
-    def __init__(self, parameters, sizes, split):
+    def __init__(self, parameters, sizes, split, product=torch_product):
         self.sizes, self.split, self.ladder = sizes, split, "ladder" in parameters["user"]
+        self.product = product
         self.classes = {side: size_classes(parameters, side, sizes) for side in SIDES}
         self.slots, self.slabs = {}, {}
         dtype = parameters["head"]["output"]["bias"].dtype
@@ -74,11 +100,21 @@ class PlainModel:
         gamma, beta = parameters["gamma"], parameters["beta"]
         return F.batch_norm(x, running["mean"], running["variance"], gamma, beta, True, MOMENTUM, NORM_EPSILON)
 
+    def matmul(self, a, b):
+        return a @ b if self.product is torch_product else Product.apply(self.product, a, b)
+
+    def linear(self, x, weight, bias):
+        """x·weightᵀ + bias"""
+        if self.product is torch_product:
+            return F.linear(x, weight, bias)
+        y = self.matmul(x, weight.t())
+        return y if bias is None else y + bias
+
     def weighted_norm(self, x, weight, name, parameters, rows, columns):
         """The same batch norm over distinct ids, each weighing as many rows as it has."""
-        mean = weight @ x
+        mean = self.matmul(weight[None], x)[0]
         centred = x - mean
-        variance = weight @ (centred * centred)
+        variance = self.matmul(weight[None], centred * centred)[0]
         with torch.no_grad():
             running = self.running[name]
             running["mean"][columns].lerp_(mean, MOMENTUM)
@@ -90,7 +126,7 @@ class PlainModel:
         """rows per size class, smallest first → n × s_n"""
         x = rows[0]
         for k, rung in enumerate(self.dense[side]["ladder"] if self.ladder else ()):
-            x = torch.cat([F.linear(x, rung["weight"], rung["bias"]), rows[k + 1]])
+            x = torch.cat([self.linear(x, rung["weight"], rung["bias"]), rows[k + 1]])
         return x
 
     def forward(self, plans, weights, rows):
@@ -105,7 +141,7 @@ class PlainModel:
                     x = torch.tanh(self.weighted_norm(x, weights[s], side, norm, count, slice(None)))
                 columns = slice(s * top, (s + 1) * top)
                 x = self.weighted_norm(x, weights[s], "inputNorm", head["inputNorm"], count, columns)
-                x = F.linear(x, head["hidden"]["weight"][:, columns], head["hidden"]["bias"] if s == 0 else None)
+                x = self.linear(x, head["hidden"]["weight"][:, columns], head["hidden"]["bias"] if s == 0 else None)
                 vectors.append(x.index_select(0, plans[s].index))
             else:
                 x = x.index_select(0, plans[s].index)
@@ -114,9 +150,9 @@ class PlainModel:
             hidden = vectors[0] + vectors[1]
         else:
             x = self.norm(torch.cat(vectors, 1), "inputNorm", head["inputNorm"])
-            hidden = F.linear(x, head["hidden"]["weight"], head["hidden"]["bias"])
+            hidden = self.linear(x, head["hidden"]["weight"], head["hidden"]["bias"])
         hidden = torch.tanh(self.norm(hidden, "hiddenNorm", head["hiddenNorm"]))
-        return F.linear(hidden, head["output"]["weight"], head["output"]["bias"]).squeeze(1)
+        return self.linear(hidden, head["output"]["weight"], head["output"]["bias"]).squeeze(1)
 
     def step(self, prepared):
         """One training step; returns the summed loss."""

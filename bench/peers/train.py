@@ -52,8 +52,8 @@ from product import fastest_product  # noqa: E402
 def variants(parameters, sizes, product):
     """Name → a function that makes the model afresh."""
     return {
-        "plain": lambda: PlainModel(parameters, sizes, split=False),
-        "plain-split": lambda: PlainModel(parameters, sizes, split=True),
+        "plain": lambda: PlainModel(parameters, sizes, split=False, product=product),
+        "plain-split": lambda: PlainModel(parameters, sizes, split=True, product=product),
         "manual": lambda: FastModel(parameters, sizes, split=False, product=product),
         "manual-split": lambda: FastModel(parameters, sizes, split=True, product=product),
     }

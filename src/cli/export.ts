@@ -44,24 +44,25 @@ export async function exportCommand(args: string[]): Promise<void> {
   const { directory, items } = values
   if (directory === undefined)
     throw new DessError("INVALID_ARGUMENT", "--directory: expected a recommender's, got none (dess export --help)")
-  const contents = await openContents(resolve(directory))
+  const writer = await openTableWriter(file, items ? ITEMS : EVENTS)
   const progress = new Progress("export")
   let rows = 0
   try {
-    const writer = await openTableWriter(file, items ? ITEMS : EVENTS)
+    const contents = await openContents(resolve(directory))
     try {
       for await (const row of items ? contents.items() : contents.events()) {
         writer.add({ ...row })
         progress.update(++rows)
       }
-      await writer.finish()
-    } catch (error) {
-      writer.abandon()
-      throw error
+    } finally {
+      await contents.close()
     }
+    await writer.finish()
+  } catch (error) {
+    writer.abandon()
+    throw error
   } finally {
     progress.done()
-    await contents.close()
   }
   console.log(`${rows.toLocaleString("en")} ${items ? "items" : "events"} written to ${file}`)
 }

@@ -38,7 +38,7 @@ export class Activity {
   }
 
   #decayed(side: Side, id: number, time: number): number {
-    return countAt({ count: this.#count[side][id], last: this.#last[side][id] }, time)
+    return decay(this.#count[side][id], time - this.#last[side][id])
   }
 
   #reserve(side: Side, id: number): void {
@@ -99,5 +99,9 @@ export function addMet(a: Met, b: Met): Met {
 
 /** A count as it is at a later time. */
 function countAt({ count, last }: Met, time: number): number {
-  return count === 0 ? 0 : count * exp((-LN2 * (time - last)) / HALF_LIFE)
+  return decay(count, time - last)
+}
+
+function decay(count: number, time: number): number {
+  return count === 0 ? 0 : count * exp((-LN2 * time) / HALF_LIFE)
 }

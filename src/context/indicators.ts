@@ -70,7 +70,7 @@ export class Indicators {
   #userFrequency = new Uint32Array(64)
   #itemFrequency = new Uint32Array(64)
   /** Events of items that other processes took in; undefined while there are no others. */
-  #elsewhere: Uint32Array<ArrayBuffer> | undefined
+  #elsewhere: Int32Array<ArrayBuffer> | undefined
 
   constructor(options: IndicatorOptions = {}) {
     const { features, exact = false, reservoir = 256, seed = 0 } = options
@@ -155,14 +155,15 @@ export class Indicators {
 
   /** Takes up an item as `ofItem` of other indicators gave it. */
   putItem(item: number, { frequency, pod, measuredAt }: ItemIndicators): void {
-    this.#elsewhere = atLeast(this.#elsewhere ?? new Uint32Array(64), item + 1)
-    this.#elsewhere[item] = Math.max(0, frequency - this.#here("item", item))
+    this.#elsewhere = atLeast(this.#elsewhere ?? new Int32Array(64), item + 1)
+    // Below 0 where the row does not contain all that was taken in here.
+    this.#elsewhere[item] = frequency - this.#here("item", item)
     this.#raters?.put(item, pod, measuredAt)
   }
 
   /** Counts events of an item that others took in. */
   addElsewhere(item: number, events: number): void {
-    this.#elsewhere = atLeast(this.#elsewhere ?? new Uint32Array(64), item + 1)
+    this.#elsewhere = atLeast(this.#elsewhere ?? new Int32Array(64), item + 1)
     this.#elsewhere[item] += events
   }
 
@@ -182,7 +183,7 @@ export class Indicators {
     const column = side === "user" ? this.#userFrequency : this.#itemFrequency
     for (const id of ids) {
       if (id < column.length) column[id] = 0
-      if (side === "item" && this.#elsewhereOf(id) > 0) this.#elsewhere![id] = 0
+      if (side === "item" && this.#elsewhereOf(id) !== 0) this.#elsewhere![id] = 0
       if (side === "user") this.#histories?.forget(id)
       else {
         this.#raters?.forgetItem(id)
@@ -209,7 +210,7 @@ export class Indicators {
   load(state: State): void {
     this.#userFrequency = state.take("userFrequency", Uint32Array).slice()
     this.#itemFrequency = state.take("itemFrequency", Uint32Array).slice()
-    this.#elsewhere = state.has("elsewhere") ? state.take("elsewhere", Uint32Array).slice() : undefined
+    this.#elsewhere = state.has("elsewhere") ? state.take("elsewhere", Int32Array).slice() : undefined
     this.#vectors?.load(state.at("vectors"))
     this.#histories?.load(state.at("histories"))
     this.#raters?.load(state.at("raters"))
@@ -242,12 +243,14 @@ export class Indicators {
   }
 
   #popular(item: number): number {
-    return this.#raters === undefined ? 0 : this.#raters.diversity(item, this.frequency("item", item))
+    return this.#raters === undefined
+      ? 0
+      : this.#raters.diversity(item, this.#here("item", item) + this.#elsewhereOf(item))
   }
 }
 
 /** A column with room for so many ids. */
-function atLeast(column: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
+function atLeast<T extends Uint32Array<ArrayBuffer> | Int32Array<ArrayBuffer>>(column: T, length: number): T {
   return length > column.length ? grown(column, nextCapacity(column.length, length)) : column
 }
 

@@ -55,13 +55,18 @@ export interface RowGroup {
   /** Their numbers. */
   value: Address
   gradient: Address
-  /** Rows placed for training also come whole: numbers, first moments, second moments, as in the table. */
-  whole: Address
-  /** Optimizer steps each of those has taken. */
-  steps: Uint32Array
+  /** Whether they are placed to be stepped. */
+  training: boolean
+  /** Their first and second moments, row by row, from the step on. */
+  moments: Address
 }
 
-const NO_STEPS = new Uint32Array(0)
+/** A group with the table and the distinct ids it comes from. */
+export interface GroupOfTable {
+  table: EmbeddingTable
+  ids: Int32Array
+  group: RowGroup
+}
 
 /** The rows of one table whose ids are `ids[from]` … `ids[to − 1]`, all of one size. */
 interface RowChoice {
@@ -71,64 +76,55 @@ interface RowChoice {
   to: number
 }
 
-/**
- * Brings rows into working memory, their numbers to `value`. For training they come whole, in one copy each, because
- * what a row costs is to be fetched; the numbers are then queued to be moved to their place.
- */
+/** Brings the numbers of rows into working memory, to `value`. */
 export function placeRows(kernels: Kernels, choice: RowChoice & { value: Address }, training: boolean): RowGroup {
   const { table, ids, from, to, value } = choice
-  const group: RowGroup = { from, to, value, gradient: NONE, whole: NONE, steps: NO_STEPS }
+  const group: RowGroup = { from, to, value, gradient: NONE, training, moments: NONE }
   if (from === to) return group
   const columns = table.size(ids[from])
-  if (!training) {
-    for (let d = from; d < to; d++) table.read(ids[d], kernels.floats, value + (d - from) * columns)
-    return group
-  }
-  if (!table.moments)
+  if (training && !table.moments)
     throw new DessError("INVALID_ARGUMENT", "rows placed for training: expected a table with moments, got one without")
-  const stride = 3 * columns
-  const whole = kernels.allocate((to - from) * stride)
-  const steps = new Uint32Array(to - from)
   const f = kernels.floats
-  for (let r = 0; r < steps.length; r++) steps[r] = table.readAll(ids[from + r], f, whole + r * stride)
-  kernels.copyRows({ out: value, input: whole, rows: to - from, columns, inputStride: stride })
-  return { ...group, whole, steps }
+  for (let d = from; d < to; d++) table.read(ids[d], f, value + (d - from) * columns)
+  return group
 }
 
-/** Queues Adam on a group of rows, each with its own step count (lazy: rows that are not in the batch stay as they are). */
-export function stepRows(
-  kernels: Kernels,
-  input: { table: EmbeddingTable; ids: Int32Array; group: RowGroup },
-  adam: AdamOptions,
-): void {
+/**
+ * Brings in what only a step needs, moments and step counts, and queues Adam on a group of rows, each with its own count
+ * (lazy: rows that are not in the batch stay as they are).
+ */
+export function stepRows(kernels: Kernels, input: GroupOfTable, adam: AdamOptions): void {
   const { table, ids, group } = input
   const rows = group.to - group.from
   if (rows === 0) return
-  if (group.whole === NONE)
+  if (!group.training)
     throw new DessError(
       "INVALID_ARGUMENT",
       "optimizer step: expected rows placed for training, got rows placed to read",
     )
   const columns = table.size(ids[group.from])
+  const moments = kernels.allocate(2 * rows * columns)
   const corrections = kernels.allocate(2 * rows)
+  group.moments = moments
   const f = kernels.floats
   const { beta1, beta2 } = adam
   const [known1, known2] = [biasCorrections(beta1), biasCorrections(beta2)]
   for (let r = 0; r < rows; r++) {
-    const step = group.steps[r] + 1
+    const step = table.readMoments(ids[group.from + r], f, moments + 2 * r * columns) + 1
     f[corrections + 2 * r] = step < known1.length ? known1[step] : biasCorrection(beta1, step)
     f[corrections + 2 * r + 1] = step < known2.length ? known2[step] : biasCorrection(beta2, step)
   }
-  const { gradient, whole: value } = group
-  const moments = { first: value + columns, second: value + 2 * columns, stride: 3 * columns }
-  kernels.adam({ value, gradient, ...moments, corrections, rows, columns, ...adam })
+  const { value, gradient } = group
+  const places = { value, gradient, first: moments, second: moments + columns, momentStride: 2 * columns }
+  kernels.adam({ ...places, corrections, rows, columns, ...adam })
 }
 
 /** Copies a stepped group back into the table. */
-export function commitRows(kernels: Kernels, input: { table: EmbeddingTable; ids: Int32Array; group: RowGroup }): void {
+export function commitRows(kernels: Kernels, input: GroupOfTable): void {
   const { table, ids, group } = input
   if (group.from === group.to) return
   const f = kernels.floats
-  const stride = 3 * table.size(ids[group.from])
-  for (let d = group.from; d < group.to; d++) table.write(ids[d], f, group.whole + (d - group.from) * stride)
+  const columns = table.size(ids[group.from])
+  for (let r = 0; r < group.to - group.from; r++)
+    table.write(ids[group.from + r], f, group.value + r * columns, group.moments + r * 2 * columns)
 }

@@ -315,21 +315,23 @@ export class EmbeddingTable {
     copy(target, at, slab.chunks[slot >> slab.shift].numbers, (slot & slab.mask) * slab.stride, slab.size)
   }
 
-  /** Copies a row's numbers and, where it has moments, first and second moments out, one after the other; returns the steps it has taken. */
-  readAll(id: number, target: Floats, at: number): number {
+  /** Copies a row's first and second moments, where it has them, out, one after the other; returns the steps it has taken. */
+  readMoments(id: number, target: Floats, at: number): number {
     const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
     const { numbers, steps } = slab.chunks[slot >> slab.shift]
-    copy(target, at, numbers, (slot & slab.mask) * slab.stride, slab.stride)
+    copy(target, at, numbers, (slot & slab.mask) * slab.stride + slab.size, slab.stride - slab.size)
     return steps[slot & slab.mask]
   }
 
-  /** Copies a row in as `readAll` gives it, after an optimizer step. */
-  write(id: number, source: Floats, at: number): void {
+  /** Copies a row's numbers (from `at`) and moments (from `momentsAt`) in, after an optimizer step. */
+  write(id: number, source: Floats, at: number, momentsAt: number): void {
     const slab = this.#slabs[this.step(id)]
     const slot = this.#slot[id]
     const { numbers, steps } = slab.chunks[slot >> slab.shift]
-    copy(numbers, (slot & slab.mask) * slab.stride, source, at, slab.stride)
+    const place = (slot & slab.mask) * slab.stride
+    copy(numbers, place, source, at, slab.size)
+    copy(numbers, place + slab.size, source, momentsAt, slab.stride - slab.size)
     steps[slot & slab.mask]++
   }
 

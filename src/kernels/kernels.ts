@@ -261,8 +261,8 @@ export interface Adam {
   gradient: Address
   first: Address
   second: Address
-  /** From one row's numbers, and moments, to the next one's; `columns` if left out. Gradients are dense. */
-  stride?: number
+  /** From one row's first (second) moments to the next one's; `columns` if left out. Numbers and gradients are dense. */
+  momentStride?: number
   corrections: Address
   rows: number
   columns: number
@@ -330,6 +330,11 @@ export interface Kernels {
   release(mark: Address): void
   /** Carries out what is queued. Results can be read afterwards. */
   run(): void
+  /**
+   * As `run`, but the last operation is left to the other threads while the caller does something else: until the next
+   * `run`, which lends a hand, what it reads and writes is not to be touched.
+   */
+  start(): void
   /** Resolves when all threads are up. No need to wait: until then `run` makes do with those that are. */
   ready(): Promise<void>
   /** Ends the threads. Nothing can be run afterwards. */

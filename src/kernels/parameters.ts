@@ -4,7 +4,7 @@
  */
 
 import { DessError } from "../errors.ts"
-import type { Address, Kernels, Norm } from "./kernels.ts"
+import type { Address, Floats, Kernels, Norm } from "./kernels.ts"
 import { power } from "./math.ts"
 import type { Random } from "./random.ts"
 import type { State } from "./state.ts"
@@ -165,8 +165,8 @@ export class Parameters {
   }
 
   /** A copy of the running statistics, to put back when a pass turns out not to be finite. */
-  saveRunning(): Float64Array {
-    return new Float64Array(this.#kernels.floats.subarray(this.#running, this.#running + this.#runningCount))
+  saveRunning(): Floats {
+    return this.#kernels.floats.slice(this.#running, this.#running + this.#runningCount)
   }
 
   isRunningFinite(): boolean {
@@ -176,7 +176,7 @@ export class Parameters {
     return sum === 0
   }
 
-  restoreRunning(saved: Float64Array): void {
+  restoreRunning(saved: Floats): void {
     this.#kernels.floats.set(saved, this.#running)
   }
 

@@ -71,6 +71,8 @@ export class ReferenceKernels implements Kernels {
 
   run(): void {}
 
+  start(): void {}
+
   async ready(): Promise<void> {}
 
   close(): void {}
@@ -416,12 +418,12 @@ export class ReferenceKernels implements Kernels {
 
   adam(p: Adam): void {
     const f = this.floats
-    const { columns, stride = columns } = p
+    const { columns, momentStride = columns } = p
     for (let r = 0; r < p.rows; r++) {
       for (let c = 0; c < columns; c++) {
-        const value = p.value + r * stride + c
-        const first = p.first + r * stride + c
-        const second = p.second + r * stride + c
+        const value = p.value + r * columns + c
+        const first = p.first + r * momentStride + c
+        const second = p.second + r * momentStride + c
         const g = f[p.gradient + r * columns + c] + p.l2 * f[value]
         f[first] = p.beta1 * f[first] + (1 - p.beta1) * g
         f[second] = p.beta2 * f[second] + (1 - p.beta2) * g * g

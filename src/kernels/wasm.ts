@@ -81,6 +81,8 @@ export class WasmKernels implements Kernels {
   #closed = false
 
   readonly #tape = new Tape()
+  /** Products queued so far: tells one from the next. */
+  #products = 0
 
   constructor({ kind, threads, module, grain, shared }: WasmOptions) {
     this.kind = kind
@@ -143,27 +145,31 @@ export class WasmKernels implements Kernels {
   }
 
   run(): void {
+    this.#work(false)
+  }
+
+  start(): void {
+    this.#work(true)
+  }
+
+  #work(leave: boolean): void {
     if (this.#closed) throw new DessError("INVALID_ARGUMENT", "kernels: expected open kernels, got closed ones")
     const tape = this.#tape
     try {
+      this.#exports.settle()
       for (let start = 0; start < tape.length; ) {
         const end = tape.cut(start, layout.TAPE_BYTES / 4)
         this.ints.set(tape.words.subarray(start, end), layout.TAPE / 4)
-        this.#enter(layout.TAPE + (end - start) * 4)
+        const shared = !this.alone && this.#pool !== undefined && this.#pool.ready > 0
+        this.#exports.run(layout.TAPE, layout.TAPE + (end - start) * 4, shared, leave && end === tape.length)
         start = end
       }
-    } finally {
-      tape.length = 0
-    }
-  }
-
-  #enter(tapeEnd: number): void {
-    try {
-      this.#exports.run(layout.TAPE, tapeEnd, !this.alone && this.#pool !== undefined && this.#pool.ready > 0)
     } catch (cause) {
       this.close()
       const message = "kernels: expected addresses and indices inside the working memory, got one outside it"
       throw new DessError("INVALID_ARGUMENT", message, { cause })
+    } finally {
+      tape.length = 0
     }
   }
 
@@ -179,13 +185,14 @@ export class WasmKernels implements Kernels {
   }
 
   multiply(p: Multiply): void {
-    // Cut by rows, every part packs the right side; cut by columns, a transposed left side. So fewer parts then.
-    const repacks = p.rows > p.columns || p.transposeLeft
-    const tape = this.#begin(layout.MULTIPLY, p.rows * p.columns * (p.inner / 20 + 0.3), repacks ? 2 : PARTS_PER_THREAD)
+    // Cut by rows, more parts cost nothing; cut by columns, every part reads all of the left side, or packs a transposed one.
+    const parts = p.rows > p.columns ? 2 * PARTS_PER_THREAD : p.transposeLeft ? 2 : PARTS_PER_THREAD
+    const tape = this.#begin(layout.MULTIPLY, p.rows * p.columns * (p.inner / 20 + 0.3), parts)
     tape.putAddresses(p.out, p.left, p.right, p.bias ?? 0)
     tape.put(p.rows, p.columns, p.inner)
     const transposes = (p.transposeLeft ? layout.TRANSPOSE_LEFT : 0) | (p.transposeRight ? layout.TRANSPOSE_RIGHT : 0)
-    tape.put(transposes | (p.accumulate ? layout.ACCUMULATE : 0))
+    this.#products = (this.#products + 1) | 0
+    tape.put(transposes | (p.accumulate ? layout.ACCUMULATE : 0), this.#products)
     tape.end()
   }
 
@@ -343,7 +350,7 @@ export class WasmKernels implements Kernels {
   adam(p: Adam): void {
     const tape = this.#begin(layout.ADAM, p.rows * (10 + p.columns * 0.8))
     tape.putAddresses(p.value, p.gradient, p.first, p.second, p.corrections)
-    tape.put(p.rows, p.columns, p.stride ?? p.columns)
+    tape.put(p.rows, p.columns, p.momentStride ?? p.columns)
     tape.putFloats(p.rate, p.beta1, 1 - p.beta1, p.beta2, 1 - p.beta2, p.epsilon, p.l2)
     tape.end()
   }

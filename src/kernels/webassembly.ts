@@ -15,7 +15,8 @@ export interface KernelImports {
 
 /** What the kernels export; see assembly/index.ts. */
 export interface KernelExports {
-  run(start: number, end: number, shared: boolean): void
+  run(start: number, end: number, shared: boolean, leave: boolean): void
+  settle(): void
   work(worker: number): void
   stop(): void
 }

@@ -23,8 +23,11 @@ export interface Head {
   readonly outputs: number
   /** Queues logits [pairs×outputs] with batch statistics. */
   forward(batch: HeadBatch): Address
-  /** Queues the way back; returns the gradients of the vectors, summed per distinct id. */
-  backward(batch: HeadBatch, dLogits: Address): { dUser: Address; dItem: Address }
+  /**
+   * Queues the way back; returns the gradients of the vectors, summed per distinct id. `queueRest`, if there is one,
+   * queues what only the optimizer step needs: it can wait until the way back is queued to its end.
+   */
+  backward(batch: HeadBatch, dLogits: Address): { dUser: Address; dItem: Address; queueRest?: () => void }
   /** Columns of a half. */
   readonly halfWidth: number
   /** Queues one side's half of `rows` vectors [rows×halfWidth], with running statistics. */

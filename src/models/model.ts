@@ -10,7 +10,7 @@ import { Mixture } from "../embedding/mixture.ts"
 import { Plain } from "../embedding/plain.ts"
 import { EmbeddingTable } from "../embedding/table.ts"
 import { DessError, show } from "../errors.ts"
-import { type Address, type Kernels, type LossKind, NONE, type Pairs } from "../kernels/kernels.ts"
+import { type Address, type Floats, type Kernels, type LossKind, NONE, type Pairs } from "../kernels/kernels.ts"
 import { ADAM, type AdamOptions, Parameters } from "../kernels/parameters.ts"
 import { Random } from "../kernels/random.ts"
 import type { State } from "../kernels/state.ts"
@@ -66,7 +66,7 @@ export interface PassResult {
 export interface Pass extends PassResult {
   placed: Record<Side, Placed>
   /** The running statistics before it. */
-  running: Float64Array
+  running: Floats
   mark: Address
 }
 
@@ -247,8 +247,15 @@ export class Model {
     return result
   }
 
-  /** One training pass up to the gradients; `apply` must follow. */
+  /** One training pass up to the gradients; `apply` or `discard` must follow. */
   backpropagate(batch: ModelBatch): Pass {
+    const pass = this.#startPass(batch)
+    this.kernels.run()
+    return pass
+  }
+
+  /** A training pass whose last gradient may still be under way. */
+  #startPass(batch: ModelBatch): Pass {
     this.#check(batch)
     const fresh = this.meet(batch)
     const k = this.kernels
@@ -272,13 +279,15 @@ export class Model {
       bprGradient(gradient, k.floats.subarray(logits, logits + pairs.pairs), batch.label)
       k.floats.set(gradient, dLogits)
     }
-    const { dUser, dItem } = this.head.backward(head, dLogits)
+    const { dUser, dItem, queueRest } = this.head.backward(head, dLogits)
     this.inputs.user.backward(placed.user, dUser)
     this.inputs.item.backward(placed.item, dItem)
-    k.run()
+    queueRest?.()
+    k.start()
     const result = this.#result(logits, losses, pairs.pairs)
     const bad = result.losses.findIndex((loss) => !Number.isFinite(loss))
     if (bad >= 0 || !this.parameters.isRunningFinite()) {
+      k.run()
       this.parameters.restoreRunning(running)
       k.release(mark)
       const what = bad >= 0 ? `loss of row ${bad}` : "running statistics"
@@ -298,19 +307,19 @@ export class Model {
   /** Steps rows and dense parameters by the gradients of a pass, and ends it. */
   apply(pass: Pass): void {
     const k = this.kernels
-    this.parameters.step(this.adam)
-    this.inputs.user.step(pass.placed.user, this.adam)
-    this.inputs.item.step(pass.placed.item, this.adam)
+    for (const side of SIDES) this.inputs[side].step(pass.placed[side], this.adam)
     k.run()
-    this.inputs.user.commit(pass.placed.user)
-    this.inputs.item.commit(pass.placed.item)
+    this.parameters.step(this.adam)
+    k.start()
+    for (const side of SIDES) this.inputs[side].commit(pass.placed[side])
+    k.run()
     k.release(pass.mark)
   }
 
   /** One mini-batch step: predicts with batch statistics, learns, and returns what it predicted. */
   train(batch: ModelBatch): PassResult {
     if (batch.user.length === 0) return { logits: new Float64Array(0), losses: new Float64Array(0) }
-    const pass = this.backpropagate(batch)
+    const pass = this.#startPass(batch)
     this.apply(pass)
     return { logits: pass.logits, losses: pass.losses }
   }

@@ -126,7 +126,7 @@ export class NcfHead implements Head {
     }
   }
 
-  backward(batch: HeadBatch, dLogits: Address): { dUser: Address; dItem: Address } {
+  backward(batch: HeadBatch, dLogits: Address): { dUser: Address; dItem: Address; queueRest: () => void } {
     const k = this.#kernels
     const [userNormalised, userHalf, itemNormalised, itemHalf, hidden] = batch.kept
     const { outputs, halfWidth } = this
@@ -156,23 +156,42 @@ export class NcfHead implements Head {
       items: batch.items,
     })
     const side = { total: batch.pairs, columns: this.#width }
-    const dUser = this.#halfBackward("user", {
+    const user = {
       ...side,
       dHalf: dUserHalf,
       normalised: userNormalised,
       vectors: batch.user,
       rows: batch.users,
       weights: batch.userWeights,
-    })
-    const dItem = this.#halfBackward("item", {
+    }
+    const item = {
       ...side,
       dHalf: dItemHalf,
       normalised: itemNormalised,
       vectors: batch.item,
       rows: batch.items,
       weights: batch.itemWeights,
+    }
+    const dUser = this.#halfBackward("user", user)
+    const dItem = this.#halfBackward("item", item)
+    // The largest product of a step comes last, for the other threads to be busy with while rows are fetched.
+    const queueRest = () => {
+      this.#weightGradient("user", user)
+      this.#weightGradient("item", item)
+    }
+    return { dUser, dItem, queueRest }
+  }
+
+  #weightGradient(side: Side, p: { dHalf: Address; normalised: Address; rows: number; columns: number }): void {
+    this.#kernels.multiply({
+      out: this.#weight(side).gradient,
+      left: p.dHalf,
+      right: p.normalised,
+      rows: this.halfWidth,
+      columns: p.columns,
+      inner: p.rows,
+      transposeLeft: true,
     })
-    return { dUser, dItem }
   }
 
   #halfBackward(
@@ -192,15 +211,6 @@ export class NcfHead implements Head {
     const weight = this.#weight(side)
     const dNormalised = k.allocate(rows * columns)
     const dVectors = k.allocate(rows * columns)
-    k.multiply({
-      out: weight.gradient,
-      left: p.dHalf,
-      right: p.normalised,
-      rows: this.halfWidth,
-      columns,
-      inner: rows,
-      transposeLeft: true,
-    })
     k.multiply({ out: dNormalised, left: p.dHalf, right: weight.value, rows, columns, inner: this.halfWidth })
     const offset = side === "user" ? 0 : this.#width
     k.normalizeBackward({

@@ -166,10 +166,18 @@ export class FactorSearch {
       const id = waiting.ids[side][l]
       if (this.#rows.decides(side, id)) last.set(id, l)
     }
-    const here = this.#settle(side, Int32Array.from(last.values()), (rows) => this.#current(side, rows, waiting))
+    const here = this.#settle(side, Int32Array.from(last.values()), {
+      id: (row) => waiting.ids[side][row],
+      frequency: (row) => waiting.frequencies[side][row],
+      see: (rows) => this.#current(side, rows, waiting),
+    })
     const visited = side === "item" ? this.#rows.share?.visited().filter((id) => !last.has(id)) : undefined
     if (!visited || visited.length === 0) return here
-    const there = this.#settle(side, Int32Array.from(visited), (ids) => this.#gather(side, ids))
+    const there = this.#settle(side, Int32Array.from(visited), {
+      id: (id) => id,
+      frequency: (id) => this.#rows.indicators.frequency(side, id),
+      see: (ids) => this.#gather(side, ids),
+    })
     return { all: here.all + there.all, grown: here.grown + there.grown, shrunk: here.shrunk + there.shrunk }
   }
 
@@ -177,16 +185,15 @@ export class FactorSearch {
   #settle(
     side: Side,
     all: Int32Array,
-    see: (rows: Int32Array) => Choices,
+    p: { id: (row: number) => number; frequency: (row: number) => number; see: (rows: Int32Array) => Choices },
   ): { all: number; grown: number; shrunk: number } {
     const { policy } = this.options
     const table = this.#rows.model.tables[side]
     const grown = new Set<number>()
     let rows = all
     while (rows.length > 0) {
-      const { ids, frequencies } = see(rows)
-      rows = rows.filter((_, i) => this.#mayGrow(side, ids[i], frequencies[i]))
-      const choices = see(rows)
+      rows = rows.filter((row) => this.#mayGrow(side, p.id(row), p.frequency(row)))
+      const choices = p.see(rows)
       const arms = policy.decide(side, choices)
       const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
@@ -200,9 +207,8 @@ export class FactorSearch {
     }
     const done = { all: all.length, grown: grown.size, shrunk: 0 }
     if (!policy.release) return done
-    const { ids } = see(all)
-    const holding = all.filter((_, i) => !grown.has(ids[i]) && table.step(ids[i]) > 0)
-    return { ...done, shrunk: this.#release(side, see(holding)) }
+    const holding = all.filter((row) => !grown.has(p.id(row)) && table.step(p.id(row)) > 0)
+    return { ...done, shrunk: this.#release(side, p.see(holding)) }
   }
 
   /** Below the top; and for a policy that may climb several sizes at once, only as far as the id has evidence for. */

@@ -5,6 +5,9 @@
  *
  * The frame stays as it is: turning it would have to happen everywhere at once. (ML-1M: accuracy 0.7160 instead of
  * 0.7162, and 22 % more numbers, since a row cut short loses more.)
+ *
+ * Under a budget in bytes copies of items at home elsewhere count, but only users and home items give way, when the next
+ * segment arrives; until then what others send comes on top.
  */
 
 import { addMet, type Met } from "../context/activity.ts"
@@ -22,8 +25,9 @@ interface Base {
   met: Met
 }
 
-/** The latest time a clock may show. */
+/** The latest time a clock may show, and the largest feature that is taken from elsewhere. */
 const END = 1e12
+const LARGEST = 1e9
 
 export class FactorShare implements Sharing, RowShare {
   readonly shape: string
@@ -36,7 +40,7 @@ export class FactorShare implements Sharing, RowShare {
   #settled: { index: number; write: (out: Packer) => void }[] = []
   readonly #touched: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
   readonly #visited = new Set<number>()
-  #time: number
+  #time = 0
   readonly #global: Float64Array
 
   constructor(rows: FactorRows, search: FactorSearch | undefined) {
@@ -46,9 +50,22 @@ export class FactorShare implements Sharing, RowShare {
     const { task, sizes, seed, heads } = model
     const policy = search?.options.policy
     this.shape = JSON.stringify(["factor", task, sizes, seed, heads, indicators.columns, policy?.context ?? null])
-    this.#time = rows.time
     this.#global = model.global.slice()
-    policy?.record?.()
+    this.restart()
+  }
+
+  /** Begins anew with the rows as they are: nothing has changed since. */
+  restart(): void {
+    const { model, time } = this.#rows
+    this.#time = time
+    this.#global.set(model.global)
+    this.#bases.clear()
+    this.#settled = []
+    this.#told.clear()
+    for (const item of model.tables.item.ids()) this.#told.set(item, this.#rows.indicators.eventsHere(item))
+    this.#visited.clear()
+    for (const side of ["user", "item"] as const) this.#touched[side].clear()
+    this.#search?.options.policy.record?.()
   }
 
   has(side: Side, id: number): boolean {
@@ -358,13 +375,19 @@ function readUser(from: Unpacker, columns: number): UserIndicators {
     const head = from.count(2 * columns + 1)
     const entries = Array.from({ length: head >> 1 }, () => {
       const column = from.count(columns - 1)
-      return { column, value: head % 2 === 1 ? 1 : from.double() }
+      const value = head % 2 === 1 ? 1 : from.double()
+      if (Math.abs(value) > LARGEST) throw from.damaged(`features up to ${LARGEST}`, value)
+      return { column, value }
     })
-    met.push({ entries, count: from.count(frequency) })
+    const count = from.count(frequency)
+    if (count === 0) throw from.damaged("vectors that were met", 0)
+    met.push({ entries, count })
   }
   return { frequency, met }
 }
 
 function readItem(from: Unpacker): ItemIndicators {
-  return { frequency: from.count(0xffff_ffff), pod: from.float(), measuredAt: from.count(0xffff_ffff) }
+  const item = { frequency: from.count(0xffff_ffff), pod: from.float(), measuredAt: from.count(0xffff_ffff) }
+  if (item.pod < 0) throw from.damaged("a diversity from 0", item.pod)
+  return item
 }

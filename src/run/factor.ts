@@ -221,6 +221,7 @@ export class Factor implements Learner, LiveLearner {
     rows.limiter.load(state.at("idle"))
     rows.sizeLog?.load(state.at("sizeLog"))
     this.#search?.loadWaiting(state.at("waiting"))
+    this.#share?.restart()
     for (const side of SIDES) rows.changed[side].clear()
     rows.changeAll()
   }

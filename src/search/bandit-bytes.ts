@@ -36,15 +36,21 @@ export function readBandit(from: Unpacker, bandit: LinUcb): () => void {
   return () => bandit.restore(state)
 }
 
-/** Symmetric ones with a positive diagonal. */
 function readMatrices(from: Unpacker, arms: number, d: number): Float64Array {
   const matrices = from.doubles(arms * d * d)
-  for (let k = 0; k < matrices.length; k++) {
-    const [block, i, j] = [Math.floor(k / (d * d)) * d * d, Math.floor(k / d) % d, k % d]
-    if (i === j ? !(matrices[k] > 0) : matrices[k] !== matrices[block + j * d + i])
-      throw from.damaged("a symmetric matrix with a positive diagonal", matrices[k])
-  }
+  for (let arm = 0; arm < arms; arm++) checkMatrix(from, matrices.subarray(arm * d * d, (arm + 1) * d * d), d)
   return matrices
+}
+
+/** Refuses what cannot be a sum of xxᵀ. */
+function checkMatrix(from: Unpacker, matrix: Float64Array, d: number): void {
+  for (let i = 0; i < d; i++)
+    for (let j = 0; j <= i; j++) {
+      const [value, mirrored] = [matrix[i * d + j], matrix[j * d + i]]
+      const most = matrix[i * d + i] * matrix[j * d + j]
+      if (!(matrix[i * d + i] >= 0 && value === mirrored && value * value <= most * (1 + 1e-6)))
+        throw from.damaged("a matrix of sums of products", value)
+    }
 }
 
 function write(out: Packer, { arms, dimension: d }: LinUcb, from: BanditEvidence): void {
@@ -68,10 +74,10 @@ function read(from: Unpacker, { arms, dimension: d }: LinUcb): Omit<BanditEviden
       for (let i = 0; i < d; i++)
         for (let j = 0; j <= i; j++) {
           const value = from.double()
-          if (i === j && value < 0) throw from.damaged("a diagonal from 0", value)
           matrix[arm * d * d + i * d + j] = value
           matrix[arm * d * d + j * d + i] = value
         }
+    for (const matrix of [gram, gramSquared]) checkMatrix(from, matrix.subarray(arm * d * d, (arm + 1) * d * d), d)
     for (let i = 0; i < d; i++) response[arm * d + i] = from.double()
   }
   return { steps, gram, gramSquared, response }

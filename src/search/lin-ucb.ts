@@ -188,7 +188,7 @@ export class LinUcb {
 
   /** From now on what is learned is also kept apart, for `takeEvidence`. */
   record(): void {
-    this.#since ??= this.#nothing()
+    this.#since = this.#nothing()
   }
 
   #nothing(): BanditEvidence {

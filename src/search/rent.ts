@@ -178,7 +178,10 @@ export class Rent implements SizePolicy {
   }
 
   record(): void {
-    for (const rung of this.#all()) rung.bandit.record()
+    for (const rung of this.#all()) {
+      rung.bandit.record()
+      rung.since = { squares: 0, weight: 0, events: 0 }
+    }
   }
 
   writeEvidence(out: Packer): void {

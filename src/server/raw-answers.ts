@@ -16,8 +16,9 @@ const UNREADABLE = { status: 400, message: "request: expected HTTP/1.1, got what
 
 /** What could not be read as HTTP. */
 export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Socket): void {
-  // Nobody is there any more, or an answer is on its way already.
-  if (error.code === "ECONNRESET" || !socket.writable || socket.bytesWritten > 0) {
+  // Nobody is there any more, or an answer is on its way already (Node's own handler asks the same).
+  const { _httpMessage: answering } = socket as Socket & { _httpMessage?: { headersSent: boolean } | null }
+  if (error.code === "ECONNRESET" || !socket.writable || answering?.headersSent) {
     socket.destroy()
     return
   }

@@ -274,15 +274,15 @@ function adam(board: Board, rows: number, columns: number): void {
   })
 }
 
-/** Adam on rows that stand whole, as in the table: numbers, first moments, second moments. */
-function adamWhole(board: Board, rows: number, columns: number): void {
-  const value = board.inOut("whole", 3 * rows * columns)
-  const [first, second, stride] = [value + columns, value + 2 * columns, 3 * columns]
+/** Adam on rows whose moments stand as in the table: first ones, second ones. */
+function adamRows(board: Board, rows: number, columns: number): void {
+  const first = board.inOut("moments", 2 * rows * columns)
+  const [second, momentStride] = [first + columns, 2 * columns]
   const f = board.kernels.floats
   for (let r = 0; r < rows; r++)
-    for (let c = 0; c < columns; c++) f[second + r * stride + c] = Math.abs(f[second + r * stride + c])
+    for (let c = 0; c < columns; c++) f[second + r * momentStride + c] = Math.abs(f[second + r * momentStride + c])
   board.kernels.adam({
-    ...{ value, first, second, stride, rows, columns },
+    ...{ value: board.inOut("value", rows * columns), first, second, momentStride, rows, columns },
     gradient: board.normals(rows * columns),
     corrections: board.values(Array.from({ length: 2 * rows }, (_, i) => 1 + i / 8)),
     ...ADAM,
@@ -387,7 +387,7 @@ export const OPERATIONS: Record<string, Build> = {
     }),
   "adam row by row": (board, { rows, columns }) => adam(board, rows, columns),
   "adam on one block": (board, { rows, columns }) => adam(board, 1, rows * columns),
-  "adam on whole rows": (board, { rows, columns }) => adamWhole(board, rows, columns),
+  "adam on whole rows": (board, { rows, columns }) => adamRows(board, rows, columns),
   "copyRows to rows further apart": (board, { rows, columns }) =>
     board.kernels.copyRows({
       out: board.inOut("out", rows * (columns + 2)),

@@ -20,7 +20,8 @@ export interface RowState {
 export function readRow(table: EmbeddingTable, id: number): RowState {
   const size = table.size(id)
   const all = new Float64Array(3 * size)
-  table.readAll(id, all, 0)
+  table.read(id, all, 0)
+  table.readMoments(id, all, size)
   const [value, first, second] = [0, 1, 2].map((part) => all.slice(part * size, (part + 1) * size))
   return { step: table.step(id), steps: table.steps(id), value, first, second }
 }
@@ -53,7 +54,7 @@ export function readState(model: Model): ModelState {
   return {
     dense,
     denseSteps: parameters.steps,
-    running: parameters.saveRunning(),
+    running: Float64Array.from(parameters.saveRunning()),
     rows: { user: rows("user"), item: rows("item") },
     workingMemory: kernels.mark(),
     heldBytes: model.heldBytes,

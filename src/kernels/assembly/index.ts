@@ -51,19 +51,37 @@ function performPart(p: usize, part: i32, parts: i32, scratch: usize): void {
   perform(load<i32>(p), p + OPERATION_HEADER, part, parts, scratch);
 }
 
-/** Works through the tape, with the help of the workers if it is shared. */
-export function run(start: usize, end: usize, shared: bool): void {
+/** The operation that is under way without the first thread, or 0. */
+let started: usize = 0;
+
+/** Lends a hand with the parts of an operation that is offered, and sees it through. */
+function complete(p: usize): void {
+  const parts = load<i32>(p, 8);
+  let own = 0;
+  for (let part = takeLow(); part >= 0; part = takeLow()) {
+    performPart(p, part, parts, SCRATCH);
+    own++;
+  }
+  finish(own, parts);
+}
+
+/** Sees through what was left under way; before that the tape holds still. */
+export function settle(): void {
+  if (ASC_FEATURE_THREADS) {
+    if (started) complete(started);
+    started = 0;
+  }
+}
+
+/** Works through the tape, with the help of the workers if it is shared; leaves its last operation to them if told to. */
+export function run(start: usize, end: usize, shared: bool, leave: bool): void {
   for (let p = start; p < end; p += load<u32>(p, 4) * 4) {
     const parts = load<i32>(p, 8);
     if (ASC_FEATURE_THREADS) {
       if (shared && parts > 1) {
         offer(p, parts);
-        let own = 0;
-        for (let part = takeLow(); part >= 0; part = takeLow()) {
-          performPart(p, part, parts, SCRATCH);
-          own++;
-        }
-        finish(own, parts);
+        if (leave && p + load<u32>(p, 4) * 4 == end) started = p;
+        else complete(p);
         continue;
       }
     }

@@ -6,7 +6,7 @@
  * into panels of 8 columns, so that a tile reads it in one stream; the left side is read in place, or copied when transposed.
  */
 
-import { ACCUMULATE, TRANSPOSE_LEFT, TRANSPOSE_RIGHT } from "../layout";
+import { ACCUMULATE, SCRATCH_BYTES, TRANSPOSE_LEFT, TRANSPOSE_RIGHT } from "../layout";
 import { first, last } from "./share";
 import { fma, put, putStrip, splat } from "./vector";
 
@@ -211,6 +211,9 @@ function thinRow(out: usize, left: usize, leftStep: usize, right: usize, rightSt
   }
 }
 
+/** The product whose whole right side stands packed in this thread's scratch: for the next part of the same one. */
+let packed: u32 = 0;
+
 export function multiply(p: usize, part: i32, parts: i32, scratch: usize): void {
   const out: usize = load<u32>(p);
   const left: usize = load<u32>(p, 4);
@@ -251,17 +254,24 @@ export function multiply(p: usize, part: i32, parts: i32, scratch: usize): void 
     return;
   }
 
+  // Parts cut by rows share the right side: where all of it finds room a thread packs it once, for all its parts.
+  const depthBytes: usize = columnUnits * 32;
+  const serial = load<u32>(p, 32);
+  const keep = byRows && parts > 1 && columns <= PACKED && ((inner + 3) & ~3) * depthBytes <= SCRATCH_BYTES - RIGHT;
+  const ready = keep && packed == serial;
+
   let k0 = 0;
   do {
+    const panels = scratch + RIGHT + (keep ? k0 * depthBytes : 0);
     const depth = min(DEPTH, inner - k0);
     const panelBytes: usize = ((depth + 3) & ~3) * 32;
     const again = k0 > 0 || (flags & ACCUMULATE) != 0;
     for (let c0 = firstColumn; c0 < endColumn; c0 += PACKED) {
       const c1 = min(endColumn, c0 + PACKED);
       // Few rows do not pay for copying the right side.
-      const inPlace = !transposeRight && endRow - firstRow <= ROWS;
-      if (!inPlace) {
-        let panel = scratch + RIGHT;
+      const inPlace = !keep && !transposeRight && endRow - firstRow <= ROWS;
+      if (!inPlace && !ready) {
+        let panel = panels;
         for (let c = c0; c < c1; c += COLUMNS) {
           if (transposeRight) packTransposed(panel, right + (<usize>c * inner + k0) * 4, inner * 4, min(COLUMNS, c1 - c) - 1, depth);
           else packPanel(panel, right + (<usize>k0 * columns + c) * 4, columns * 4, depth);
@@ -279,7 +289,7 @@ export function multiply(p: usize, part: i32, parts: i32, scratch: usize): void 
           row = 4;
           step = 24;
         }
-        let panel = inPlace ? right + (<usize>k0 * columns + c0) * 4 : scratch + RIGHT;
+        let panel = inPlace ? right + (<usize>k0 * columns + c0) * 4 : panels;
         for (let c = c0; c < c1; c += COLUMNS) {
           const width = min(COLUMNS, c1 - c);
           const to = out + (<usize>r * columns + c) * 4;
@@ -295,4 +305,5 @@ export function multiply(p: usize, part: i32, parts: i32, scratch: usize): void 
     }
     k0 += DEPTH;
   } while (k0 < inner);
+  if (keep) packed = serial;
 }

@@ -50,7 +50,7 @@ export function moveRows(p: usize, part: i32, parts: i32): void {
 
 /**
  * Adam on up to four elements: w −= rate·(m·c₁)/(√(v·c₂) + ε). On the tape: value, gradient, first, second, corrections,
- * rows, columns, stride, rate, β₁, 1−β₁, β₂, 1−β₂, ε, l2.
+ * rows, columns, stride of the moments, rate, β₁, 1−β₁, β₂, 1−β₂, ε, l2.
  */
 @inline
 function adamFour(p: usize, value: usize, gradient: usize, firsts: usize, seconds: usize, rate: v128, correction: v128, lanes: i32): void {
@@ -72,8 +72,8 @@ function adamRow(p: usize, row: i32, from: i32, to: i32): void {
   const correction = splat(corrections + 4);
   const at: usize = (<usize>row * load<i32>(p, 24) + from) * 4;
   const spread: usize = (<usize>row * load<i32>(p, 28) + from) * 4;
-  let gradient = load<u32>(p, 4) + at;
-  let value = load<u32>(p) + spread, firsts = load<u32>(p, 8) + spread, seconds = load<u32>(p, 12) + spread;
+  let gradient = load<u32>(p, 4) + at, value = load<u32>(p) + at;
+  let firsts = load<u32>(p, 8) + spread, seconds = load<u32>(p, 12) + spread;
   for (let left = to - from; left > 0; left -= 4) {
     adamFour(p, value, gradient, firsts, seconds, rate, correction, left);
     value += 16;
