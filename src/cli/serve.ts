@@ -48,7 +48,10 @@ export async function serveCommand(args: string[]): Promise<void> {
       ? `ready; everything is kept in ${settings.directory}`
       : "ready; in memory only, nothing is kept (--directory)",
   )
-  if (settings.demo) say(`feeding the embedded stream at ${settings.rate} events per second`)
+  if (settings.demo) {
+    const kept = settings.directory ? `; its users and items stay in ${settings.directory}, use another for yours` : ""
+    say(`feeding the embedded stream at ${settings.rate} events per second${kept}`)
+  }
   await stopped
 }
 

@@ -40,7 +40,7 @@ export interface RecommenderOptions
   delay?: Duration | undefined
   /** Ids without an event for so long lose one step of their size, or leave. Default: only when the budget is short. */
   idle?: { shrink?: Duration | undefined; leave?: Duration | undefined } | undefined
-  /** A snapshot is written once so many events were learned since the last. Default 200,000. */
+  /** A snapshot is written once so many events were learned since the last; four feature numbers count as one. Default 200,000. */
   snapshotEvents?: number | undefined
   /** … or, when something was learned, after so long. Default 15 m. */
   snapshotDelay?: Duration | undefined
@@ -292,6 +292,8 @@ export interface Status {
   snapshot: SnapshotInfo | null
   /** Why the last snapshot that was due could not be written; it is tried again, and nothing is lost without it. */
   snapshotFailure?: string
+  /** What was wrong with snapshots that were passed over when the directory was opened. */
+  damagedSnapshots?: string[]
   /** The last segment's report. */
   last: LiveReport | null
 }

@@ -7,6 +7,7 @@ import { DessError } from "../errors.ts"
 import { createApp } from "./app.ts"
 import { type Configuration, recommenderOptions } from "./configuration.ts"
 import { createDemoFeed } from "./demo-feed.ts"
+import { forgetUser } from "./forget.ts"
 import { Notes } from "./notes.ts"
 
 export interface Service {
@@ -59,9 +60,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const leaving = new AbortController()
   const opened = Recommender.open(engineOptions)
   let feeding: Promise<void> = Promise.resolve()
-  const ready = opened.then((live) => {
+  const ready = opened.then(async (live) => {
     if (directory !== undefined) notes.load(join(directory, "gorse-notes.jsonl"))
+    for (const user of notes.forgetting) await forgetUser({ recommender: () => live, notes }, user)
     recommender = live
+    for (const text of live.status().damagedSnapshots ?? []) onError(new DessError("INVALID_DATA", text), "start")
     if (!feed || leaving.signal.aborted) return
     feeding = feed.run(live, { rate, signal: leaving.signal }).catch((error) => {
       if (!leaving.signal.aborted) onError(error, "demo")
