@@ -1,10 +1,9 @@
-/** Opens a recommender. */
+/** Opens a recommender; what it is made of is loaded then. */
 
 import { mkdirSync } from "node:fs"
 import { resolve } from "node:path"
 import { DessError, show } from "../errors.ts"
-import { completeOptions } from "./options.ts"
-import { LiveRecommender } from "./recommender.ts"
+import type { LiveRecommender } from "./recommender.ts"
 import type { Recommender as LiveInterface, RecommenderOptions } from "./types.ts"
 
 export interface Recommender extends LiveInterface {}
@@ -12,6 +11,10 @@ export interface Recommender extends LiveInterface {}
 export const Recommender = {
   /** Opens a directory, created when missing, or a recommender in memory. Resolves when it has caught up with its journal. */
   async open(options: RecommenderOptions = {}): Promise<Recommender> {
+    const [{ LiveRecommender }, { completeOptions }] = await Promise.all([
+      import("./recommender.ts"),
+      import("./options.ts"),
+    ])
     // Refuses what is no object before anything is read off it.
     if (typeof options !== "object" || options === null || options.directory === undefined)
       return start(new LiveRecommender(completeOptions(options), undefined))

@@ -3,7 +3,6 @@
  * same components as the dashboard's (web/), makes them sortable and draws the figures from their data.
  */
 
-import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { DessError } from "../errors.ts"
@@ -26,6 +25,7 @@ function readAsset(name: string): string {
 export function renderHtml(report: Report, files: Readonly<Record<string, string>> = {}): string {
   const title = escapeHtml(report.title)
   const script = readAsset("report.js")
+  const { createHash } = process.getBuiltinModule("node:crypto")
   const hash = createHash("sha256").update(script).digest("base64")
   const policy = `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'`
   const figures = report.parts.flatMap(({ blocks }) => blocks.flatMap((block) => block.figures))
