@@ -18,7 +18,7 @@ export function drawLines<D>({ Plot, draw, paint, write, ground }: Drawing<D>, p
     x: {
       label: panel.x,
       ticks: width < 400 ? 4 : 5,
-      ...(logarithmic ? { type: "log", tickFormat: "~s" } : { tickFormat: formatTicks(farthest(lines)) }),
+      ...(logarithmic ? { type: "log", tickFormat: "~s" } : { tickFormat: xTicks(panel, lines) }),
     },
     y: { label: panel.y, grid: true, ...axisOf(panel) },
     marks: [
@@ -64,6 +64,12 @@ function axisOf({ logarithmic, levels, zero }: LinesPanel): object {
       tickFormat: (level: number) => String(levels[level]),
     }
   return logarithmic ? { type: "log", tickFormat: "~s", ticks: 5 } : { ticks: 6, ...(zero ? { zero: true } : {}) }
+}
+
+/** Panels with levels go along whole segments. */
+function xTicks({ levels }: LinesPanel, lines: LinesPanel["lines"]): (value: number) => string {
+  const format = formatTicks(farthest(lines))
+  return levels ? (value) => (Number.isInteger(value) ? format(value) : "") : format
 }
 
 function farthest(lines: LinesPanel["lines"]): number {

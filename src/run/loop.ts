@@ -171,7 +171,9 @@ export class Run {
     const last = this.#last
     const {
       majorityAccuracy: _,
-      k: __,
+      popularRecall: __,
+      popularNdcg: ___,
+      k: ____,
       ...lastQuarter
     } = this.#measures(this.#scores.slice(Math.floor(0.75 * this.#scores.length)))
     const empty = { user: {}, item: {} }
