@@ -519,6 +519,7 @@ const EMPTY_REPORT: SegmentReport = {
   testUsers: 0,
   trainLoss: 0,
   meanSize: { user: 0, item: 0 },
+  numbers: { user: 0, item: 0 },
   sizeHistogram: { user: {}, item: {} },
   embeddingBytes: 0,
   heldBytes: 0,

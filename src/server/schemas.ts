@@ -168,6 +168,7 @@ export const LiveReport = Type.Object(
     interactions: Type.Integer(),
     trainLoss: Type.Number(),
     meanSize: PerSide,
+    numbers: PerSide,
     sizeHistogram: shape({ user: Sizes, item: Sizes }),
     embeddingBytes: Type.Number(),
     heldBytes: Type.Number(),
