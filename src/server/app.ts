@@ -22,7 +22,8 @@ export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> 
   bodyBytes: number
   /** The most requests under way at a time. */
   requests: number
-  gorse: FeedbackOptions
+  /** Left out: Gorse's routes are not served. */
+  gorse: FeedbackOptions | undefined
   /** Folder of the dashboard. */
   page?: string | undefined
   /** Told of every error that is not the caller's. */
@@ -85,7 +86,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     return sendProblem(reply, error)
   })
 
-  const api = [...nativeRoutes(surroundings), ...gorseRoutes(surroundings, options.gorse)]
+  const gorse = options.gorse ? gorseRoutes(surroundings, options.gorse) : []
+  const api = [...nativeRoutes(surroundings), ...gorse]
   const admit = createAdmission({ guard, metrics, requests: options.requests, bodyBytes })
   for (const route of [...api, ...operationRoutes(surroundings, metrics, api)]) addRoute(app, route, admit)
   addPage(app, options.page)
