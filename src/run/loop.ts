@@ -137,9 +137,11 @@ export class Run {
       this.#played[side].grown += preparation.played?.[side].grown ?? 0
     }
     if (preparation.regret) this.#decides = true
-    if (this.#segments > WARM_UP)
-      for (const phase of ["policy", "growth", "train", "inference"] as const)
-        this.#times[phase].add(milliseconds[phase])
+    for (const phase of ["policy", "growth", "train", "inference"] as const) {
+      // A stream too short to leave them out keeps them.
+      if (this.#segments === WARM_UP + 1) this.#times[phase] = new Mean()
+      this.#times[phase].add(milliseconds[phase])
+    }
     let trainLoss = 0
     for (const loss of trained.losses) trainLoss += loss
     this.#last = {
