@@ -7,7 +7,7 @@
  * So snapshot and replay give the state of a run that was never interrupted.
  */
 
-import { DessError } from "../errors.ts"
+import { DessError, show } from "../errors.ts"
 import type { SegmentReport } from "../run/report.ts"
 import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
@@ -243,6 +243,7 @@ export class LiveRecommender implements Recommender {
   // Reading
 
   async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
+    refuseAfter(options)
     return this.#read().recommend(user, options)
   }
 
@@ -266,7 +267,8 @@ export class LiveRecommender implements Recommender {
     return reading.predict({ user: first, item: second as Id })
   }
 
-  async explain(side: Side, id: Id): Promise<Explanation> {
+  async explain(side: Side, id: Id, options: Pick<RecommendOptions, "after"> = {}): Promise<Explanation> {
+    refuseAfter(options)
     return this.#read().explain(side, id)
   }
 
@@ -537,4 +539,9 @@ const NOTHING: Standing = {
     heldBytes: 0,
   },
   totals: { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } },
+}
+
+function refuseAfter({ after }: Pick<RecommendOptions, "after">): void {
+  if (after !== undefined)
+    throw new DessError("INVALID_ARGUMENT", `after: expected with a cluster only (--cluster), got ${show(after)}`)
 }

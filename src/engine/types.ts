@@ -104,6 +104,8 @@ export interface ObserveOptions {
 export interface Accepted {
   accepted: number
   duplicates: number
+  /** Of a cluster: what a read takes as `after` to see these events. */
+  token?: string
 }
 
 /** An item of the catalogue. Events may name items that were never put here. */
@@ -143,6 +145,8 @@ export interface RecommendOptions {
   categories?: readonly string[] | undefined
   /** Also items the user has met. Default false. */
   seen?: boolean | undefined
+  /** Of a cluster: the token of events that must have been learned; STALE when they are not within two seconds. */
+  after?: string | undefined
 }
 
 export interface Recommendation {
@@ -296,6 +300,18 @@ export interface Status {
   damagedSnapshots?: string[]
   /** The last segment's report. */
   last: LiveReport | null
+  /** Of a cluster. */
+  cluster?: {
+    partitions: number
+    /** Of them with a trainer. */
+    owned: number
+    /** Acknowledged events that a failed master took with it, as far as this process can tell. */
+    lost: number
+    /** Commands Redis did not answer. */
+    failures: number
+    /** Milliseconds since the items' news was heard. */
+    newsAge: number
+  }
 }
 
 export interface SnapshotInfo {
@@ -337,7 +353,7 @@ export interface Recommender {
   predict(user: Id, item: Id): Promise<Prediction>
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
   /** Size, history, indicators and bounds of an id. An unknown id: NOT_FOUND. */
-  explain(side: Side, id: Id): Promise<Explanation>
+  explain(side: Side, id: Id, options?: Pick<RecommendOptions, "after">): Promise<Explanation>
   /** Adds items or changes them, up to 10,000. Durable like `observe`. Returns how many. */
   putItems(items: ItemEntry | readonly ItemEntry[]): Promise<number>
   /** The catalogue's entry of an item; undefined for an unknown one. */

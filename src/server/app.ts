@@ -25,7 +25,8 @@ export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> 
   bodyBytes: number
   /** The most requests under way at a time. */
   requests: number
-  gorse: FeedbackOptions
+  /** Left out: Gorse's routes are not served. */
+  gorse: FeedbackOptions | undefined
   /** Folder of the dashboard. */
   page?: string | undefined
   /** Told of every error that is not the caller's. */
@@ -98,7 +99,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     return sendProblem(reply, error)
   })
 
-  const api = [...nativeRoutes(surroundings), ...gorseRoutes(surroundings, options.gorse)]
+  const gorse = options.gorse ? gorseRoutes(surroundings, options.gorse) : []
+  const api = [...nativeRoutes(surroundings), ...gorse]
   const admit = createAdmission({ guard, metrics, requests: options.requests, bodyBytes })
   const routes = [...api, ...operationRoutes(surroundings, metrics, api)]
   for (const route of routes) addRoute(app, route, admit)

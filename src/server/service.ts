@@ -22,6 +22,8 @@ export interface Service {
 export interface ServiceOptions extends Configuration {
   /** Folder of the dashboard. */
   page?: string | undefined
+  /** Opens the recommender to serve; by default that of the settings' directory. */
+  open?: (() => Promise<Recommender>) | undefined
   onError(error: unknown, where: string): void
 }
 
@@ -41,7 +43,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     bodyBytes,
     requests: settings.requestLimit,
     notes,
-    gorse: { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
+    gorse: options.open ? undefined : { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
     page: options.page,
     onError,
   })
@@ -58,7 +60,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     })
   })
   const leaving = new AbortController()
-  const opened = Recommender.open(engineOptions)
+  const opened = options.open ? options.open() : Recommender.open(engineOptions)
   let feeding: Promise<void> = Promise.resolve()
   const ready = opened.then(async (live) => {
     if (directory !== undefined) notes.load(join(directory, "gorse-notes.jsonl"))
