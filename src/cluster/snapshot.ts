@@ -132,11 +132,11 @@ async function write(
     await store.write({ ...noWrites(), names, items: entries })
     const state = new State()
     catalogue.save(state.at("catalogue"))
-    state.set("engine", { segments, accepted: events, position: 0, time: Date.now() })
+    state.set("engine", { segments, accepted: events, position: 0, time: Date.now(), limits: {}, journal: store.id })
     run.save(state.at("run"))
     state.set("through", segments)
     state.put("totals", new Float64Array(4))
-    return writeSnapshot(snapshotPath(directory, segments), state, directory)
+    return writeSnapshot(snapshotPath(directory, 0), state, { directory })
   } finally {
     await store.close()
   }
@@ -151,7 +151,7 @@ export async function loadDirectory(directory: string, options: ClusterOptions):
   await (await Recommender.open({ directory: place })).close()
   const store = await openLmdbStore(place)
   try {
-    const found = readNewest(listSnapshots(place))
+    const { found } = readNewest(listSnapshots(place))
     if (!found || !store.created)
       throw new DessError("INVALID_DATA", `directory: expected one with a snapshot, got ${show(directory)}`)
     const { created } = store
