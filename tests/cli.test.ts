@@ -142,7 +142,15 @@ describe.concurrent("dess run --json", () => {
     async (method) => {
       const result = parse(await dess([...SMALL, "--task", "topk", "--k", "5", "--method", method, "--json"]))
       const rating = ["accuracy", "loss", "majorityAccuracy"]
-      const keys = [...KEYS.filter((key) => !rating.includes(key)), ...EXTRAS, "recall", "ndcg", "k"]
+      const keys = [
+        ...KEYS.filter((key) => !rating.includes(key)),
+        ...EXTRAS,
+        "recall",
+        "ndcg",
+        "popularRecall",
+        "popularNdcg",
+        "k",
+      ]
       expect(Object.keys(result).toSorted()).toEqual(keys.toSorted())
       expect(result).toMatchObject({
         k: 5,

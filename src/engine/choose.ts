@@ -63,7 +63,7 @@ function tryOut(reader: Reader, user: number | undefined, trials: readonly Label
   throw new DessError("UNSUPPORTED", "preview: expected the calibrated recipe, this recommender has the paper's")
 }
 
-/** Items nearest to one, by the model; of the same categories where the model does not know it. */
+/** Items nearest to one, by the model (none where it holds no numbers); of the same categories where the model does not know it. */
 export function chooseSimilar(
   catalogue: Catalogue,
   reader: Reader,
@@ -77,6 +77,8 @@ export function chooseSimilar(
   }
   const cosines = reader.nearest(item)
   block(cosines, reader.items, findBlocked(catalogue, { ...nobody, categories }))
+  // 0 is no angle: one of the two has no vector.
+  for (let i = 0; i < cosines.length; i++) if (cosines[i] === 0) cosines[i] = Number.NEGATIVE_INFINITY
   return best(cosines, total).map((place) => ({
     item: catalogue.names.item.name(reader.items[place]) ?? "",
     score: cosines[place],

@@ -30,6 +30,8 @@ export interface RowModel {
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
   readonly vectors: Record<Side, number>
+  /** Events an id learns a rung from before it is judged by it. */
+  readonly ripening: number
   /** Numbers of no id. */
   readonly global: Float64Array
   /** 4 × the biases and vector numbers of live rows. */
@@ -60,6 +62,8 @@ export interface RowModel {
   /** What a product counts for, one an output. */
   readonly slopes: Float64Array
   readonly noise: ItemNoise
+  /** What number k of ε is multiplied by. */
+  readonly fade: Float64Array
   /** Logits and task losses of rows; nothing is learned. */
   predict(batch: ModelBatch): PassResult
   /** Logits [items×outputs] of a user and items, all of which have rows. */
@@ -70,7 +74,6 @@ export interface RowModel {
 
 /** Normal numbers ε is read from: item i's start at a place its index is hashed to. */
 export const NOISE_PLACES = 16_384
-const DEVIATION = 0.05
 
 /** Small chunks: a stream of a few thousand ids should not hold more free rows than live ones. */
 export const ROW_CHUNK_BYTES = 8192
@@ -79,10 +82,10 @@ export const ROW_CHUNK_BYTES = 8192
 export class ItemNoise {
   readonly numbers: Float32Array
 
-  constructor(seed: number, top: number) {
+  constructor(seed: number, top: number, deviation: number) {
     this.numbers = new Float32Array(NOISE_PLACES + top)
     const random = new Random(seed, "factor")
-    for (let k = 0; k < this.numbers.length; k++) this.numbers[k] = DEVIATION * random.normal()
+    for (let k = 0; k < this.numbers.length; k++) this.numbers[k] = deviation * random.normal()
   }
 
   /** Where ε(i) starts. */

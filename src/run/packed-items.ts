@@ -109,7 +109,7 @@ export class PackedItems {
   }
 
   #write(item: number, step: number): void {
-    const { outputs, heads, noise, tables } = this.#model
+    const { outputs, heads, noise, fade, tables } = this.#model
     const { room, size } = this.#groups[step]
     const row = tables.item.numbersOf(item)
     const from = tables.item.placeOf(item)
@@ -117,7 +117,7 @@ export class PackedItems {
     const f = this.#kernels.floats
     const to = addressOf(this.#groups[step], this.#slot[item])
     const tail = noise.tail(item)
-    for (let k = 0; k < size; k++) f[to + k * room] = row[from + heads.item + k] - noise.numbers[tail + k]
+    for (let k = 0; k < size; k++) f[to + k * room] = row[from + heads.item + k] - fade[k] * noise.numbers[tail + k]
   }
 
   /** Logits [items×outputs] of a user and items. */
@@ -146,11 +146,16 @@ export class PackedItems {
   #multiply(user: number): [Address, Int32Array] {
     const k = this.#kernels
     const x = this.#model.combined(user)
-    const left = k.allocate(x.length)
+    const { fade } = this.#model
+    const [left, faded] = [k.allocate(x.length), k.allocate(x.length)]
     const place = k.allocate(NOISE_PLACES)
     const products = Int32Array.from(this.#groups, ({ chunks, room }) => k.allocate(chunks.length * room))
-    k.floats.set(x, left)
-    k.correlate({ out: place, input: this.#noise, weight: left, count: NOISE_PLACES, columns: x.length })
+    const f = k.floats
+    for (let n = 0; n < x.length; n++) {
+      f[left + n] = x[n]
+      f[faded + n] = x[n] * fade[n]
+    }
+    k.correlate({ out: place, input: this.#noise, weight: faded, count: NOISE_PLACES, columns: x.length })
     this.#groups.forEach(({ chunks, room, size }, step) => {
       const inner = Math.min(size, x.length)
       chunks.forEach((right, n) => {
