@@ -74,6 +74,7 @@ export class Mirror {
     this.#items = new Items(cluster, (index, row) => {
       if (!this.#run.shared.has("item", index)) this.#grown = true
       put(index, row)
+      this.reader.refresh([index])
     })
     this.#puts = cluster.all.map(() => "0-0")
   }

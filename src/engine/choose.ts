@@ -101,9 +101,10 @@ function findBlocked(catalogue: Catalogue, wish: Wish): Uint8Array {
   return outside
 }
 
-/** −∞ for blocked items. */
+/** −∞ for blocked items, and for those without a score. */
 function block(values: Float32Array, items: Int32Array, blocked: Uint8Array): void {
-  for (let i = 0; i < items.length; i++) if (blocked[items[i]] !== 0) values[i] = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < items.length; i++)
+    if (blocked[items[i]] !== 0 || Number.isNaN(values[i])) values[i] = Number.NEGATIVE_INFINITY
 }
 
 /** What is ranked by: the logit, or of several classes the expected rating. */

@@ -42,8 +42,13 @@ export class FactorReader implements Reader {
         steps: arrays[`${side}.steps`],
         rows: arrays[`${side}.rows`],
       })
-    this.#packed.update(arrays["item.ids"])
+    this.refresh(arrays["item.ids"])
     this.items = items
+  }
+
+  /** To be called after rows of items changed in the model itself. */
+  refresh(items: ArrayLike<number>): void {
+    this.#packed.update(items)
   }
 
   knows(side: Side, id: number): boolean {

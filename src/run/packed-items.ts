@@ -120,7 +120,7 @@ export class PackedItems {
     for (let k = 0; k < size; k++) f[to + k * room] = row[from + heads.item + k] - fade[k] * noise.numbers[tail + k]
   }
 
-  /** Logits [items×outputs] of a user and items. */
+  /** Logits [items×outputs] of a user and items; NaN for an item that is not here. */
   scores(user: number, items: Int32Array): Float32Array {
     const { outputs, slopes, noise } = this.#model
     const k = this.#kernels
