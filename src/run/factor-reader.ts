@@ -126,7 +126,8 @@ function cosine(own: Floats, { numbers, at }: { numbers: Floats; at: number }, s
   let mine = 0
   let theirs = 0
   for (let k = 0; k < shared; k++) {
-    const [a, b] = [own[k], numbers[at + k]]
+    const a = own[k]
+    const b = numbers[at + k]
     product += a * b
     mine += a * a
     theirs += b * b
