@@ -130,8 +130,9 @@ export class ClusterRecommender implements Recommender {
   // Reading
 
   async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
-    const reading = await this.#with(user, options)
-    return reading.recommend(user, options)
+    const { after, ...wish } = options
+    const reading = await this.#with(user, { after })
+    return reading.recommend(user, wish)
   }
 
   async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {

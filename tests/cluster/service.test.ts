@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { isDeepStrictEqual } from "node:util"
 import { afterEach, beforeAll, expect, test } from "vitest"
 import { openClusterReader } from "../../src/cli/cluster-options.ts"
 import { Cluster, type ClusterOptions } from "../../src/cluster/cluster.ts"
@@ -118,7 +119,7 @@ describeWithRedis("trainers and readers", (redis) => {
     await eventually("shares", () => trainers.every(({ standing }) => standing.partitions.length === 2), 40)
     await feed(reader, events.slice(0, 8000))
     trainers.push(await train(redis(), cluster))
-    await eventually("a third share", () => trainers[2].standing.partitions.length === 1, 40)
+    await eventually("a third share", () => trainers[2].standing.partitions.length >= 1, 40)
     await trainers[0].stop()
     await feed(reader, events.slice(8000))
     await reader.drain()
@@ -185,7 +186,8 @@ describeWithRedis("trainers and readers", (redis) => {
     expect(await other.similar(first.item, { count: 3 })).toHaveLength(3)
     const only = await read(redis(), cluster, { role: "reader" })
     await expect(only.observe({ user: "ada", item: "dune" })).rejects.toThrow(/takes no events \(--role\)/)
-    expect(reader.status().cluster).toMatchObject({ partitions: 4, owned: 4, lost: 0 })
+    await eventually("owners known", () => reader.status().cluster?.owned === 4)
+    expect(reader.status().cluster).toMatchObject({ partitions: 4, lost: 0 })
   })
 
   test.for(["binary", "topk"] as const)(
@@ -204,11 +206,13 @@ describeWithRedis("trainers and readers", (redis) => {
       await expect(takeSnapshot(cluster, folder)).rejects.toThrow(/expected a new or empty one/)
       await eventually("news", () => reader.status().items.held === 80)
       const asked = { count: 10, seen: true }
-      const before = await reader.recommend("user 4", asked)
       const single = await Recommender.open({ directory: folder })
       try {
         expect(single.status()).toMatchObject({ task, items: { held: 80, hidden: 1 }, users: { held: 60 } })
-        expect(await single.recommend("user 4", asked)).toEqual(before)
+        const list = await single.recommend("user 4", asked)
+        // The reader's items are a moment behind their homes.
+        const agrees = async () => isDeepStrictEqual(await reader.recommend("user 4", asked), list)
+        await eventually("the reader's list", agrees)
         expect(single.history("user 4")).toEqual(reader.history("user 4"))
         await single.observe({ user: "user 4", item: "item 7" })
       } finally {
