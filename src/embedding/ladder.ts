@@ -259,11 +259,7 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
     const mark = this.#kernels.mark()
     const at = this.composites()[to]
     this.#kernels.run()
-    const { solution } = leastSquares(
-      this.#kernels.floats.subarray(at, at + this.width * sizes[to]),
-      moved,
-      sizes[to],
-    )
+    const { solution } = leastSquares(this.#kernels.floats.subarray(at, at + this.width * sizes[to]), moved, sizes[to])
     this.#kernels.release(mark)
     return solution
   }

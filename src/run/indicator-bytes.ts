@@ -13,7 +13,10 @@ interface At {
 }
 
 export function writeIndicators(out: Packer, indicators: Indicators, { side, id }: At): void {
-  if (side === "user") return writeUser(out, indicators.ofUser(id))
+  if (side === "user") {
+    writeUser(out, indicators.ofUser(id))
+    return
+  }
   const { frequency, pod, measuredAt } = indicators.ofItem(id)
   out.count(frequency)
   out.float(pod)

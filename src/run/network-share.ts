@@ -11,7 +11,9 @@
  * they did there; the moments, which began anew with the size, stay.
  *
  * The dense part (ladders, norms with their running statistics, head, with Adam's moments and steps) is averaged: who
- * calls takes every learner's part, and puts the mean before the next segment. The policy's sums add up by evidence
+ * calls takes every learner's part, weighs it by the events it learned since, and puts the mean before the next segment.
+ * A mean moves as far as one learner's steps do, so dense parameters learn more slowly the more learners there are:
+ * accuracy on 24,000 generated events (shared.test.ts), averaged every 800: 0.679 by one, 0.674 by two, 0.655 by four. The policy's sums add up by evidence
  * (LinUCB: discounted as if the other's updates had been made here, after all that is known).
  */
 
@@ -261,7 +263,7 @@ export class NetworkShare implements Sharing {
       this.#touched.item.add(item)
       if (!this.isHome(item)) return
       this.#visited.add(item)
-      if (events > 0) limiter.meet("item", item, { segment: segments() })
+      if (events + taken > 0) limiter.meet("item", item, { segment: segments() })
     }
   }
 

@@ -318,8 +318,7 @@ export class Network implements Learner, LiveLearner {
     const elsewhere = this.#visitors(visited.filter((id) => decides(id) && !last.has(id)))
     const growing: number[] = []
     for (const choices of [met, elsewhere]) growing.push(...this.#growing(side, choices, search))
-    if (preparation.decided)
-      preparation.decided[side] = { all: met.length + elsewhere.length, grown: growing.length }
+    if (preparation.decided) preparation.decided[side] = { all: met.length + elsewhere.length, grown: growing.length }
     return growing
   }
 
