@@ -7,7 +7,8 @@
  *   startup    the command, the import, the installed package
  *
  * `--data <folder>` or DESS_BENCH_DATA: a MovieLens folder for the ML-1M size, otherwise the embedded stream with its
- * counts. `--quick` checks that everything runs; its figures mean little. `--parts training,serving`, `--methods dess-cv`.
+ * counts. `--quick` checks that everything runs; its figures mean little. `--parts training,serving`, `--methods dess-cv`,
+ * `--segments 300` of the training streams.
  */
 
 import { mkdtempSync, rmSync } from "node:fs"
@@ -38,8 +39,9 @@ export async function run(words = []) {
     const events = await takeEvents(stream, { limit: 150_000 })
     const say = (text) => process.stderr.write(`… ${text}\n`)
     const results = {}
-    for (const part of parts)
-      results[part] = await PARTS[part]({ folder, quick, data, events, methods: given("--methods")?.split(","), say })
+    const methods = given("--methods")?.split(",")
+    const segments = given("--segments") && Number(given("--segments"))
+    for (const part of parts) results[part] = await PARTS[part]({ folder, quick, data, events, methods, segments, say })
     for (const [part, { headlines }] of Object.entries(results)) {
       console.log(`\n## ${part}\n`)
       printTable(headlines)

@@ -1,7 +1,13 @@
 /** The public names of `dess`. Importing them loads no optional package; DuckDB and Plot are loaded where they are used. */
 
-export { type DataStream, type OpenOptions, openData } from "./datasets/open.ts"
-export { type PrepareOptions, type PrepareProgress, prepareData } from "./datasets/prepare.ts"
+export {
+  type DataStream,
+  type OpenOptions,
+  openData,
+  type PrepareOptions,
+  type PrepareProgress,
+  prepareData,
+} from "./datasets/doors.ts"
 export { EmbeddingTable, type TableOptions } from "./embedding/table.ts"
 export { Recommender } from "./engine/open.ts"
 export type {

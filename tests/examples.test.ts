@@ -55,7 +55,9 @@ test("examples/compare.mjs prints a table and writes a report", async () => {
 })
 
 test("importing dess loads its own files and Node's, none of the optional packages", () => {
-  const seen = new Set([join(ROOT, "dist", "index.js")])
+  // What is loaded when it is asked for counts too.
+  const doors = ["index.js", "datasets/open.js", "datasets/prepare.js", "engine/recommender.js"]
+  const seen = new Set(doors.map((name) => join(ROOT, "dist", name)))
   const packages: string[] = []
   for (const file of seen)
     for (const [, name] of readFileSync(file, "utf8").matchAll(/^(?:import |.*\bfrom )"([^"]+)";?$/gm)) {

@@ -162,7 +162,7 @@ describe("the sequence model", () => {
     latest.forEach((id, a) => {
       if (latest.indexOf(id) !== a || latest.lastIndexOf(id) !== a) return
       for (let k = 0; k < size("item", id); k++)
-        knobs.push({ side: "item", id, at: 1 + size("item", id) + k, rate: 0.1, decay: 0.01 * weights[a] })
+        knobs.push({ side: "item", id, at: 1 + size("item", id) + k, rate: 0.2, decay: 0.01 * weights[a] })
     })
     const cell = ({ side, id, at }: (typeof knobs)[number]) => {
       const numbers = model.tables[side].numbersOf(id)

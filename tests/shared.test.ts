@@ -567,14 +567,14 @@ describe("many trainers", () => {
     }
   })
 
-  test("top-k: four find what one finds, recall to 0.02", async () => {
+  test("top-k: four find what one finds, recall to 0.03", async () => {
     const recall: number[] = []
     for (const trainers of [1, 4]) {
       const { tested } = await whole(trainers, { task: "topk" })
       recall.push(tested.recall / tested.users)
     }
-    expect(recall[0]).toBeGreaterThan(0.02)
-    expect(recall[1]).toBeGreaterThan(recall[0] - 0.02)
+    expect(recall[0]).toBeGreaterThan(0.05)
+    expect(recall[1]).toBeGreaterThan(recall[0] - 0.03)
   })
 
   test("within a budget users and home items give way; copies of others' items stay", async () => {

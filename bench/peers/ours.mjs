@@ -37,7 +37,7 @@ const run = new Run(
 const all = (count) => Int32Array.from({ length: count }, (_, id) => id)
 run.learner.model.meet({ user: all(meta.users), item: all(meta.items) })
 
-const [losses, times] = [[], []]
+const [losses, times, processor] = [[], [], []]
 const phases = { policy: 0, growth: 0, train: 0, inference: 0 }
 let last
 for (let at = 0; at + meta.segment <= user.length && losses.length < Number(values.segments); at += meta.segment) {
@@ -51,9 +51,11 @@ for (let at = 0; at + meta.segment <= user.length && losses.length < Number(valu
     index: losses.length,
     trainLength: meta.train,
   }
-  const begin = performance.now()
+  const [begin, beginProcessor] = [performance.now(), process.cpuUsage()]
   last = run.step(segment)
   times.push((performance.now() - begin) / 1000)
+  const { user: own, system } = process.cpuUsage(beginProcessor)
+  processor.push((own + system) / 1e6)
   losses.push(last.loss)
   for (const phase of Object.keys(phases)) phases[phase] += last.milliseconds[phase]
 }
@@ -62,5 +64,14 @@ for (const phase of Object.keys(phases)) phases[phase] /= losses.length
 const peakBytes = process.resourceUsage().maxRSS * 1024
 const { kind } = run.learner.model.kernels
 console.log(
-  JSON.stringify({ times, losses, peakBytes, meanSize: last.meanSize, phases, kind, threads: Number(values.threads) }),
+  JSON.stringify({
+    times,
+    processor,
+    losses,
+    peakBytes,
+    meanSize: last.meanSize,
+    phases,
+    kind,
+    threads: Number(values.threads),
+  }),
 )

@@ -70,7 +70,7 @@ export async function compareServing({ folder, quick, events, say }) {
 
 async function measureOurs({ user, item, label, names, seconds }) {
   const args = ["serve", "--port", "0", "--task", "topk", "--queue", "10000000"]
-  const service = await start([MAIN, ...args], /:(\d+) [^]*ready;/, "stderr")
+  const service = await start([MAIN, ...args], /:(\d+) [\s\S]*ready;/, "stderr")
   try {
     const rows = Array.from(user, (u, n) => ({ user: `user ${u}`, item: `item ${item[n]}`, rating: label[n] ? 5 : 2 }))
     for (let at = 0; at < rows.length; at += 5000)
@@ -212,7 +212,9 @@ function makeFactors({ user, item }) {
       sums[u] ??= new Float64Array(WIDTH + 1)
       for (let c = 0; c < WIDTH; c++) sums[u][c] += items[item[n]][c]
       sums[u][WIDTH]++
-      if (pass === 0) (seen[u] ??= []).push(item[n])
+      if (pass > 0) return
+      seen[u] ??= []
+      seen[u].push(item[n])
     })
     for (const [u, sum] of Object.entries(sums))
       users[u] = Array.from(sum.subarray(0, WIDTH), (x) => (Math.sqrt(WIDTH) * x) / Math.sqrt(sum[WIDTH]))

@@ -149,6 +149,26 @@ export class Catalogue {
     return item < this.#trend.length ? this.#trend[item] / this.#weight : 0
   }
 
+  /** Takes what is known of an item from elsewhere. */
+  setItem(item: number, { events, trend }: { events: number; trend: number }): void {
+    this.know(item)
+    this.#events[item] = events
+    this.#trend[item] = trend * this.#weight
+  }
+
+  /** Takes what a user has met from elsewhere, oldest first. */
+  setHistory(user: number, items: Iterable<number>): void {
+    this.#reserve("user", user)
+    this.#histories.clear(user)
+    for (const item of items) this.#histories.append(user, item)
+  }
+
+  /** Takes the counts of all events from elsewhere. */
+  setTotals({ likes, classes }: { likes: number; classes: ArrayLike<number> }): void {
+    this.#likes = likes
+    this.#classes.set(classes)
+  }
+
   /** How many indices of items there may be. */
   get itemRoom(): number {
     return this.#born.length

@@ -60,7 +60,7 @@ function tryOut(reader: Reader, user: number | undefined, trials: readonly Label
   throw new DessError("UNSUPPORTED", "preview: expected the calibrated recipe, this recommender has the paper's")
 }
 
-/** Items nearest to one, by the model; of the same categories where the model does not know it. */
+/** Items nearest to one, by the model (none where it holds no numbers); of the same categories where the model does not know it. */
 export function chooseSimilar(
   catalogue: Catalogue,
   reader: Reader,
@@ -74,8 +74,9 @@ export function chooseSimilar(
   }
   const may = allow(catalogue, { ...nobody, categories })
   const cosines = reader.nearest(item)
+  // 0 is no angle: one of the two has no vector.
   reader.items.forEach((other, i) => {
-    if (!may(other)) cosines[i] = Number.NEGATIVE_INFINITY
+    if (cosines[i] === 0 || !may(other)) cosines[i] = Number.NEGATIVE_INFINITY
   })
   return best(cosines, total).map((place) => ({
     item: catalogue.names.item.name(reader.items[place]) ?? "",

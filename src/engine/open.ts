@@ -1,10 +1,9 @@
-/** Opens a recommender. */
+/** Opens a recommender; what it is made of is loaded then. */
 
 import { mkdirSync } from "node:fs"
 import { resolve } from "node:path"
 import { DessError, show } from "../errors.ts"
-import { completeOptions } from "./options.ts"
-import { LiveRecommender } from "./recommender.ts"
+import type { LiveRecommender } from "./recommender.ts"
 import type { Recommender as LiveInterface, RecommenderOptions } from "./types.ts"
 
 export interface Recommender extends LiveInterface {}
@@ -12,6 +11,10 @@ export interface Recommender extends LiveInterface {}
 export const Recommender = {
   /** Opens a directory, created when missing, or a recommender in memory. Resolves when it has caught up with its journal. */
   async open(options: RecommenderOptions = {}): Promise<Recommender> {
+    const [{ LiveRecommender }, { completeOptions }] = await Promise.all([
+      import("./recommender.ts"),
+      import("./options.ts"),
+    ])
     // Refuses what is no object before anything is read off it.
     if (typeof options !== "object" || options === null || options.directory === undefined)
       return start(new LiveRecommender(completeOptions(options), undefined))
@@ -19,6 +22,9 @@ export const Recommender = {
     if (typeof directory !== "string" || directory === "")
       throw new DessError("INVALID_ARGUMENT", `directory: expected a path, got ${show(directory)}`)
     const place = resolve(directory)
+    const { loadLmdb, openLmdbStore } = await import("./lmdb-store.ts")
+    // Before there is a folder: where the package is missing none is left behind.
+    await loadLmdb()
     try {
       mkdirSync(place, { recursive: true })
     } catch (cause) {
@@ -27,7 +33,6 @@ export const Recommender = {
         cause,
       })
     }
-    const { openLmdbStore } = await import("./lmdb-store.ts")
     const store = await openLmdbStore(place)
     let recommender: LiveRecommender | undefined
     try {

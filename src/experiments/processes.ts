@@ -1,6 +1,5 @@
 /** Runs cells in child processes. */
 
-import { fork } from "node:child_process"
 import { extname, join } from "node:path"
 import type { ProcessMessage } from "./cell-process.ts"
 import type { CellJob, CellOutcome } from "./cell-run.ts"
@@ -12,11 +11,11 @@ export type CellRunner = (
 ) => Promise<CellOutcome>
 
 /** A process of its own per cell: nothing is shared, and its peak memory is its own. */
-export const runInProcess: CellRunner = (job, { signal, onProgress }) =>
-  new Promise((resolve) => {
+export const runInProcess: CellRunner = async (job, { signal, onProgress }) => {
+  const { fork } = await import("node:child_process")
+  return new Promise((resolve) => {
     const program = join(import.meta.dirname, "../experiments", `cell-process${extname(import.meta.filename)}`)
-    const execArgv = process.execArgv.filter((argument) => !argument.startsWith("--inspect"))
-    const child = fork(program, { stdio: ["ignore", "ignore", "pipe", "ipc"], execArgv })
+    const child = fork(program, { stdio: ["ignore", "ignore", "pipe", "ipc"], execArgv: flagsFor(process.execArgv) })
     let outcome: CellOutcome | undefined
     let complaint = ""
     const kill = () => child.kill("SIGKILL")
@@ -39,3 +38,11 @@ export const runInProcess: CellRunner = (job, { signal, onProgress }) =>
       if (error) kill()
     })
   })
+}
+
+/** Node's flags of this process without those that speak of its debugger or its own program (`node -e "…"`). */
+function flagsFor(execArgv: readonly string[]): string[] {
+  const program = execArgv.findIndex((flag) => /^(-e|-p|-pe|--eval|--print)$/.test(flag))
+  const flags = program < 0 ? execArgv : execArgv.toSpliced(program, 2)
+  return flags.filter((flag) => !/^--(inspect|input-type)/.test(flag))
+}

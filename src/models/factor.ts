@@ -34,6 +34,8 @@ const ACCUMULATOR = 0.5
 const RATE = { user: 0.2, item: 0.05 }
 const L2 = { user: 0.005, item: 0.01 }
 const PASSES = 2
+/** Of ε. */
+const DEVIATION = 0.05
 
 export interface FactorOptions extends RowOptions {
   task: Exclude<Task, "topk">
@@ -47,6 +49,7 @@ export class FactorModel implements RowModel {
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
   readonly vectors = { user: 1, item: 1 }
+  readonly ripening = 0
   /** g */
   readonly global: Float64Array
   readonly #slopes: Float64Array
@@ -73,7 +76,7 @@ export class FactorModel implements RowModel {
     this.#slopes = new Float64Array(outputs).fill(1)
     if (outputs > 1) for (let c = 0; c < outputs; c++) this.#slopes[c] = (2 * c) / (outputs - 1) - 1
     const top = sizes[sizes.length - 1]
-    this.#noise = new ItemNoise(seed, top)
+    this.#noise = new ItemNoise(seed, top, DEVIATION)
     this.#base = new Float64Array(outputs)
     this.#errors = new Float64Array(outputs)
     this.#row = new Float32Array(top + 2 * outputs)

@@ -29,6 +29,8 @@ export interface RowModel {
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
   readonly vectors: Record<Side, number>
+  /** Events an id learns a rung from before it is judged by it. */
+  readonly ripening: number
   /** Numbers of no id. */
   readonly global: Float64Array
   /** 4 × the biases and vector numbers of live rows. */
@@ -64,7 +66,6 @@ export interface RowModel {
 
 /** Normal numbers ε is read from: item i's start at a place its index is hashed to. */
 const NOISE = 16_384
-const DEVIATION = 0.05
 
 /** Small chunks: a stream of a few thousand ids should not hold more free rows than live ones. */
 export const ROW_CHUNK_BYTES = 8192
@@ -73,10 +74,10 @@ export const ROW_CHUNK_BYTES = 8192
 export class ItemNoise {
   readonly numbers: Float32Array
 
-  constructor(seed: number, top: number) {
+  constructor(seed: number, top: number, deviation: number) {
     this.numbers = new Float32Array(NOISE + top)
     const random = new Random(seed, "factor")
-    for (let k = 0; k < this.numbers.length; k++) this.numbers[k] = DEVIATION * random.normal()
+    for (let k = 0; k < this.numbers.length; k++) this.numbers[k] = deviation * random.normal()
   }
 
   /** Where ε(i) starts. */

@@ -24,13 +24,15 @@ export interface CommandOptions {
 export function buildCommand(): void {
   const sources = newest(join(ROOT, "src"))
   const pages = Math.max(sources, newest(join(ROOT, "web")))
-  if (sources <= timeOf(MAIN) && pages <= timeOf(join(ROOT, "dist", "web", "report.js"))) return
+  const bundled = timeOf(join(ROOT, "dist", "bundle", "index.js"))
+  if (sources <= Math.min(timeOf(MAIN), bundled) && pages <= timeOf(join(ROOT, "dist", "web", "report.js"))) return
   try {
     if (!existsSync(join(ROOT, "src", "kernels", "generated.ts")))
       execFileSync(process.execPath, [join(ROOT, "tools", "build-kernels.mjs")], { cwd: ROOT, stdio: "pipe" })
     const compiler = join(ROOT, "node_modules", "typescript", "bin", "tsc")
     execFileSync(process.execPath, [compiler, "-p", "tsconfig.build.json"], { cwd: ROOT, stdio: "pipe" })
-    execFileSync(process.execPath, [join(ROOT, "tools", "build-web.mjs")], { cwd: ROOT, stdio: "pipe" })
+    for (const tool of ["build-bundle.mjs", "build-web.mjs"])
+      execFileSync(process.execPath, [join(ROOT, "tools", tool)], { cwd: ROOT, stdio: "pipe" })
   } catch (error) {
     const { stdout, message } = error as Error & { stdout?: Buffer }
     throw new Error(`dist is missing or stale and cannot be built:\n${stdout ?? message}`)
