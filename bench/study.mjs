@@ -1,9 +1,11 @@
 /**
  * The study behind the calibrated default (docs/calibration.md): one stream, the frontier by price beside the uniform
- * sizes, numbers held among ids of equal frequency, whether sizes follow true dimensions, and how regret grows.
+ * sizes, numbers held among ids of equal frequency, whether sizes follow true dimensions, and how regret grows: as
+ * method.md counts it, and on the embedded stream beyond what the best linear policy in hindsight would be charged.
  */
 
 import { openData, Run, synthetic } from "../dist/index.js"
+import { Rent } from "../dist/search/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
 
 /** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n]` */
@@ -46,12 +48,15 @@ async function one(open, options) {
   const learning = new Run({ ...run, task: options.task }, stream.features)
   const counts = { user: new Map(), item: new Map() }
   const regret = []
+  const rounds = stream.truth && options.method.startsWith("dess-") ? watchRounds(() => regret.length) : undefined
   for await (const segment of cutSegments(stream.batches(), limit ? { length: 500, limit } : { length: 500 })) {
     const report = learning.step(segment)
     for (const side of ["user", "item"])
       for (const id of segment[side]) counts[side].set(id, (counts[side].get(id) ?? 0) + 1)
     if (report.regret) regret.push(report.regret.user + report.regret.item)
   }
+  rounds?.stop()
+  const beyond = rounds ? beyondHindsight(rounds.rows, regret.length) : undefined
   const r = learning.result()
   const quality =
     options.task === "topk"
@@ -73,9 +78,69 @@ async function one(open, options) {
       Math.round(r.interactionsPerSecond),
       `  20–50 events: ${middle}`,
       truth ? `  truth: ${truth}` : "",
+      beyond ? `  beyond hindsight: ${beyond.at(-1).toFixed(1)}, slope ${slope(beyond).toFixed(2)}` : "",
     ].join(" "),
   )
   learning.close()
+}
+
+/** Writes down every row a rent policy plays, by side and rung, until stopped. */
+function watchRounds(now) {
+  const { learn } = Rent.prototype
+  const rows = new Map()
+  Rent.prototype.learn = function (side, round) {
+    const arms = learn.call(this, side, round)
+    const d = round.contexts.length / round.length
+    for (let l = 0; l < round.length; l++) {
+      const rung = `${side} ${round.steps[l]}`
+      if (!rows.has(rung)) rows.set(rung, [])
+      const context = round.contexts.slice(l * d, l * d + d)
+      rows.get(rung).push({ at: now(), keep: round.keepRewards[l], grow: round.growRewards[l], arm: arms[l], context })
+    }
+    return arms
+  }
+  return {
+    rows,
+    stop: () => {
+      Rent.prototype.learn = learn
+    },
+  }
+}
+
+/** What the best linear policy of each rung, fitted to all of its rows afterwards, earns more than was earned; cumulative. */
+function beyondHindsight(rungs, length) {
+  const out = new Float64Array(length)
+  for (const rows of rungs.values()) {
+    const theta = regress(rows)
+    for (const { at, keep, grow, arm, context } of rows) {
+      const best = dot(theta, context) > keep ? grow : keep
+      out[Math.min(at, length - 1)] += best - (arm === 1 ? grow : keep)
+    }
+  }
+  for (let t = 1; t < length; t++) out[t] += out[t - 1]
+  return out
+}
+
+/** Ridge regression of what growing earned on the context. */
+function regress(rows) {
+  const d = rows[0].context.length
+  const a = Array.from({ length: d }, (_, i) => Float64Array.from({ length: d + 1 }, (_, j) => (i === j ? 0.1 : 0)))
+  for (const { grow, context } of rows)
+    for (let i = 0; i < d; i++) {
+      for (let j = 0; j < d; j++) a[i][j] += context[i] * context[j]
+      a[i][d] += context[i] * grow
+    }
+  for (let i = 0; i < d; i++)
+    for (let j = 0; j < d; j++) {
+      if (j === i) continue
+      const factor = a[j][i] / a[i][i]
+      for (let k = i; k <= d; k++) a[j][k] -= factor * a[i][k]
+    }
+  return a.map((row, i) => row[d] / row[i])
+}
+
+function dot(a, b) {
+  return a.reduce((sum, value, i) => sum + value * b[i], 0)
 }
 
 /** Size of every id, where the learner keeps rows. */

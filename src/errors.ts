@@ -10,6 +10,8 @@ export type ErrorCode =
   | "BUSY" // too much is waiting; the same request may succeed later
   | "LOCKED" // another process or recommender has the directory open
   | "CLOSED" // the recommender was closed, or its training stopped
+  | "UNAVAILABLE" // what it stands on (Redis) does not answer or has no room; the same request may succeed later
+  | "STALE" // what was asked to be read is not there yet
 
 export class DessError extends Error {
   readonly code: ErrorCode

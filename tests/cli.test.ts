@@ -142,7 +142,15 @@ describe.concurrent("dess run --json", () => {
     async (method) => {
       const result = parse(await dess([...SMALL, "--task", "topk", "--k", "5", "--method", method, "--json"]))
       const rating = ["accuracy", "loss", "majorityAccuracy"]
-      const keys = [...KEYS.filter((key) => !rating.includes(key)), ...EXTRAS, "recall", "ndcg", "k"]
+      const keys = [
+        ...KEYS.filter((key) => !rating.includes(key)),
+        ...EXTRAS,
+        "recall",
+        "ndcg",
+        "popularRecall",
+        "popularNdcg",
+        "k",
+      ]
       expect(Object.keys(result).toSorted()).toEqual(keys.toSorted())
       expect(result).toMatchObject({
         k: 5,
@@ -263,8 +271,10 @@ describe("Ctrl-C", () => {
     // Sent too early it ends a process that has not begun: then wait longer.
     for (let wait = 1200; wait < 20_000 && (outcome === undefined || outcome.signal === "SIGINT"); wait *= 2)
       outcome = await dess(args, { started: (child) => setTimeout(() => child.kill("SIGINT"), wait) })
-    expect(outcome).toMatchObject({ code: 130, signal: null, stderr: "" })
+    expect(outcome).toMatchObject({ code: 130, signal: null })
     const result = JSON.parse(outcome?.stdout ?? "") as Record<string, number>
+    expect(outcome?.stderr).toBe(`dess: stopped after ${result.interactions} interactions; the figures are of these\n`)
+    expect(result.interrupted).toBe(true)
     expect(result.interactions).toBeGreaterThan(0)
     expect(result.interactions).toBeLessThan(5_000_000)
     expect(result.interactions).toBe(500 * result.segments)

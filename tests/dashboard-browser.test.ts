@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { Status } from "../src/engine/types.ts"
-import { describeInBrowser, expectNoOverflow, expectSteady, photograph } from "./support/browser.ts"
+import { describeInBrowser, expectNoOverflow, expectSteady, photograph, WIDTHS } from "./support/browser.ts"
 import { buildCommand } from "./support/command.ts"
 import { killServices, type Running, serve } from "./support/serve.ts"
 import { until } from "./support/service.ts"
@@ -27,14 +27,18 @@ describeInBrowser("the dashboard", (browser) => {
 
   test("draws every live view from what the service has learned and learns", { timeout: 120_000 }, async () => {
     const page = await browser.open(demo.url)
-    await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toBe("Live")
+    await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toContain("Connected")
     for (const id of ["learning", "sizes", "bytes", "outlook", "decisions", "regret", "health"]) {
       const figure = page.locator(`#${id}`)
       const marks = () => figure.locator("svg path[d*='L'], svg rect").count()
       await expect.poll(marks, { ...PATIENCE, message: id }).toBeGreaterThan(1)
       expect(await figure.locator("figcaption b").textContent()).toMatch(/\?$/)
     }
-    expect(await page.locator("#learning").textContent()).toContain("Recall")
+    for (const text of ["Recall", "Loss", "most popular"])
+      expect(await page.locator("#learning").textContent()).toContain(text)
+    expect(await page.title()).toBe("dess – live")
+    const paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    console.log(`first contentful paint after ${Math.round(Number(paint))} ms`)
     const tile = (name: string) => page.locator("#tiles .tile", { hasText: name }).first().locator("b").textContent()
     await expect.poll(() => tile("State"), PATIENCE).toBe("learning")
     for (const name of ["Events/s", "Freshness", "Queue", "Requests"])
@@ -48,6 +52,50 @@ describeInBrowser("the dashboard", (browser) => {
     await page.close()
   })
 
+  for (const width of WIDTHS)
+    test(`nothing moves by itself in any view, ${width} pixels wide`, { timeout: 120_000 }, async () => {
+      const [user] = await ask<string[]>(`${demo.url}/v1/users?count=1`)
+      const [item] = await ask<string[]>(`${demo.url}/v1/items?count=1`)
+      const places = { live: "#health svg", explore: ".chips a", try: "#try .list li:nth-child(12)" }
+      const ids = { [`explore/user/${user}`]: ".answer svg", [`explore/item/${item}`]: ".answer svg" }
+      for (const [place, filled] of Object.entries({ ...places, ...ids })) {
+        const page = await browser.open(`${demo.url}/#${place}`, width)
+        await page.locator(filled).first().waitFor(PATIENCE)
+        await page.waitForTimeout(1500)
+        expect(await page.evaluate("shifted"), place).toBeLessThan(0.005)
+        expect(await page.evaluate("scrollY"), place).toBe(0)
+        await page.close()
+      }
+    })
+
+  test("a value that is read stays in sight while pictures are drawn anew", { timeout: 120_000 }, async () => {
+    const page = await browser.open(demo.url)
+    const picture = page.locator("#bytes .picture").first()
+    const drawn = () => page.evaluate("document.querySelector('#bytes svg').dataset.old === undefined")
+    const redraw = async () => {
+      await page.evaluate("document.querySelector('#bytes svg').dataset.old = ''")
+      await expect.poll(drawn, PATIENCE).toBe(true)
+    }
+    await expect.poll(() => picture.locator("path[d*='L']").count(), PATIENCE).toBeGreaterThan(1)
+    const read = async () => Number((await picture.locator(".tip b").textContent())?.replaceAll(/[^\d]/g, ""))
+    await picture.locator("svg").focus()
+    const values: number[] = []
+    for (let i = 0; i < 6; i++) {
+      await page.keyboard.press("ArrowRight")
+      values.push(await read())
+      if (i % 2 === 1) await redraw()
+    }
+    expect(values).toEqual([...new Set(values)].toSorted((a, b) => a - b))
+    expect(values).toHaveLength(6)
+    expect(await page.locator("#spoken").textContent()).toContain("embeddings: ")
+    await page.keyboard.press("Escape")
+    expect(await picture.locator(".tip").count()).toBe(0)
+    await picture.locator("svg").hover()
+    await redraw()
+    expect(await picture.locator(".tip").count()).toBe(1)
+    await page.close()
+  })
+
   test("explores an id that was picked, and previews without teaching", { timeout: 120_000 }, async () => {
     const page = await browser.open(`${demo.url}/#explore`)
     const first = page.locator("#explore .chips a").first()
@@ -57,7 +105,13 @@ describeInBrowser("the dashboard", (browser) => {
     await first.click()
     await page.getByRole("heading", { name: `User ${user}` }).waitFor(PATIENCE)
     const answer = page.locator("#explore .answer")
-    expect(await answer.locator("section").nth(0).locator("tbody tr").first().textContent()).toContain("met")
+    const steps = answer.locator("section").nth(0).locator("tbody tr")
+    expect(await steps.first().textContent()).toContain("first met")
+    expect(await steps.nth(1).textContent()).toMatch(/(worth it|tried).*: grow \S+ to [\d.e-]+, keep [\d.e-]+/)
+    await answer.locator("section svg").press("ArrowRight")
+    expect(await answer.locator("section .tip").textContent()).toContain("first met")
+    await page.getByText("Who is like it?").waitFor(PATIENCE)
+    expect(await answer.locator("section").nth(2).locator("tbody a").count()).toBe(10)
     expect(await answer.locator("section").nth(1).locator("tbody tr").count()).toBe(10)
     expect(await answer.locator("section").nth(1).textContent()).toContain("model")
     const [, item] = await ask<string[]>(`${demo.url}/v1/items?count=2`)
@@ -92,6 +146,14 @@ describeInBrowser("the dashboard", (browser) => {
     expect(await page.locator("#try .liked li").allTextContents()).toEqual(picked)
     expect(await list.first().textContent()).toContain("model")
     await photograph(page, "try")
+    // By key: the focus stays in the list, so that the next one can be picked.
+    await list.nth(2).getByRole("button").press("Enter")
+    await page.getByText("The list after 4 likes.").waitFor(PATIENCE)
+    expect(
+      await page.evaluate(
+        "[...document.activeElement.closest('ol').children].indexOf(document.activeElement.closest('li'))",
+      ),
+    ).toBe(2)
     await expectNoOverflow(page)
     await page.close()
   })
@@ -99,7 +161,7 @@ describeInBrowser("the dashboard", (browser) => {
   test("replays under the service's content security policy", { timeout: 120_000 }, async () => {
     const page = await browser.open(`${demo.url}/replay.html`)
     await page.getByLabel("Interactions").selectOption("10000")
-    await page.getByLabel("Speed").selectOption("as fast as it goes")
+    await page.getByLabel("Speed").selectOption("fastest")
     await page.getByRole("button", { name: "Play" }).click()
     await page.getByText(/^Done: /).waitFor(PATIENCE)
     await page.close()
@@ -110,17 +172,20 @@ describeInBrowser("the dashboard", (browser) => {
   }, async () => {
     const page = await browser.open(demo.url)
     const connection = page.locator("#connection")
-    await expect.poll(() => connection.textContent(), PATIENCE).toBe("Live")
+    await expect.poll(() => connection.textContent(), PATIENCE).toContain("Connected")
     const accepted = () => page.locator("#tiles .tile", { hasText: "Events" }).first().locator("b").textContent()
     await expect.poll(accepted, PATIENCE).toMatch(/^\d/)
     const before = Number((await accepted())?.replaceAll(",", ""))
     demo.child.kill("SIGTERM")
     expect(await demo.exit).toBe(0)
     await expect.poll(() => connection.textContent(), PATIENCE).toContain("lost")
+    const state = page.locator("#tiles .tile").first().locator("b")
+    expect(await state.textContent()).toBe("unreachable")
     demo = await serve([...DEMO, "--port", new URL(demo.url).port])
-    await expect.poll(() => connection.textContent(), PATIENCE).toBe("Live")
+    await expect.poll(() => connection.textContent(), PATIENCE).toContain("Connected")
     const now = async () => Number((await accepted())?.replaceAll(",", ""))
     await expect.poll(now, PATIENCE).toBeLessThan(before)
+    await expect.poll(() => state.textContent(), PATIENCE).toBe("learning")
     await page.close()
   })
 })
@@ -152,15 +217,26 @@ describeInBrowser("the dashboard of a service with keys and hostile ids", (brows
     }
     await page.getByText("This service asks for a key.").waitFor(PATIENCE)
     await page.screenshot({ path: "screenshots/key-1440.png" })
+    // What no header can carry is not even kept.
+    await give("schlüssel✓")
+    await page.getByText("got another character").waitFor(PATIENCE)
+    expect(await page.evaluate("sessionStorage.length")).toBe(0)
     await give("wrong")
     await page.getByText("That key was refused.").waitFor(PATIENCE)
-    await give(KEYS.DESS_READ_KEY)
-    await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toBe("Live")
+    await give(` ${KEYS.DESS_READ_KEY}\n`)
+    await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toContain("Connected")
     expect(await page.evaluate("localStorage.length")).toBe(0)
     // Reading is all this key is for.
     await page.goto(`${guarded.url}/#try`)
     await page.locator("#try .list li button").first().click()
+    await page.getByText("This key is not for that.").waitFor(PATIENCE)
+    await page.getByRole("button", { name: "No", exact: true }).click()
     await page.getByText("expected the one for writing").waitFor(PATIENCE)
+    await page.locator("#try .list li button").first().click()
+    await give(KEYS.DESS_WRITE_KEY)
+    await page.getByText("The list after 1 like.").waitFor(PATIENCE)
+    await page.getByRole("button", { name: "Forget key" }).click()
+    await page.getByText("This service asks for a key.").waitFor(PATIENCE)
     const other = await browser.open(guarded.url)
     await other.getByText("This service asks for a key.").waitFor(PATIENCE)
     await Promise.all([page.close(), other.close()])
@@ -188,7 +264,9 @@ describeInBrowser("the dashboard of a service with keys and hostile ids", (brows
     await page.getByText("The list after 1 like.").waitFor(PATIENCE)
     expect(await page.locator("#try .liked li").allTextContents()).toEqual([EVIL])
     expect(await page.locator("img").count()).toBe(0)
-    expect(await page.title()).toBe("dess")
+    expect(await page.title()).toBe("dess – try it")
+    await page.goto(`${guarded.url}/#explore/user/..`)
+    await page.getByText("expected one that can be part of an address").waitFor(PATIENCE)
     await page.close()
   })
 })

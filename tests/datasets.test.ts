@@ -268,6 +268,11 @@ describe("bad input is refused with file, line, expected and got", () => {
     ["an empty user", `${head},2,3,100\n`, 'user: expected an id, got "" (/data.csv, line 3)'],
     ["an empty item", `${head}1,,3,100\n`, 'item: expected an id, got "" (/data.csv, line 3)'],
     ["a half line at the end", `${head}1,2,4`, 'line: expected 4 fields, got 3: "1 2 4" (/data.csv, line 3)'],
+    [
+      "a line cut in its last number",
+      `${head}1,2,4,10`,
+      'timestamp: expected 3 digits as in the line before, got "10" on a last line without an end (/data.csv, line 3)',
+    ],
     ["a line too long", `${head}1,2,4,100,7\n`, "line: expected 4 fields, got 5"],
     [
       "a missing column",

@@ -26,7 +26,7 @@ test("an outlook holds the bounds of both arms for every frequency and diversity
   expect(outlook.user.keep).toHaveLength(frequencies.length * diversities.length)
   const [row, column] = [2, frequencies.indexOf(100)]
   const vector = new Float64Array(3)
-  context.write(vector, 0, 100, 4 * diversities[row])
+  context.write(vector, 0, 100, diversities[row])
   const { keep, grow } = policy.scores("user", vector)
   const at = row * frequencies.length + column
   expect([outlook.user.keep[at], outlook.user.grow[at]]).toEqual([keep, grow])

@@ -116,6 +116,26 @@ describe("the policy", () => {
     ])
   })
 
+  test("a rung both sides hold on less than a tenth of the events is tried anew after 80 segments, the next one if it is a success", () => {
+    const policy = new Rent({ ...OPTIONS, price: 0.002 })
+    const random = new Random(6, "rent")
+    for (let n = 0; n < 20; n++)
+      for (const step of [0, 1]) teach(policy, contextsOf(random, 200), () => -0.1 + 0.05 * random.normal(), step)
+    const grows = (step: number) => policy.decide("user", choices([0.3], { step, rate: 1 }))[0]
+    const pass = (segments: number, held: number[]) => {
+      for (let n = 0; n < segments; n++) policy.pass({ segments: 1, events: 500, held })
+    }
+    pass(200, [60, 0])
+    expect([grows(0), grows(1)], "it is heard of").toEqual([0, 0])
+    const state = new State()
+    policy.save(state)
+    policy.load(state)
+    pass(60, [10, 0])
+    expect([grows(0), grows(1)]).toEqual([1, 0])
+    pass(100, [500, 0])
+    expect([grows(0), grows(1)]).toEqual([1, 1])
+  })
+
   test("what is known, and how wide the spread is, survive saving", () => {
     const [policy, other] = [new Rent({ ...OPTIONS, price: 0.01 }), new Rent({ ...OPTIONS, price: 0.5 })]
     const random = new Random(5, "rent")
@@ -169,11 +189,34 @@ describe("on a stream whose right sizes are known", () => {
     expect(size(179)).toBeLessThan(0.8 * size(119))
   })
 
-  test("structure that comes after everything was given up is found again", () => {
+  /** Noise, and structure from segment `from` on for 60 segments, at a price at which noise holds next to nothing. */
+  const lateStructure = (from: number) => {
     const run = new Run(PLANTED)
-    const reports = [...changing(120)].map((segment) => run.step(segment))
+    const rate = (n: number) => n >= from && n < from + 60
+    const segments = planted({ ...crowd, segments: from + 140 }, (user, item, n, random) =>
+      rate(n) ? taste(user, item) : noise(random),
+    )
+    const reports = [...segments].map((segment) => run.step(segment))
     run.close()
-    expect(reports[119].accuracy).toBeGreaterThan(0.95)
+    return { reports, size: (n: number) => (reports[n].meanSize.user + reports[n].meanSize.item) / 2 }
+  }
+
+  test("structure that comes after everything was given up is found again within 60 segments, and given up when it goes", () => {
+    for (const from of [60, 220]) {
+      const { reports, size } = lateStructure(from)
+      expect(size(from - 1), `nothing is held before ${from}`).toBeLessThan(0.5)
+      expect(reports[from - 1].accuracy).toBeLessThan(0.6)
+      expect(reports[from + 59].accuracy).toBeGreaterThan(0.95)
+      expect(size(from + 59)).toBeGreaterThan(1.9)
+      expect(size(from + 139)).toBeLessThan(0.7)
+    }
+  })
+
+  test("trials of noise are rare: on average an id holds less than 0.3 numbers", () => {
+    const { sizes } = sizesOf(planted({ ...crowd, segments: 500 }, (_u, _i, _n, random) => noise(random)))
+    const late = sizes.slice(100)
+    expect(late.reduce((sum, size) => sum + size, 0) / late.length).toBeLessThan(0.3)
+    expect(Math.max(...late), "there are trials").toBeGreaterThan(0.9)
   })
 
   test("of ids that all have a taste, those met often hold it and those met rarely do not", () => {

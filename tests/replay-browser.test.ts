@@ -39,27 +39,29 @@ describeInBrowser("the replay", (browser) => {
   })
   afterAll(() => server.close())
 
-  for (const [method, preset] of [
-    ["dess-cv", "calibrated"],
-    ["dess-fre", "paper"],
-    ["plain-factor-4", "calibrated"],
+  for (const [method, preset, recipe, kernels] of [
+    ["dess-cv", "calibrated", "calibrated", "plain TypeScript"],
+    ["dess-fre", "paper", "paper", "kernels (WebAssembly)"],
+    ["plain-factor-4", "calibrated", "calibrated", "plain TypeScript"],
   ] as const)
-    test(`runs ${method} (${preset}) to the end, and every figure is the Node run's to the last bit`, async () => {
+    test(`runs ${method} (${preset}, ${recipe}) to the end, and every figure is the Node run's to the last bit`, async () => {
       const page = await browser.open(`${addressOf(server)}replay.html`)
       await page.getByLabel("Method").selectOption(method)
       await page.getByLabel("Preset").selectOption(preset)
+      await page.getByLabel("Recipe").selectOption(recipe)
       await page.getByLabel("Interactions").selectOption("10000")
       await page.getByLabel("Seed").fill("3")
-      await page.getByLabel("Speed").selectOption("as fast as it goes")
+      await page.getByLabel("Speed").selectOption("fastest")
       await page.getByRole("button", { name: "Play" }).click()
       await page.getByText(/^Done: /).waitFor()
+      expect(await page.locator("#message").textContent()).toContain(kernels)
       const download = page.waitForEvent("download")
       await page.getByRole("button", { name: "Save figures" }).click()
       const saved = JSON.parse(readFileSync(await (await download).path(), "utf8")) as Saved
-      const node = await runInNode({ method, preset, seed: 3 }, 10_000)
+      const node = await runInNode({ method, preset, recipe, seed: 3 }, 10_000)
       expect(timeless(saved)).toEqual(JSON.parse(JSON.stringify(timeless(node))))
       const row = page.locator("#runs tbody tr")
-      await expect(row.locator("td").nth(4).textContent()).resolves.toBe(
+      await expect(row.locator("td").nth(5).textContent()).resolves.toBe(
         (100 * Number(node.result.accuracy)).toFixed(2),
       )
       browser.calm()
@@ -69,6 +71,15 @@ describeInBrowser("the replay", (browser) => {
   test("plays, pauses, changes its speed, starts anew, and keeps a table of the runs", async () => {
     const page = await browser.open(`${addressOf(server)}replay.html`)
     const message = page.locator("#message")
+    expect(await page.locator("#figures").isHidden()).toBe(true)
+    await page.getByLabel("Seed").fill("-5")
+    await page.getByRole("button", { name: "Play" }).click()
+    expect(await page.locator("#figures").isHidden()).toBe(true)
+    await page.getByLabel("Seed").fill("1")
+    await page.getByLabel("Method").selectOption("esapn")
+    expect(await page.getByLabel("Recipe").inputValue()).toBe("paper")
+    await page.getByLabel("Method").selectOption("dess-cv")
+    expect(await page.getByLabel("Recipe").inputValue()).toBe("calibrated")
     await page.getByLabel("Interactions").selectOption("50000")
     await page.getByRole("button", { name: "Play" }).click()
     await page.getByText(/^Segment ([3-9]|\d\d),/).waitFor()
@@ -77,7 +88,7 @@ describeInBrowser("the replay", (browser) => {
     const paused = await message.textContent()
     await page.waitForTimeout(1000)
     expect(await message.textContent()).toBe(paused)
-    await page.getByLabel("Speed").selectOption("as fast as it goes")
+    await page.getByLabel("Speed").selectOption("fastest")
     await page.getByRole("button", { name: "Play" }).click()
     await page.getByText(/^Done: /).waitFor()
     expect(await page.locator("#learning svg").count()).toBe(2)

@@ -73,11 +73,11 @@ describeInBrowser("a report", (browser) => {
     const svg = frontier.locator("svg")
     const names: string[] = []
     await svg.focus()
-    for (let i = 0; i < 5; i++) {
+    for (let i = 0; i < 6; i++) {
       await svg.press("ArrowRight")
       names.push(String(await frontier.locator(".tip b").textContent()))
     }
-    expect(names).toEqual(["plain-bias", "uniform-2", "dess-cv", "dess-fre", "fixed-128"])
+    expect(names).toEqual(["majority class", "plain-bias", "uniform-2", "dess-cv", "dess-fre", "fixed-128"])
     await svg.press("Escape")
     expect(await frontier.locator(".tip").count()).toBe(0)
     await frontier.locator("g[aria-label=dot] path").first().hover()

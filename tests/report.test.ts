@@ -213,7 +213,7 @@ describe("a written report", () => {
     expect(html).toContain(`content="default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; `)
     expect(data[0].slice(1, -9)).not.toContain("<")
     const page =
-      "html head meta title body header main h1 h2 h3 ul li nav a p section div table thead tbody tr th td b figure noscript details summary dl dt dd"
+      "html head meta title body header main h1 h2 h3 ul li nav a p section div table thead tbody tr th td b figure button noscript details summary dl dt dd"
     const allowed = new Set(page.split(" "))
     const tag = /<\/?([a-z][a-z0-9]*)((?:\s+[\w:-]+="[^"<>]*")*)\s*\/?>/g
     const text = html

@@ -2,12 +2,13 @@
 
 import { describe, expect, test, vi } from "vitest"
 import { Random } from "../src/kernels/random.ts"
+import { State } from "../src/kernels/state.ts"
 import { Model, type ModelBatch } from "../src/models/model.ts"
 import type { NcfHead } from "../src/models/ncf.ts"
 import { History, NegativeSampler } from "../src/run/history.ts"
 import type { Learner, Ranker } from "../src/run/learner.ts"
 import { Run } from "../src/run/loop.ts"
-import { quality } from "../src/run/metrics.ts"
+import { NOTHING, quality } from "../src/run/metrics.ts"
 import type { RunOptions } from "../src/run/options.ts"
 import { Ranking, rankingQuality, topPositions } from "../src/run/ranking.ts"
 import { TopkExam } from "../src/run/topk.ts"
@@ -134,7 +135,7 @@ describe("the best of a list", () => {
 
   test("the metric is the mean over users, then over the segments with a test user", () => {
     const score = (users: number, recall: number, ndcg: number) => ({
-      ...{ rows: 0, hits: 0, majorityHits: 0, loss: 0 },
+      ...NOTHING,
       ...{ users, recall, ndcg },
     })
     const { recall, ndcg } = quality([score(4, 2, 1), score(0, 0, 0), score(1, 1, 0.5)])
@@ -295,6 +296,53 @@ describe("the top-k exam", () => {
     const met = [new Set([0, 1]), new Set([2, 4]), new Set([3])]
     for (let r = 0; r < 20; r++) expect(met[user[r]].has(item[r])).toBe(label[r] === 1)
   })
+})
+
+test("what most users have met is told beside the model, and what a user has met is left out of it", () => {
+  const topk = new TopkExam({ k: 1, negatives: 1, seed: 1 })
+  topk.training(
+    batchOf([
+      [0, 5],
+      [1, 7],
+      [2, 7],
+      [2, 7],
+      [3, 5],
+      [4, 7],
+    ]),
+  )
+  // A ranker that always gets it wrong: 9 has not been met.
+  const nobody = { items: Int32Array.of(9), scores: () => new Float64Array(1), release: () => {} } satisfies Ranker
+  const learner = { rank: () => nobody } as unknown as Learner
+  // 7 is the most popular: right for user 0; user 1 has met it and is told 5.
+  const score = topk.test(
+    learner,
+    batchOf([
+      [0, 7],
+      [1, 5],
+      [3, 8],
+    ]),
+  )
+  expect([score.users, score.recall, score.popularRecall, score.popularNdcg]).toEqual([3, 0, 2, 2])
+})
+
+test("popularity counts users, not events, and follows what is put, forgotten and taken up again", () => {
+  const history = new History()
+  history.add([0, 1, 2, 0, 0], [10, 20, 20, 10, 30])
+  expect(history.byPopularity()).toEqual([20, 10, 30])
+  history.put(3, [30, 40])
+  history.put(3, [30, 10])
+  expect(history.byPopularity()).toEqual([10, 20, 30])
+  history.forget("user", new Set([1, 0]))
+  expect(history.byPopularity()).toEqual([10, 20, 30])
+  history.forget("user", new Set([2]))
+  history.forget("item", new Set([10]))
+  history.add([4], [20])
+  history.add([5], [20])
+  const again = new History()
+  const state = new State()
+  history.save(state)
+  again.load(state)
+  expect(again.byPopularity()).toEqual([20, 30])
 })
 
 describe("negatives", () => {

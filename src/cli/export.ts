@@ -1,9 +1,9 @@
 /** `dess export`: a recommender's events or items as a table. */
 
-import { existsSync } from "node:fs"
+import { resolve } from "node:path"
 import { parseArgs } from "node:util"
 import { openTableWriter, type TableColumns } from "../datasets/table-writer.ts"
-import { Recommender } from "../engine/open.ts"
+import { openContents } from "../engine/contents.ts"
 import { DessError, show } from "../errors.ts"
 import { Progress } from "./terminal.ts"
 
@@ -12,7 +12,7 @@ const HELP = `dess export – write a recommender's events or items to a file
 Usage: dess export <file> --directory <dir> [--items]
 
 The file ends in .csv, .ndjson, .jsonl or .parquet (needs @duckdb/node-api). Events are those the journal keeps: since
-the older snapshot, or all where keepJournal is set. No service may have the directory open.
+the older snapshot, or all where keepJournal is set. No service may have the directory open; nothing in it is changed.
 
   --items    the items with their categories and features, not the events
 
@@ -42,29 +42,20 @@ export async function exportCommand(args: string[]): Promise<void> {
       `file: expected one, got ${show(positionals.join(" "))} (dess export --help)`,
     )
   const { directory, items } = values
-  if (directory === undefined || !existsSync(directory))
-    throw new DessError(
-      "NOT_FOUND",
-      `--directory: expected a recommender's, got ${show(directory)} (dess export --help)`,
-    )
+  if (directory === undefined)
+    throw new DessError("INVALID_ARGUMENT", "--directory: expected a recommender's, got none (dess export --help)")
   const writer = await openTableWriter(file, items ? ITEMS : EVENTS)
   const progress = new Progress("export")
   let rows = 0
   try {
-    const recommender = await Recommender.open({ directory })
+    const contents = await openContents(resolve(directory))
     try {
-      if (items)
-        for (const { item, categories, hidden, features } of recommender.items()) {
-          writer.add({ item, categories, hidden, features })
-          progress.update(++rows)
-        }
-      else
-        for await (const event of recommender.events()) {
-          writer.add({ ...event })
-          progress.update(++rows)
-        }
+      for await (const row of items ? contents.items() : contents.events()) {
+        writer.add({ ...row })
+        progress.update(++rows)
+      }
     } finally {
-      await recommender.close()
+      await contents.close()
     }
     await writer.finish()
   } catch (error) {

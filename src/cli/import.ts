@@ -19,7 +19,7 @@ Usage: dess import <file> (--directory <dir> | --url <url>) [options]
 
 The file is CSV or TSV with a header, JSON lines, or Parquet (needs @duckdb/node-api); CSV and JSON lines may be gzip.
 Events have the columns user and item, and where there are any rating, timestamp and key (of idempotency). Items have
-item and any of categories (a|b in CSV), hidden and features.
+item and any of categories (a|b in CSV), hidden and features. Without keys a file that is imported twice counts twice.
 
   --directory <dir>     of a recommender that no service has open; created when missing
   --url <url>           of a running service; the key is taken from DESS_WRITE_KEY
@@ -75,6 +75,7 @@ export async function importCommand(args: string[]): Promise<void> {
   const progress = new Progress("import")
   const started = performance.now()
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
+  let keys = 0
   try {
     const readEvent = createEventReader(choice)
     const readItem = createItemReader(choice)
@@ -83,7 +84,9 @@ export async function importCommand(args: string[]): Promise<void> {
         const batch = rows.slice(from, from + BATCH)
         if (items) counts.accepted += await target.putItems(batch.map((row, r) => readItem(row, () => where(from + r))))
         else {
-          const done = await target.observe(batch.map((row, r) => readEvent(row, () => where(from + r))))
+          const events = batch.map((row, r) => readEvent(row, () => where(from + r)))
+          for (const { key } of events) if (key !== undefined) keys++
+          const done = await target.observe(events)
           counts.accepted += done.accepted
           counts.duplicates += done.duplicates
         }
@@ -101,6 +104,8 @@ export async function importCommand(args: string[]): Promise<void> {
   }
   const seconds = (performance.now() - started) / 1000
   if (values.json) return console.log(JSON.stringify({ ...counts, seconds: Number(seconds.toFixed(1)) }))
+  if (!items && keys < counts.rows)
+    console.error("dess: not every row has a key; the same file imported again would count twice")
   const again = counts.duplicates > 0 ? `, ${counts.duplicates.toLocaleString("en")} known already` : ""
   console.log(
     `${counts.accepted.toLocaleString("en")} ${items ? "items" : "events"} taken${again}, in ${formatSeconds(seconds)}`,

@@ -22,6 +22,14 @@ const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: str
     summary: "the live recommender over HTTP",
     load: async () => (await import("./serve.ts")).serveCommand,
   },
+  train: {
+    summary: "a trainer of a cluster",
+    load: async () => (await import("./train.ts")).trainCommand,
+  },
+  cluster: {
+    summary: "state, snapshots and loading of a cluster",
+    load: async () => (await import("./cluster.ts")).clusterCommand,
+  },
   import: {
     summary: "bring events or items into a recommender",
     load: async () => (await import("./import.ts")).importCommand,

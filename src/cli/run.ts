@@ -26,8 +26,8 @@ Data
   --data <folder|file|synthetic>   a MovieLens folder, a CSV/TSV with a header, or the embedded stream (synthetic)
   --interactions, --users, --items <n>   size of the embedded stream (100000 interactions)
   --columns user=…,item=…,rating=…,timestamp=…   names (or places from 1) of columns that are not recognised
-  --rating-scale <lo-hi>           scale of the ratings, e.g. 0-10 (0.5-5)
-  --like-threshold <x>             a rating above it is liked (3.5 on the 0.5-5 scale)
+  --rating-scale <lo-hi>           scale of the ratings, e.g. 0-10 (0-5)
+  --like-threshold <x>             a rating above it is liked (3.5 on the 0-5 scale)
   --order time|shuffled            order of the stream (time)
   --limit <n>                      only the first n interactions
 
@@ -128,9 +128,13 @@ export async function runCommand(args: string[]): Promise<void> {
     seed,
     data: stream.name,
   }
-  const summary = { ...named, ...result, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
+  const peakRssBytes = process.resourceUsage().maxRSS * 1024
+  const summary = { ...named, ...result, peakRssBytes, ...(interrupted ? { interrupted } : {}) }
   console.log(values.json ? JSON.stringify(summary) : describe(summary, describeLabel(stream, options)))
-  if (interrupted) process.exitCode = 130
+  if (interrupted) {
+    process.exitCode = 130
+    process.stderr.write(`dess: stopped after ${result.interactions} interactions; the figures are of these\n`)
+  }
   if (values.out !== undefined)
     writeFiles(values.out, {
       "segments.jsonl": segments.map((segment) => `${JSON.stringify(segment)}\n`).join(""),

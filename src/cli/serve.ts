@@ -29,8 +29,11 @@ export async function serveCommand(args: string[]): Promise<void> {
     return console.log(JSON.stringify(configuring.describeConfiguration(configuration, engine), null, 2))
   }
   const { startService } = await import("../server/service.ts")
+  const { openClusterReader } = await import("./cluster-options.ts")
+  const open = configuration.settings.cluster === undefined ? undefined : () => openClusterReader(configuration, say)
   const service = await startService({
     ...configuration,
+    open,
     page: join(import.meta.dirname, "..", "web"),
     onError: (error, where) => say(`${where}: ${describe(error)}`),
   })
@@ -43,12 +46,12 @@ export async function serveCommand(args: string[]): Promise<void> {
     await service.stop()
     throw error
   }
-  say(
-    settings.directory
-      ? `ready; everything is kept in ${settings.directory}`
-      : "ready; in memory only, nothing is kept (--directory)",
-  )
-  if (settings.demo) say(`feeding the embedded stream at ${settings.rate} events per second`)
+  const place = settings.cluster === undefined ? settings.directory : `the cluster (role ${settings.role ?? "both"})`
+  say(place ? `ready; everything is kept in ${place}` : "ready; in memory only, nothing is kept (--directory)")
+  if (settings.demo) {
+    const kept = place ? `; its users and items stay in ${place}, use another for yours` : ""
+    say(`feeding the embedded stream at ${settings.rate} events per second${kept}`)
+  }
   await stopped
 }
 
@@ -59,7 +62,7 @@ function untilSignal(stop: () => Promise<void>): Promise<void> {
     const onSignal = (signal: NodeJS.Signals) => {
       if (asked) process.exit(signal === "SIGINT" ? 130 : 143)
       asked = true
-      say("stopping: learning what was accepted, writing a snapshot")
+      say("stopping: finishing what was accepted")
       stop().then(() => {
         say("stopped")
         resolve()
@@ -105,6 +108,7 @@ Examples
   dess serve --demo --rate 500
   dess serve --directory data --memory-budget 256MB
   DESS_WRITE_KEY=$(openssl rand -hex 24) dess serve --directory data --host 0.0.0.0
+  dess serve --cluster redis://10.0.0.1:6379,redis://10.0.0.2:6379 --wait 1
   curl -d '{"user":"ada","item":"dune","rating":5}' -H 'content-type: application/json' localhost:8080/v1/interactions
   curl localhost:8080/v1/users/ada/recommendations`
 }

@@ -46,11 +46,25 @@ export interface ReadOptions {
 export async function* readRatings(file: TextFile, layout: RatingsLayout, options: ReadOptions) {
   const rows = new RatingBlock()
   let from = layout.header ? 1 : 0
+  let before = ""
   for await (const block of readRecords(file, layout)) {
     takeRecords(rows, block, { ...options, layout, from, path: file.path })
+    const last = block.count > from ? fieldText(block, block.first[block.count - 1] + layout.places.timestamp) : before
+    if (!block.ended && layout.places.timestamp === layout.width - 1)
+      refuseCut(last, before, { block, path: file.path })
+    before = last
     from = 0
     yield rows
   }
+}
+
+/** A last line without its end whose timestamp has fewer digits than the one before is taken for a cut one. */
+function refuseCut(timestamp: string, before: string, { block, path }: { block: RecordBlock; path: string }): void {
+  if (timestamp.length >= before.length || !/^\d+$/.test(timestamp) || !/^\d+$/.test(before)) return
+  throw new DessError(
+    "INVALID_DATA",
+    `timestamp: expected ${before.length} digits as in the line before, got ${show(timestamp)} on a last line without an end (${path}, line ${block.line[0]}); the file seems to be cut: fetch it again, or end or remove the line`,
+  )
 }
 
 /** The rows of a file of JSON objects, one a line. */

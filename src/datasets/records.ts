@@ -23,6 +23,8 @@ export interface RecordBlock {
   end: Int32Array
   /** Line of the file on which each record begins, from 1. */
   line: Int32Array
+  /** False for the one record of a file that lacks its line end: it may be cut. */
+  ended: boolean
 }
 
 const LINE_FEED = 10
@@ -116,6 +118,7 @@ class RecordScanner {
       start: new Int32Array(4096),
       end: new Int32Array(4096),
       line: new Int32Array(1024),
+      ended: true,
     }
   }
 
@@ -133,6 +136,7 @@ class RecordScanner {
     let { start, end } = block
     block.bytes = bytes
     block.count = 0
+    block.ended = !final
     let fields = 0
     let opened = 0 // first field of the record at hand
     let used = 0

@@ -4,7 +4,10 @@
  */
 
 import { rmSync, statSync } from "node:fs"
-import { State } from "../kernels/state.ts"
+import { basename } from "node:path"
+import { DessError, show } from "../errors.ts"
+import { type Json, State } from "../kernels/state.ts"
+import type { Limits } from "../run/idle.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
@@ -19,15 +22,29 @@ export interface Counts {
   accepted: number
 }
 
+/** Where the journal goes on, and what the tables were held to there; undefined where that was not noted. */
+export interface Restored extends Counts {
+  position: number
+  limits: Limits | undefined
+}
+
+interface Engine extends Restored {
+  time: number
+  /** The id of the journal. */
+  journal: string | undefined
+}
+
 /** A snapshot, the record it was taken before, and the events accepted by then. */
 interface Taken extends SnapshotInfo {
   position: number
   accepted: number
+  path: string
 }
 
 export interface ArchiveParts {
   directory: string
   keepJournal: boolean
+  limits: Limits
   store: Store
   journal: Journal
   catalogue: Catalogue
@@ -38,6 +55,8 @@ export class Archive {
   readonly #parts: ArchiveParts
   /** Newest first, at most two. */
   #taken: Taken[] = []
+  /** What was wrong with snapshots that were passed over at the start. */
+  damaged: string[] = []
 
   constructor(parts: ArchiveParts) {
     this.#parts = parts
@@ -48,31 +67,52 @@ export class Archive {
   }
 
   /** Takes up the newest snapshot that can be read; says where the journal goes on. */
-  async restore(): Promise<Counts & { position: number }> {
-    const { directory, catalogue, learning } = this.#parts
-    const found = readNewest(listSnapshots(directory))
-    if (!found) return { segments: 0, accepted: 0, position: 0 }
+  async restore(): Promise<Restored> {
+    const { directory, store, catalogue, learning } = this.#parts
+    const { found, damaged } = readNewest(listSnapshots(directory))
+    this.damaged = damaged
+    if (!found) {
+      const [first] = store.log(0, 1)
+      // Nothing has been dropped from the journal yet: everything can be learned again.
+      if (damaged.length === 0 || first?.position === 0) return { segments: 0, accepted: 0, position: 0, limits: {} }
+      throw new DessError("INVALID_DATA", `snapshots: expected one that can be read, got ${show(damaged)}`)
+    }
     const { state, file } = found
-    const { segments, accepted, position, time } = state.get<Record<string, number>>("engine")
+    const { segments, accepted, position, time, limits, journal } = state.get("engine") as unknown as Engine
+    if (journal !== undefined && journal !== store.id)
+      throw new DessError(
+        "INVALID_DATA",
+        `journal: expected ${show(journal)}, which ${show(basename(file.path))} was taken of, got ${show(store.id)}; bring back the journal that belongs to it`,
+      )
+    if (position > store.next)
+      throw new DessError(
+        "INVALID_DATA",
+        `journal: expected record ${position - 1} or later, got ${store.next - 1} as the last: it is older than ${show(basename(file.path))}; bring back the one that belongs to it`,
+      )
     catalogue.load(state.at("catalogue"))
-    this.#taken = [{ segment: segments, position, time, accepted, bytes: statSync(file.path).size }]
+    const { path } = file
+    this.#taken = [{ segment: segments, position, time, accepted, path, bytes: statSync(path).size }]
     const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
     await learning.ask({ kind: "load", state: { arrays, values: state.values } })
-    return { segments, accepted, position }
+    return { segments, accepted, position, limits }
   }
 
-  /** Writes everything as of now; the open segment must be closed. The training state follows when the thread gets here. */
-  async take({ segments, accepted }: Counts): Promise<SnapshotInfo> {
-    const { directory, store, journal, catalogue, learning, keepJournal } = this.#parts
+  /**
+   * Writes everything as of now; the open segment must be closed. The training state follows when the thread gets here.
+   * Where nothing was learned since the newest it takes the place of it, unless the journal is to be `shorten`ed.
+   */
+  async take({ segments, accepted }: Counts, shorten = false): Promise<SnapshotInfo> {
+    const { directory, store, journal, catalogue, learning, keepJournal, limits } = this.#parts
     const state = new State()
     catalogue.save(state.at("catalogue"))
     const [position, time] = [journal.position, Date.now()]
-    state.set("engine", { segments, accepted, position, time })
-    const path = snapshotPath(directory, segments)
+    state.set("engine", { segments, accepted, position, time, limits: limits as Json, journal: store.id })
+    const path = snapshotPath(directory, position)
     const message = { arrays: state.arrays, values: state.values }
     const bytes = await journal.inOrder(() => learning.ask<number>({ kind: "save", path, directory, state: message }))
-    const taken = { segment: segments, position, time, accepted, bytes }
-    this.#taken = [taken, ...this.#taken.filter(({ segment }) => segment !== segments)].slice(0, 2)
+    const taken = { segment: segments, position, time, accepted, path, bytes }
+    const isKept = (one: Taken) => one.path !== path && (shorten || one.segment !== segments)
+    this.#taken = [taken, ...this.#taken.filter(isKept)].slice(0, 2)
     this.#removeOthers()
     // With one snapshot only, what led to it is kept: should it be damaged, everything can be learned again.
     if (!keepJournal && this.#taken.length > 1) await store.truncate(this.#taken[1].position)
@@ -82,8 +122,8 @@ export class Archive {
   /** Removes the files of snapshots that are not kept. */
   #removeOthers(): void {
     const { directory } = this.#parts
-    const kept = new Set(this.#taken.map(({ segment }) => segment))
-    const old = listSnapshots(directory).filter(({ segment }) => !kept.has(segment))
+    const kept = new Set(this.#taken.map(({ path }) => path))
+    const old = listSnapshots(directory).filter(({ path }) => !kept.has(path))
     for (const { path } of old) rmSync(path, { force: true })
     if (old.length > 0) syncFolder(directory)
   }

@@ -25,7 +25,7 @@ export class Catalogue {
   readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
   /** Items that were put. */
   readonly entries = new Map<number, StoredItem>()
-  hidden = 0
+  readonly hidden = new Set<number>()
   /** Items of each category. */
   readonly #categories = new Map<string, Set<number>>()
   /**
@@ -109,7 +109,8 @@ export class Catalogue {
 
   put(item: number, entry: StoredItem | null): void {
     const before = this.entries.get(item) ?? PLAIN
-    this.hidden += Number(entry?.hidden ?? false) - Number(before.hidden)
+    if (entry?.hidden) this.hidden.add(item)
+    else this.hidden.delete(item)
     for (const name of before.categories) this.#categories.get(name)?.delete(item)
     for (const name of entry?.categories ?? []) {
       const items = this.#categories.get(name) ?? new Set()
@@ -147,6 +148,26 @@ export class Catalogue {
   /** The decayed count of an item's likes. */
   trend(item: number): number {
     return item < this.#trend.length ? this.#trend[item] / this.#weight : 0
+  }
+
+  /** Takes what is known of an item from elsewhere. */
+  setItem(item: number, { events, trend }: { events: number; trend: number }): void {
+    this.know(item)
+    this.#events[item] = events
+    this.#trend[item] = trend * this.#weight
+  }
+
+  /** Takes what a user has met from elsewhere, oldest first. */
+  setHistory(user: number, items: Iterable<number>): void {
+    this.#reserve("user", user)
+    this.#histories.clear(user)
+    for (const item of items) this.#histories.append(user, item)
+  }
+
+  /** Takes the counts of all events from elsewhere. */
+  setTotals({ likes, classes }: { likes: number; classes: ArrayLike<number> }): void {
+    this.#likes = likes
+    this.#classes.set(classes)
   }
 
   /** How many indices of items there may be. */

@@ -19,18 +19,18 @@ export interface Wish {
 }
 
 export function chooseItems(catalogue: Catalogue, reader: Reader, wish: Wish): Recommendation[] {
-  const { user, total, only } = wish
-  const may = allow(catalogue, wish)
+  const { user, total } = wish
+  const blocked = findBlocked(catalogue, wish)
+  const only = wish.only && Int32Array.from(new Set(wish.only))
   const list: Recommendation[] = []
-  const taken = new Set<number>()
   const add = (item: number, score: number, source: Source) => {
-    taken.add(item)
+    blocked[item] = 1
     list.push({ item: catalogue.names.item.name(item) ?? "", score, source })
   }
   const trials = wish.trials?.filter(({ item }) => reader.knows("item", item)) ?? []
   const known = user !== undefined && reader.knows("user", user) ? user : undefined
   if (known !== undefined || trials.length > 0) {
-    const items = only ? Int32Array.from(new Set(only)).filter((item) => reader.knows("item", item)) : reader.items
+    const items = only ? only.filter((item) => reader.knows("item", item)) : reader.items
     const logits =
       known === undefined || trials.length > 0
         ? tryOut(reader, known, trials)
@@ -38,19 +38,22 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, wish: Wish): R
           ? reader.scoresOf(known, items)
           : reader.scores(known)
     const values = toValues(logits, reader.outputs)
-    for (let i = 0; i < items.length; i++) if (!may(items[i])) values[i] = Number.NEGATIVE_INFINITY
+    block(values, items, blocked)
     for (const place of best(values, total)) add(items[place], toScore(values[place], reader.outputs), "model")
   }
-  if (list.length >= total) return list
-  const rest: number[] = []
-  const candidates = only ? new Set(only) : countTo(catalogue.itemRoom)
-  for (const item of candidates) if (!taken.has(item) && may(item)) rest.push(item)
-  const trend = Float64Array.from(rest, (item) => catalogue.trend(item) || Number.NEGATIVE_INFINITY)
-  for (const place of best(trend, total - list.length)) add(rest[place], trend[place], "trending")
-  if (list.length >= total) return list
-  const fresh = rest.filter((item) => !taken.has(item))
-  const born = Float64Array.from(fresh, (item) => catalogue.born(item))
-  for (const place of best(born, total - list.length)) add(fresh[place], 0, "new")
+  // Then the rest, in the order asked for or of the indices.
+  const length = only?.length ?? blocked.length
+  const fillUp = (source: Source, rate: (item: number) => number) => {
+    if (list.length >= total) return
+    const values = new Float64Array(length)
+    for (let i = 0; i < length; i++) {
+      const item = only ? only[i] : i
+      values[i] = blocked[item] === 0 ? rate(item) : Number.NEGATIVE_INFINITY
+    }
+    for (const i of best(values, total - list.length)) add(only ? only[i] : i, source === "new" ? 0 : values[i], source)
+  }
+  fillUp("trending", (item) => catalogue.trend(item) || Number.NEGATIVE_INFINITY)
+  fillUp("new", (item) => catalogue.born(item))
   return list
 }
 
@@ -60,7 +63,7 @@ function tryOut(reader: Reader, user: number | undefined, trials: readonly Label
   throw new DessError("UNSUPPORTED", "preview: expected the calibrated recipe, this recommender has the paper's")
 }
 
-/** Items nearest to one, by the model; of the same categories where the model does not know it. */
+/** Items nearest to one, by the model (none where it holds no numbers); of the same categories where the model does not know it. */
 export function chooseSimilar(
   catalogue: Catalogue,
   reader: Reader,
@@ -72,11 +75,10 @@ export function chooseSimilar(
     const own = new Set(catalogue.entry(item).categories)
     return chooseItems(catalogue, reader, { ...nobody, categories: categories ?? (own.size > 0 ? own : undefined) })
   }
-  const may = allow(catalogue, { ...nobody, categories })
   const cosines = reader.nearest(item)
-  reader.items.forEach((other, i) => {
-    if (!may(other)) cosines[i] = Number.NEGATIVE_INFINITY
-  })
+  block(cosines, reader.items, findBlocked(catalogue, { ...nobody, categories }))
+  // 0 is no angle: one of the two has no vector.
+  for (let i = 0; i < cosines.length; i++) if (cosines[i] === 0) cosines[i] = Number.NEGATIVE_INFINITY
   return best(cosines, total).map((place) => ({
     item: catalogue.names.item.name(reader.items[place]) ?? "",
     score: cosines[place],
@@ -84,28 +86,43 @@ export function chooseSimilar(
   }))
 }
 
-/** Whether an item may stand in the list. */
-function allow(catalogue: Catalogue, wish: Wish): (item: number) => boolean {
-  const blocked = new Uint8Array(catalogue.itemRoom)
+/** By item: 1 where it may not stand in the list. */
+function findBlocked(catalogue: Catalogue, wish: Wish): Uint8Array {
+  const { itemRoom: room, names } = catalogue
+  const blocked = new Uint8Array(room).fill(1)
+  blocked.set(names.item.nameless.subarray(0, room))
   for (const item of wish.exclude) blocked[item] = 1
   if (!wish.seen) for (const { item } of wish.trials ?? []) blocked[item] = 1
   if (!wish.seen && wish.user !== undefined) for (const item of catalogue.history(wish.user)) blocked[item] = 1
-  if (catalogue.hidden > 0) for (const [item, entry] of catalogue.entries) if (entry.hidden) blocked[item] = 1
-  if (wish.categories) {
-    const outside = new Uint8Array(blocked.length).fill(1)
-    for (const category of wish.categories)
-      for (const item of catalogue.itemsOf(category)) outside[item] = blocked[item]
-    blocked.set(outside)
-  }
-  const { item: names } = catalogue.names
-  return (item) => blocked[item] === 0 && names.name(item) !== undefined
+  for (const item of catalogue.hidden) blocked[item] = 1
+  if (!wish.categories) return blocked
+  const outside = new Uint8Array(blocked.length).fill(1)
+  for (const category of wish.categories) for (const item of catalogue.itemsOf(category)) outside[item] = blocked[item]
+  return outside
+}
+
+/** −∞ for blocked items, and for those without a score. */
+function block(values: Float32Array, items: Int32Array, blocked: Uint8Array): void {
+  for (let i = 0; i < items.length; i++)
+    if (blocked[items[i]] !== 0 || Number.isNaN(values[i])) values[i] = Number.NEGATIVE_INFINITY
 }
 
 /** What is ranked by: the logit, or of several classes the expected rating. */
 function toValues(logits: Float32Array, outputs: number): Float32Array {
   if (outputs === 1) return logits
   const values = new Float32Array(logits.length / outputs)
-  for (let i = 0; i < values.length; i++) values[i] = expected(softmax(logits.subarray(i * outputs, (i + 1) * outputs)))
+  for (let i = 0; i < values.length; i++) {
+    const from = i * outputs
+    let most = logits[from]
+    for (let c = 1; c < outputs; c++) if (logits[from + c] > most) most = logits[from + c]
+    let [sum, weighted] = [0, 0]
+    for (let c = 0; c < outputs; c++) {
+      const power = Math.exp(logits[from + c] - most)
+      sum += power
+      weighted += power * (c + 1)
+    }
+    values[i] = weighted / sum
+  }
   return values
 }
 
@@ -131,12 +148,8 @@ export function expected(probabilities: readonly number[]): number {
   return probabilities.reduce((sum, p, k) => sum + p * (k + 1), 0)
 }
 
-function* countTo(end: number): Generator<number> {
-  for (let i = 0; i < end; i++) yield i
-}
-
 /** Up to here a short sorted list is quickest. */
-const FEW = 64
+const FEW = 128
 
 function bestOfMany(values: Float32Array | Float64Array, count: number): number[] {
   const least = values.length > count ? kthLargest(values.slice(), count) : Number.NEGATIVE_INFINITY

@@ -4,14 +4,14 @@
  */
 
 import type { Side } from "../types.ts"
-import type { LeftRecord, LogRecord } from "./records.ts"
+import { type EventsRecord, GONE, type LeftRecord, type LogRecord } from "./records.ts"
 import type { Forgetting, Store } from "./store.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 500
 
 /** All records in order, a few hundred at a time, so that neither a slow reader nor a long journal holds anything up. */
-export async function* portions(store: Store): AsyncGenerator<{ position: number; record: LogRecord }[]> {
+export async function* portions(store: Pick<Store, "log">): AsyncGenerator<{ position: number; record: LogRecord }[]> {
   for (let from = 0; ; ) {
     const some = [...store.log(from, PORTION)]
     if (some.length === 0) return
@@ -42,6 +42,45 @@ export class FormerNames {
   find(side: Side, index: number, position: number): string | null | undefined {
     return this.#left[side].get(index)?.find(({ before }) => before > position)?.name
   }
+}
+
+/** An event as it was told: names, and the rating on its own scale. */
+export interface NamedEvent {
+  user: string
+  item: string
+  rating?: number
+  timestamp: number
+}
+
+/** The rows of a record that are somebody's. `now`: who has an index now; `max`: of the scale of the ratings. */
+export function nameEvents(
+  { position, record }: { position: number; record: EventsRecord },
+  p: { former: FormerNames; now: (side: Side, index: number) => string | undefined; max: number },
+): NamedEvent[] {
+  const nameOf = (side: Side, index: number) => {
+    const name = p.former.find(side, index, position)
+    return name === undefined ? p.now(side, index) : (name ?? undefined)
+  }
+  const found: NamedEvent[] = []
+  for (let r = 0; r < record.user.length; r++) {
+    if (record.user[r] === GONE) continue
+    const [user, item] = [nameOf("user", record.user[r]), nameOf("item", record.item[r])]
+    if (user === undefined || item === undefined) continue
+    const rating = record.rating[r]
+    const stars = Number.isNaN(rating) ? {} : { rating: toldRating(rating, p.max) }
+    found.push({ user, item, ...stars, timestamp: record.timestamp[r] })
+  }
+  return found
+}
+
+/** The shortest number that is kept as this one: 4.7, not 4.699999809265137. */
+function toldRating(kept: number, max: number): number {
+  const rating = (kept * max) / 5
+  for (let digits = 1; digits < 10; digits++) {
+    const short = Number(rating.toPrecision(digits))
+    if (Math.fround((short * 5) / max) === kept) return short
+  }
+  return rating
 }
 
 /** The indices a user had before leaving, as far as the journal goes back. */

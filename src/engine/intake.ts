@@ -4,8 +4,9 @@
  */
 
 import { DessError } from "../errors.ts"
+import type { Limits } from "../run/idle.ts"
 import type { Segment, Side } from "../types.ts"
-import type { Counts } from "./archive.ts"
+import type { Restored } from "./archive.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { CheckedEvent, CheckedItem } from "./check.ts"
 import type { Feedback } from "./feedback.ts"
@@ -29,6 +30,7 @@ export interface IntakeParts {
   /** A segment closes at so many events, or so many milliseconds after its first. */
   segment: number
   delay: number
+  limits: Limits
   /** Told of ids that leave, as their names are given up. */
   onLeft(position: number, record: LeftRecord): void
 }
@@ -38,6 +40,8 @@ export class Intake {
   segments = 0
   accepted = 0
   duplicates = 0
+  /** Numbers of features that were journalled since the start. */
+  featureNumbers = 0
   /** Events in the open segment, and when its first was accepted. */
   #open = 0
   #openSince: number | undefined
@@ -54,10 +58,12 @@ export class Intake {
   }
 
   /** Learns the journal from a position on; returns when everything is learned and can be read. */
-  async replay(store: Store, from: Counts & { position: number }): Promise<void> {
+  async replay(store: Store, from: Restored): Promise<void> {
     this.segments = from.segments
     this.accepted = from.accepted
     this.#replaying = []
+    let { limits } = from
+    if (limits) this.#limit(limits)
     let next = from.position
     let open: { position: number; record: EventsRecord }[] = []
     for (const { position, record } of store.log(next)) {
@@ -74,9 +80,13 @@ export class Intake {
         const { number, segment } = this.#number(joinEvents(open), record.time)
         this.#parts.learning.learn(number, segment, undefined)
         open = []
+      } else if (record.kind === "limits") {
+        limits = record.limits
+        this.#limit(limits)
       } else this.#replayOther(record)
     }
     this.#parts.journal.resume(open, next)
+    this.#changeLimits(limits)
     await this.#parts.learning.begin()
     // Only now is it known who came back after having left.
     const reports = this.#replaying
@@ -85,7 +95,20 @@ export class Intake {
     if (this.#open > 0) this.#arm()
   }
 
-  #replayOther(record: Exclude<LogRecord, { kind: "events" | "segment" }>): void {
+  /** Journals the limits where they are others than before: whoever replays what comes has to keep to them. */
+  #changeLimits(before: Limits | undefined): void {
+    const { journal, limits } = this.#parts
+    if (JSON.stringify(before) === JSON.stringify(limits)) return
+    journal.append({ kind: "limits", limits })
+    journal.after(() => this.#limit(limits))
+  }
+
+  #limit(limits: Limits): void {
+    const { learning } = this.#parts
+    learning.order(() => learning.thread.tell({ kind: "limits", limits }))
+  }
+
+  #replayOther(record: Exclude<LogRecord, { kind: "events" | "segment" | "limits" }>): void {
     const { catalogue, learning } = this.#parts
     if (record.kind === "features") {
       const { items, values } = record
@@ -167,6 +190,7 @@ export class Intake {
       if (features === undefined) continue
       items.push(index)
       values.push(features)
+      this.featureNumbers += features?.length ?? 0
     }
     if (items.length === 0) return
     journal.append({ kind: "features", items, values })

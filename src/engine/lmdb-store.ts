@@ -1,5 +1,6 @@
 /** The store in one LMDB file, of a directory that is locked. */
 
+import { randomUUID } from "node:crypto"
 import {
   closeSync,
   existsSync,
@@ -18,8 +19,17 @@ import type { Side } from "../types.ts"
 import { type Lock, lockDirectory } from "./lock.ts"
 import type { FixedOptions } from "./options.ts"
 import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
-import { syncFolder } from "./snapshots.ts"
-import type { FeedbackChange, FeedbackEntry, FeedbackKey, Forgetting, Store, StoredItem, Writes } from "./store.ts"
+import { listSnapshots, syncFolder } from "./snapshots.ts"
+import type {
+  FeedbackChange,
+  FeedbackEntry,
+  FeedbackKey,
+  Forgetting,
+  ReadableStore,
+  Store,
+  StoredItem,
+  Writes,
+} from "./store.ts"
 
 export const STORE_VERSION = 2
 
@@ -42,7 +52,8 @@ function removeOthers(directory: string, generation: number): void {
   syncFolder(directory)
 }
 
-async function loadLmdb(): Promise<typeof import("lmdb")> {
+/** Says what to install where it is not. */
+export async function loadLmdb(): Promise<typeof import("lmdb")> {
   try {
     return await import("lmdb")
   } catch (cause) {
@@ -51,11 +62,28 @@ async function loadLmdb(): Promise<typeof import("lmdb")> {
 }
 
 /** Opens the store of a directory that exists, and takes ownership. */
-export async function openLmdbStore(directory: string): Promise<Store> {
+export function openLmdbStore(directory: string): Promise<Store> {
+  return open(directory, false)
+}
+
+/** The same to read only: nothing in the directory is changed. */
+export async function openToRead(directory: string): Promise<ReadableStore> {
+  if (!existsSync(directory) || !existsSync(join(directory, fileOf(findGeneration(directory)))))
+    throw new DessError("NOT_FOUND", `directory: expected a recommender's, got ${show(directory)}`)
+  return open(directory, true)
+}
+
+async function open(directory: string, readOnly: boolean): Promise<Store> {
   const lmdb = await loadLmdb()
   const lock = await lockDirectory(directory)
   try {
-    return new LmdbStore(lmdb, directory, lock)
+    const file = fileOf(findGeneration(directory))
+    if (!existsSync(join(directory, file)) && listSnapshots(directory).length > 0)
+      throw new DessError(
+        "INVALID_DATA",
+        `directory ${show(directory)}: expected a journal beside its snapshots, got none; bring back ${file}, or begin in another directory`,
+      )
+    return new LmdbStore(lmdb, { directory, lock, readOnly })
   } catch (cause) {
     await lock.release()
     if (cause instanceof DessError) throw cause
@@ -84,6 +112,7 @@ class LmdbStore implements Store {
   readonly #lmdb: typeof import("lmdb")
   readonly #directory: string
   readonly #lock: Lock
+  readonly #readOnly: boolean
   #root!: RootDatabase
   #meta!: Database<unknown, string>
   #log!: Database<Buffer, number>
@@ -97,14 +126,17 @@ class LmdbStore implements Store {
   #created: FixedOptions | undefined
   #generation: number
   nextKey = 0
+  next = 0
 
-  constructor(lmdb: typeof import("lmdb"), directory: string, lock: Lock) {
+  constructor(lmdb: typeof import("lmdb"), p: { directory: string; lock: Lock; readOnly: boolean }) {
+    const { directory } = p
     this.#lmdb = lmdb
     this.#directory = directory
-    this.#lock = lock
+    this.#lock = p.lock
+    this.#readOnly = p.readOnly
     this.#generation = findGeneration(directory)
     this.#open()
-    removeOthers(directory, this.#generation)
+    if (!p.readOnly) removeOthers(directory, this.#generation)
     const version = this.#meta.get("version")
     if (version !== undefined && version !== STORE_VERSION) {
       void this.#root.close()
@@ -115,6 +147,9 @@ class LmdbStore implements Store {
       )
     }
     this.#created = this.#meta.get("options") as FixedOptions | undefined
+    if (p.readOnly) return
+    this.next = Number(this.#meta.get("truncated") ?? 0)
+    for (const key of this.#log.getKeys({ reverse: true, limit: 1 })) this.next = Math.max(this.next, Number(key) + 1)
     for (const key of this.#keyOrder.getKeys({ reverse: true, limit: 1 })) this.nextKey = Number(key) + 1
   }
 
@@ -123,7 +158,7 @@ class LmdbStore implements Store {
     const path = join(this.#directory, fileOf(this.#generation))
     const options = { path, noSubdir: true, overlappingSync: false, noMemInit: false, maxDbs: 12 }
     checkLength(path)
-    this.#root = this.#lmdb.open(options)
+    this.#root = this.#lmdb.open(this.#readOnly ? { ...options, readOnly: true } : options)
     this.#meta = this.#root.openDB({ name: "meta", encoding: "json" })
     // Positions and orders only grow: no 32 bits hold them.
     this.#log = this.#root.openDB({ name: "log", encoding: "binary" })
@@ -132,6 +167,7 @@ class LmdbStore implements Store {
       item: this.#root.openDB({ name: "itemNames", keyEncoding: "uint32", encoding: "string" }),
     }
     this.#items = this.#root.openDB({ name: "items", keyEncoding: "uint32", encoding: "json" })
+    if (this.#readOnly) return
     this.#keys = this.#root.openDB({ name: "keys", keyEncoding: "binary", encoding: "json" })
     this.#feedback = this.#root.openDB({ name: "feedback", encoding: "json" })
     this.#itemFeedback = this.#root.openDB({ name: "itemFeedback", encoding: "json" })
@@ -145,9 +181,14 @@ class LmdbStore implements Store {
   create(options: FixedOptions): void {
     this.#root.transactionSync(() => {
       this.#meta.putSync("version", STORE_VERSION)
+      this.#meta.putSync("id", randomUUID())
       this.#meta.putSync("options", options)
     })
     this.#created = options
+  }
+
+  get id(): string {
+    return (this.#meta.get("id") as string | undefined) ?? ""
   }
 
   async write(writes: Writes): Promise<void> {
@@ -235,6 +276,8 @@ class LmdbStore implements Store {
   }
 
   async truncate(before: number): Promise<void> {
+    // Where it goes on is not to be told from an empty journal.
+    await this.#meta.put("truncated", before)
     await this.#removeBefore(this.#log, before)
   }
 

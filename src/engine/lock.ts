@@ -3,8 +3,8 @@
  * refused finds what a dead owner left. That holds between threads, processes and containers; process numbers do not.
  */
 
-import { createHash, randomUUID } from "node:crypto"
-import { closeSync, linkSync, openSync, renameSync, rmSync, statSync } from "node:fs"
+import { createHash } from "node:crypto"
+import { closeSync, openSync, rmSync, statSync } from "node:fs"
 import { connect, createServer, type Server } from "node:net"
 import { join } from "node:path"
 import { DessError, show } from "../errors.ts"
@@ -12,6 +12,8 @@ import { DessError, show } from "../errors.ts"
 const NAME = "owner.sock"
 /** Between being made and being listened on a socket refuses; so it is asked twice. */
 const PATIENCE = 50
+/** Milliseconds after which whoever was taking a dead owner's socket away has died, too. */
+const LONGEST_GATE = 10_000
 /** A socket's path may have no more bytes. */
 const LONGEST_PATH = 100
 
@@ -26,10 +28,8 @@ export async function lockDirectory(directory: string): Promise<Lock> {
     for (;;) {
       const server = await listen(place.path)
       if (server) return { release: () => release(server, place) }
-      const left = place.inode()
-      if ((await isAnswered(place.path)) || (await again(place.path)))
+      if ((await isAnswered(place.path)) || !(await place.clear()))
         throw new DessError("LOCKED", `directory ${show(directory)}: expected it to be free, somebody has it open`)
-      place.remove(left)
     }
   } catch (error) {
     place.close()
@@ -60,20 +60,29 @@ class Place {
     }
   }
 
-  inode(): number | undefined {
-    return statSync(this.#file, { throwIfNoEntry: false })?.ino
-  }
-
-  /** Takes away what a dead owner left, and nothing that somebody has put there since. */
-  remove(inode: number | undefined): void {
-    const aside = `${this.#file}-${randomUUID()}`
+  /**
+   * Takes away what a dead owner left; false when somebody answers after all. One at a time: whoever looked earlier must
+   * not take away what another has put there since.
+   */
+  async clear(): Promise<boolean> {
+    const gate = `${this.#file}.gate`
     try {
-      renameSync(this.#file, aside)
-      if (statSync(aside).ino !== inode) linkSync(aside, this.#file)
+      closeSync(openSync(gate, "wx"))
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
+      const made = statSync(gate, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+      if (Date.now() - made > LONGEST_GATE) rmSync(gate, { force: true })
+      await wait()
+      return true
     }
-    rmSync(aside, { force: true })
+    try {
+      await wait()
+      if (await isAnswered(this.path)) return false
+      rmSync(this.#file, { force: true })
+      return true
+    } finally {
+      rmSync(gate, { force: true })
+    }
   }
 
   close(): void {
@@ -99,9 +108,8 @@ function listen(path: string): Promise<Server | undefined> {
   })
 }
 
-async function again(path: string): Promise<boolean> {
-  await new Promise((resolve) => setTimeout(resolve, PATIENCE))
-  return isAnswered(path)
+function wait(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, PATIENCE))
 }
 
 function isAnswered(path: string): Promise<boolean> {

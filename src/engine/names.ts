@@ -1,10 +1,14 @@
 /** Outside ids to dense indices and back. An index whose owner left is given to another id. */
 
+import { grown, nextCapacity } from "../context/growth.ts"
+
 export class Names {
   // A Map, not an object: "__proto__" is an id like any other.
   readonly #index = new Map<string, number>()
   readonly #names: (string | undefined)[] = []
   readonly #free: number[] = []
+  /** By index: 1 where there is no name. */
+  nameless = new Uint8Array(64).fill(1)
 
   get size(): number {
     return this.#index.size
@@ -29,6 +33,9 @@ export class Names {
     while (this.#names.length < index) this.#names.push(undefined)
     this.#names[index] = name
     this.#index.set(name, index)
+    const held = this.nameless.length
+    if (index >= held) this.nameless = grown(this.nameless, nextCapacity(held, index + 1)).fill(1, held)
+    this.nameless[index] = 0
   }
 
   /** Takes a name away; the index is not given out again before `recycle`. */
@@ -37,6 +44,7 @@ export class Names {
     if (name === undefined) return
     this.#index.delete(name)
     this.#names[index] = undefined
+    this.nameless[index] = 1
   }
 
   recycle(index: number): void {

@@ -22,6 +22,9 @@ export const Recommender = {
     if (typeof directory !== "string" || directory === "")
       throw new DessError("INVALID_ARGUMENT", `directory: expected a path, got ${show(directory)}`)
     const place = resolve(directory)
+    const { loadLmdb, openLmdbStore } = await import("./lmdb-store.ts")
+    // Before there is a folder: where the package is missing none is left behind.
+    await loadLmdb()
     try {
       mkdirSync(place, { recursive: true })
     } catch (cause) {
@@ -30,7 +33,6 @@ export const Recommender = {
         cause,
       })
     }
-    const { openLmdbStore } = await import("./lmdb-store.ts")
     const store = await openLmdbStore(place)
     let recommender: LiveRecommender | undefined
     try {

@@ -54,11 +54,16 @@ function readAfter(text: string): FeedbackKey {
   throw new DessError("INVALID_ARGUMENT", `after: expected what a page gave, got ${show(text)}`)
 }
 
+/** What it reads of the model: the last version, and the learner itself for what is asked about one id. */
+export interface Read extends Pick<Learning, "reader"> {
+  thread: Pick<Learning["thread"], "ask">
+}
+
 export class Reading {
   readonly #catalogue: Catalogue
-  readonly #learning: Learning
+  readonly #learning: Read
 
-  constructor(catalogue: Catalogue, learning: Learning) {
+  constructor(catalogue: Catalogue, learning: Read) {
     this.#catalogue = catalogue
     this.#learning = learning
   }

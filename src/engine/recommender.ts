@@ -7,7 +7,7 @@
  * So snapshot and replay give the state of a run that was never interrupted.
  */
 
-import { DessError } from "../errors.ts"
+import { DessError, show } from "../errors.ts"
 import type { SegmentReport } from "../run/report.ts"
 import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
@@ -25,14 +25,14 @@ import {
   toArray,
 } from "./check.ts"
 import { Feedback } from "./feedback.ts"
-import { FormerNames, livesOf, portions } from "./former-names.ts"
+import { FormerNames, livesOf, type NamedEvent, nameEvents, portions } from "./former-names.ts"
 import { Intake } from "./intake.ts"
 import { Journal } from "./journal.ts"
 import { Keys } from "./keys.ts"
 import { Learning } from "./learning.ts"
 import { type EngineOptions, fixedOptions } from "./options.ts"
 import { Reading } from "./reading.ts"
-import { type EventsRecord, GONE, type LeftRecord } from "./records.ts"
+import type { LeftRecord } from "./records.ts"
 import type { Forgetting, Store } from "./store.ts"
 import type { Learned, Standing } from "./trainer.ts"
 import type {
@@ -58,6 +58,8 @@ import type {
   Trial,
 } from "./types.ts"
 
+/** Feature numbers that take as much of the journal as an event. */
+const NUMBERS_PER_EVENT = 4
 /** Reports kept for those who come later. */
 const MOST_PAST = 1000
 
@@ -85,6 +87,7 @@ export class LiveRecommender implements Recommender {
   #past: LiveReport[] = []
   /** Events learned when a snapshot was ordered last. */
   #orderedAt = 0
+  #orderedNumbers = 0
   #snapshotFailure: string | undefined
   #lastAttempt = Date.now()
   #state: "learning" | "failed" | "closed" = "learning"
@@ -113,10 +116,11 @@ export class LiveRecommender implements Recommender {
     const onLeft = (position: number, record: LeftRecord) => {
       for (const names of this.#exports) names.add(position, record)
     }
-    this.#intake = new Intake({ catalogue, journal, keys, feedback, learning, segment, delay: options.delay, onLeft })
+    const parts = { catalogue, journal, keys, feedback, learning }
+    this.#intake = new Intake({ ...parts, segment, limits, delay: options.delay, onLeft })
     const { directory, keepJournal } = options
     if (store && directory !== undefined)
-      this.#archive = new Archive({ directory, keepJournal, store, journal, catalogue, learning })
+      this.#archive = new Archive({ directory, keepJournal, limits, store, journal, catalogue, learning })
   }
 
   /** Takes up what the directory holds. */
@@ -166,6 +170,7 @@ export class LiveRecommender implements Recommender {
     const entries = checkItems(given, this.#options.features)
     this.#intake.putItems(entries)
     await this.#journal.committed()
+    this.#snapshotWhenDue()
     return entries.length
   }
 
@@ -211,10 +216,7 @@ export class LiveRecommender implements Recommender {
     this.#intake.release(learned)
     this.#keepReport(this.#last)
     this.#reports.send(this.#last)
-    if (!this.#snapshotIsDue()) return
-    this.#exclusive(() => this.#takeSnapshot()).catch((error: Error) => {
-      this.#snapshotFailure = error.message
-    })
+    this.#snapshotWhenDue()
   }
 
   /** Outlooks are large, and only the newest is looked at. */
@@ -241,6 +243,7 @@ export class LiveRecommender implements Recommender {
   // Reading
 
   async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
+    refuseAfter(options)
     return this.#read().recommend(user, options)
   }
 
@@ -264,7 +267,8 @@ export class LiveRecommender implements Recommender {
     return reading.predict({ user: first, item: second as Id })
   }
 
-  async explain(side: Side, id: Id): Promise<Explanation> {
+  async explain(side: Side, id: Id, options: Pick<RecommendOptions, "after"> = {}): Promise<Explanation> {
+    refuseAfter(options)
     return this.#read().explain(side, id)
   }
 
@@ -297,7 +301,7 @@ export class LiveRecommender implements Recommender {
     throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
   }
 
-  async *events(): AsyncGenerator<{ user: string; item: string; rating?: number; timestamp: number }> {
+  async *events(): AsyncGenerator<NamedEvent> {
     const store = this.#store
     if (!store) return
     const former = new FormerNames()
@@ -306,31 +310,16 @@ export class LiveRecommender implements Recommender {
       await this.#journal.committed()
       for await (const some of portions(store))
         for (const { position, record } of some) if (record.kind === "left") former.add(position, record)
+      const { max } = this.#options.scale
+      const now = (side: Side, index: number) => this.#catalogue.names[side].name(index)
       // Named at once: who has an index now may leave while this is read.
       for await (const some of portions(store))
         yield* some.flatMap(({ position, record }) =>
-          record.kind === "events" ? this.#name(record, position, former) : [],
+          record.kind === "events" ? nameEvents({ position, record }, { former, now, max }) : [],
         )
     } finally {
       this.#exports.delete(former)
     }
-  }
-
-  #name(record: EventsRecord, position: number, former: FormerNames) {
-    const { max } = this.#options.scale
-    const nameOf = (side: Side, index: number) => {
-      const name = former.find(side, index, position)
-      return name === undefined ? this.#catalogue.names[side].name(index) : (name ?? undefined)
-    }
-    const found: { user: string; item: string; rating?: number; timestamp: number }[] = []
-    for (let r = 0; r < record.user.length; r++) {
-      if (record.user[r] === GONE) continue
-      const [user, item] = [nameOf("user", record.user[r]), nameOf("item", record.item[r])]
-      if (user === undefined || item === undefined) continue
-      const rating = (record.rating[r] * max) / 5
-      found.push({ user, item, ...(Number.isNaN(rating) ? {} : { rating }), timestamp: record.timestamp[r] })
-    }
-    return found
   }
 
   reports(signal?: AbortSignal, options: { last?: number } = {}): AsyncIterableIterator<LiveReport> {
@@ -360,7 +349,7 @@ export class LiveRecommender implements Recommender {
       },
       segments: this.#intake.segments,
       users: { known: user.size, held: held.user.seen },
-      items: { known: item.size, held: held.item.seen, hidden: this.#catalogue.hidden },
+      items: { known: item.size, held: held.item.seen, hidden: this.#catalogue.hidden.size },
       memory: {
         budget: limits.bytes ?? null,
         heldBytes: held.heldBytes,
@@ -377,6 +366,7 @@ export class LiveRecommender implements Recommender {
           }
         : null,
       snapshot: taken ? { segment: taken.segment, bytes: taken.bytes, time: taken.time } : null,
+      ...(this.#archive?.damaged.length ? { damagedSnapshots: this.#archive.damaged } : {}),
       ...(this.#snapshotFailure === undefined ? {} : { snapshotFailure: this.#snapshotFailure }),
       last: this.#last ?? null,
     }
@@ -407,12 +397,21 @@ export class LiveRecommender implements Recommender {
     return this.#learning.ask<string>({ kind: "hash" })
   }
 
+  #snapshotWhenDue(): void {
+    if (!this.#snapshotIsDue()) return
+    this.#exclusive(() => this.#takeSnapshot(true)).catch((error: Error) => {
+      this.#snapshotFailure = error.message
+    })
+  }
+
   #snapshotIsDue(): boolean {
     if (!this.#store || this.#intake.isReplaying || this.#closing) return false
-    const events = this.#learned - this.#orderedAt
+    const numbers = this.#intake.featureNumbers - this.#orderedNumbers
+    const events = this.#learned - this.#orderedAt + numbers / NUMBERS_PER_EVENT
     const late = events > 0 && Date.now() - this.#lastAttempt >= this.#options.snapshotDelay
     if (events < this.#options.snapshotEvents && !late) return false
     this.#orderedAt = this.#learned
+    this.#orderedNumbers = this.#intake.featureNumbers
     return true
   }
 
@@ -421,7 +420,7 @@ export class LiveRecommender implements Recommender {
     return this.#exclusive(() => this.#takeSnapshot())
   }
 
-  async #takeSnapshot(): Promise<SnapshotInfo> {
+  async #takeSnapshot(shorten = false): Promise<SnapshotInfo> {
     if (!this.#archive)
       throw new DessError(
         "INVALID_ARGUMENT",
@@ -429,7 +428,7 @@ export class LiveRecommender implements Recommender {
       )
     this.#lastAttempt = Date.now()
     const counts = this.#counts()
-    const info = await this.#archive.take(counts)
+    const info = await this.#archive.take(counts, shorten)
     this.#orderedAt = Math.max(this.#orderedAt, counts.accepted)
     this.#snapshotFailure = undefined
     await this.#keys.trim()
@@ -522,6 +521,7 @@ const EMPTY_REPORT: SegmentReport = {
   testUsers: 0,
   trainLoss: 0,
   meanSize: { user: 0, item: 0 },
+  numbers: { user: 0, item: 0 },
   sizeHistogram: { user: {}, item: {} },
   embeddingBytes: 0,
   heldBytes: 0,
@@ -539,4 +539,9 @@ const NOTHING: Standing = {
     heldBytes: 0,
   },
   totals: { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } },
+}
+
+function refuseAfter({ after }: Pick<RecommendOptions, "after">): void {
+  if (after !== undefined)
+    throw new DessError("INVALID_ARGUMENT", `after: expected with a cluster only (--cluster), got ${show(after)}`)
 }

@@ -1,6 +1,7 @@
 /** The records of the journal: what happened, in order. A replay of them gives the same state. */
 
 import { DessError, show } from "../errors.ts"
+import type { Limits } from "../run/idle.ts"
 import type { Side } from "../types.ts"
 
 /** Events in the order they were accepted. A row of user −1 was forgotten. */
@@ -20,6 +21,8 @@ export type LogRecord =
   /** Feature vectors that count from here on; null for none. */
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
   | { kind: "forget"; user: number }
+  /** What the tables are held to from here on. */
+  | { kind: "limits"; limits: Limits }
   /** The user has not met the item after all. */
   | { kind: "unmet"; user: number; item: number }
   | LeftRecord

@@ -146,8 +146,8 @@ function readHeader(file: Source) {
 }
 
 /** Bytes in pieces that every call of the system takes. */
-export function* piecesOf(bytes: Uint8Array): Generator<Uint8Array> {
-  for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE)
+export function* piecesOf(bytes: Uint8Array, size = PIECE): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
 }
 
 /** SHA-256 over everything in a state: equal states, equal hashes. */

@@ -1,20 +1,21 @@
 /** Snapshots of a directory: written beside, flushed, renamed; the last two are kept. */
 
 import { closeSync, fsyncSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs"
-import { join } from "node:path"
-import { DessError, show } from "../errors.ts"
+import { basename, join } from "node:path"
+import { DessError } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
 import { decodeState, encodeState, piecesOf } from "./safetensors.ts"
 
-const PATTERN = /^snapshot-(\d{12})\.safetensors$/
+const PATTERN = /^snapshot-(\d{12,})\.safetensors$/
 
 export interface SnapshotFile {
-  segment: number
+  /** The record of the journal it was taken before. */
+  position: number
   path: string
 }
 
-export function snapshotPath(directory: string, segment: number): string {
-  return join(directory, `snapshot-${String(segment).padStart(12, "0")}.safetensors`)
+export function snapshotPath(directory: string, position: number): string {
+  return join(directory, `snapshot-${String(position).padStart(12, "0")}.safetensors`)
 }
 
 /** Newest first. What a crash left half written is removed. */
@@ -23,34 +24,35 @@ export function listSnapshots(directory: string): SnapshotFile[] {
   for (const name of readdirSync(directory)) {
     if (name.startsWith("snapshot-") && name.endsWith(".part")) rmSync(join(directory, name), { force: true })
     const match = PATTERN.exec(name)
-    if (match) found.push({ segment: Number(match[1]), path: join(directory, name) })
+    if (match) found.push({ position: Number(match[1]), path: join(directory, name) })
   }
-  return found.sort((a, b) => b.segment - a.segment)
+  return found.sort((a, b) => b.position - a.position)
 }
 
-/** Writes a state; it is there whole or not at all. Returns the bytes. */
-export function writeSnapshot(path: string, state: State, directory: string): number {
+/** Writes a state; it is there whole or not at all. Returns the bytes. `piece`: the most that is written at a time. */
+export function writeSnapshot(path: string, state: State, p: { directory: string; piece?: number }): number {
   const part = `${path}.part`
   const file = openSync(part, "w")
   try {
     for (const whole of encodeState(state))
-      for (const piece of piecesOf(whole)) for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at)
+      for (const piece of piecesOf(whole, p.piece))
+        for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at)
     fsyncSync(file)
   } finally {
     closeSync(file)
   }
   renameSync(part, path)
-  syncFolder(directory)
+  syncFolder(p.directory)
   return statSync(path).size
 }
 
-export function readSnapshot(path: string): State {
+export function readSnapshot(path: string, piece?: number): State {
   const file = openSync(path, "r")
   const read = (target: Uint8Array, from: number) => {
     let place = from
-    for (const piece of piecesOf(target))
-      for (let at = 0; at < piece.length; ) {
-        const count = readSync(file, piece, at, piece.length - at, place)
+    for (const part of piecesOf(target, piece))
+      for (let at = 0; at < part.length; ) {
+        const count = readSync(file, part, at, part.length - at, place)
         if (count === 0) throw new DessError("INVALID_DATA", `snapshot: expected more than ${place} bytes, got no more`)
         at += count
         place += count
@@ -63,21 +65,21 @@ export function readSnapshot(path: string): State {
   }
 }
 
-/** The newest snapshot that can be read; undefined when there is none. Those that cannot are told of. */
-export function readNewest(
-  files: readonly SnapshotFile[],
-): { state: State; file: SnapshotFile; damaged: string[] } | undefined {
+/** The newest snapshot that can be read, where there is one, and what is wrong with newer ones. */
+export function readNewest(files: readonly SnapshotFile[]): {
+  found: { state: State; file: SnapshotFile } | undefined
+  damaged: string[]
+} {
   const damaged: string[] = []
   for (const file of files) {
     try {
-      return { state: readSnapshot(file.path), file, damaged }
+      return { found: { state: readSnapshot(file.path), file }, damaged }
     } catch (error) {
       if (error instanceof DessError && error.code === "UNSUPPORTED") throw error
-      damaged.push(error instanceof Error ? error.message : String(error))
+      damaged.push(`${basename(file.path)}: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
-  if (files.length === 0) return undefined
-  throw new DessError("INVALID_DATA", `snapshots: expected one that can be read, got ${show(damaged)}`)
+  return { found: undefined, damaged }
 }
 
 /** Makes renames and removals in a folder durable. */

@@ -52,12 +52,16 @@ export interface Store {
   /** What the directory was created with; undefined for a new one. */
   readonly created: FixedOptions | undefined
   create(options: FixedOptions): void
+  /** Of this journal and no other; its compacted copies have it, too. */
+  readonly id: string
   /** Resolves when everything is on disk, all or nothing. */
   write(writes: Writes): Promise<void>
   names(side: Side): Iterable<{ index: number; name: string }>
   items(): Iterable<{ index: number; item: StoredItem }>
   /** Records from a position on, in order, at most so many. */
   log(from: number, limit?: number): Iterable<{ position: number; record: LogRecord }>
+  /** Where the next record would stand when it was opened. */
+  readonly next: number
   /** Drops the records before a position. */
   truncate(before: number): Promise<void>
   feedbackEntry(key: FeedbackKey): FeedbackEntry | undefined
@@ -78,3 +82,6 @@ export interface Store {
   compact(): Promise<void>
   close(): Promise<void>
 }
+
+/** What can be asked of a store that nobody writes to. */
+export type ReadableStore = Pick<Store, "created" | "names" | "items" | "log" | "forgetting" | "close">

@@ -35,6 +35,7 @@ export type Order =
   | { kind: "load"; id: number; state: StateMessage }
   | { kind: "segment"; number: number; segment: Segment; replayed?: boolean }
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
+  | { kind: "limits"; limits: Limits }
   | { kind: "forget"; id: number; side: Side; ids: number[] }
   | { kind: "save"; id: number; path: string; directory: string; state: StateMessage }
   | { kind: "explain"; id: number; side: Side; index: number }
@@ -119,6 +120,9 @@ export class Trainer {
         return this.#learn(order.number, order.segment, order.replayed)
       case "features":
         return this.#setFeatures(order.items, order.values)
+      case "limits":
+        // Whether they leave room for a segment was asked when they were given.
+        return this.#live.limit(order.limits, 1)
       case "forget":
         this.#run.forget(order.side, new Set(order.ids))
         this.#dirty = true
@@ -206,7 +210,7 @@ export class Trainer {
   #save(order: Extract<Order, { kind: "save" }>): number {
     const state = new State(order.state.arrays, order.state.values)
     this.#write(state)
-    return writeSnapshot(order.path, state, order.directory)
+    return writeSnapshot(order.path, state, order)
   }
 
   #load(state: State): void {

@@ -40,7 +40,7 @@ export interface RecommenderOptions
   delay?: Duration | undefined
   /** Ids without an event for so long lose one step of their size, or leave. Default: only when the budget is short. */
   idle?: { shrink?: Duration | undefined; leave?: Duration | undefined } | undefined
-  /** A snapshot is written once so many events were learned since the last. Default 200,000. */
+  /** A snapshot is written once so many events were learned since the last; four feature numbers count as one. Default 200,000. */
   snapshotEvents?: number | undefined
   /** … or, when something was learned, after so long. Default 15 m. */
   snapshotDelay?: Duration | undefined
@@ -104,6 +104,8 @@ export interface ObserveOptions {
 export interface Accepted {
   accepted: number
   duplicates: number
+  /** Of a cluster: what a read takes as `after` to see these events. */
+  token?: string
 }
 
 /** An item of the catalogue. Events may name items that were never put here. */
@@ -143,6 +145,8 @@ export interface RecommendOptions {
   categories?: readonly string[] | undefined
   /** Also items the user has met. Default false. */
   seen?: boolean | undefined
+  /** Of a cluster: the token of events that must have been learned; STALE when they are not within two seconds. */
+  after?: string | undefined
 }
 
 export interface Recommendation {
@@ -292,8 +296,22 @@ export interface Status {
   snapshot: SnapshotInfo | null
   /** Why the last snapshot that was due could not be written; it is tried again, and nothing is lost without it. */
   snapshotFailure?: string
+  /** What was wrong with snapshots that were passed over when the directory was opened. */
+  damagedSnapshots?: string[]
   /** The last segment's report. */
   last: LiveReport | null
+  /** Of a cluster. */
+  cluster?: {
+    partitions: number
+    /** Of them with a trainer. */
+    owned: number
+    /** Acknowledged events that a failed master took with it, as far as this process can tell. */
+    lost: number
+    /** Commands Redis did not answer. */
+    failures: number
+    /** Milliseconds since the items' news was heard. */
+    newsAge: number
+  }
 }
 
 export interface SnapshotInfo {
@@ -327,7 +345,7 @@ export interface Recommender {
    * the paper recipe.
    */
   preview(user: Id, trials: readonly Trial[], options?: Pick<RecommendOptions, "count">): Promise<Recommendation[]>
-  /** Items nearest to an item, best first. An unknown item: NOT_FOUND. Score: the cosine. */
+  /** Items nearest to an item, best first; none while it holds no numbers. An unknown item: NOT_FOUND. Score: the cosine. */
   similar(item: Id, options?: SimilarOptions): Promise<Recommendation[]>
   /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
   similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>
@@ -335,7 +353,7 @@ export interface Recommender {
   predict(user: Id, item: Id): Promise<Prediction>
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
   /** Size, history, indicators and bounds of an id. An unknown id: NOT_FOUND. */
-  explain(side: Side, id: Id): Promise<Explanation>
+  explain(side: Side, id: Id, options?: Pick<RecommendOptions, "after">): Promise<Explanation>
   /** Adds items or changes them, up to 10,000. Durable like `observe`. Returns how many. */
   putItems(items: ItemEntry | readonly ItemEntry[]): Promise<number>
   /** The catalogue's entry of an item; undefined for an unknown one. */

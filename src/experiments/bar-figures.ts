@@ -31,7 +31,7 @@ export function memoryFigure(block: Block, id: string): Figure {
     id: `${id}-memory`,
     title: "How much embedding memory does each method hold?",
     caption: `Live rows only, mean over seeds.${hasPaper ? " Black ticks: the paper's figures." : ""}`,
-    panels: [{ kind: "bars", bars, x, y: "", ...sizeOf(bars.length) }],
+    panels: [{ kind: "bars", bars, x, y: "", unit: relative ? " of fixed-128" : " MB", ...sizeOf(bars.length) }],
     legend: KIND_LEGEND,
   }
 }
@@ -51,7 +51,7 @@ export function timeFigure(block: Block, id: string): Figure {
     id: `${id}-time`,
     title: "Where does the time go?",
     caption: `Mean per segment of ${block.setting.segment} interactions, the first ten left out. Cells that ran side by side slow each other down.`,
-    panels: [{ kind: "bars", bars, x: "milliseconds per segment", y: "", ...sizeOf(entries.length) }],
+    panels: [{ kind: "bars", bars, x: "milliseconds per segment", y: "", unit: " ms", ...sizeOf(entries.length) }],
     legend: PHASES.map((phase) => ({ label: phase, colour: PHASE_COLOURS[phase] })),
   }
 }

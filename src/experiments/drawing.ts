@@ -17,6 +17,7 @@ export async function openDrawing(): Promise<Drawing<{ outerHTML: string }> & { 
       draw: (options) => Plot.plot({ ...options, document: window.document as never }) as never,
       paint: (colour) => PALETTE[colour],
       write: (colour) => PALETTE[colour],
+      ground: "#ffffff",
       close: () => window.happyDOM.close(),
     }
   } catch (cause) {

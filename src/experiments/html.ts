@@ -39,16 +39,17 @@ export function renderHtml(report: Report, files: Readonly<Record<string, string
 <style>${readAsset("report.css")}</style>
 </head>
 <body>
-<header class="page"><h1>${title}</h1></header>
+<header class="page"><h1>${title}</h1><button type="button" class="theme">Dark</button></header>
 <main>
 <ul class="facts">
 ${report.facts.map((fact) => `<li>${escapeHtml(fact)}</li>`).join("\n")}
 </ul>
-<p class="downloads">Raw figures: ${Object.entries(files).map(renderDownload).join(" ")}</p>
+<p class="downloads">Raw figures: ${Object.entries(files).map(renderDownload).join(" ")} <button type="button" class="button">figures.json</button></p>
 ${renderContents(report)}
 <noscript><p>Without scripts the tables stand as they are and the figures are in report.md and figures/.</p></noscript>
 ${report.parts.map(renderPart).join("\n")}
 </main>
+<p id="spoken" role="status"></p>
 <script type="application/json" id="figures">${escapeJson(JSON.stringify(figures))}</script>
 <script>${script}</script>
 </body>
@@ -113,9 +114,14 @@ ${table.notes.map((note) => `<li>${escapeHtml(note)}</li>`).join("\n")}
 </ul>`
 }
 
+/** The script makes it work; it is here so that nothing moves when it does. */
+const SORT = '<button type="button" class="sort">'
+
 /** Two rows where columns come in groups, as in the paper. */
 function renderHead(columns: readonly Column[]): string {
-  const titles = columns.map((column) => `<th scope="col"${classOf(column)}>${escapeHtml(column.title)}</th>`).join("")
+  const titles = columns
+    .map((column) => `<th scope="col"${classOf(column)}>${SORT}${escapeHtml(column.title)}</button></th>`)
+    .join("")
   if (columns.every(({ group }) => group === undefined)) return `<tr>${titles}</tr>`
   const groups: { name: string | undefined; span: number }[] = []
   for (const { group } of columns) {

@@ -55,7 +55,7 @@ export function regretFigures(block: Block, id: string): Figure[] {
     {
       id: `${id}-regret`,
       title: "Does regret grow more slowly than the stream?",
-      caption: `Cumulative regret on the probe's rewards, mean over seeds. Long dashes: Corollary 1's rate L^{4/5}, scaled to end where the first DESS curve ends.`,
+      caption: `Cumulative regret on the probe's rewards, mean over seeds. Long dashes: Corollary 1's rate L^4/5, scaled to end where the first DESS curve ends.`,
       panels: sides.map((side) => chart(side, false)),
     },
     {

@@ -1,6 +1,6 @@
 /** Bars, areas and maps. */
 
-import { type Drawing, type Frame, roomFor, shorten } from "./draw.ts"
+import { type Drawing, type Frame, formatTicks, roomFor, shorten } from "./draw.ts"
 import type { AreasPanel, Bar, BarsPanel, CellsPanel } from "./figure.ts"
 
 export function drawBars<D>({ Plot, draw, paint }: Drawing<D>, panel: BarsPanel, { width, height }: Frame) {
@@ -34,13 +34,14 @@ export function drawAreas<D>({ Plot, draw, paint }: Drawing<D>, panel: AreasPane
   const points = panel.areas.flatMap(({ label, colour, points }) =>
     points.map((point) => ({ ...point, label, colour })),
   )
+  const most = (axis: "x" | "y") => points.reduce((found, point) => Math.max(found, point[axis]), 0)
   return draw({
     width,
     height,
     marginLeft: 56,
     marginRight: 12,
-    x: { label: panel.x, tickFormat: "~s", ticks: width < 400 ? 4 : 5 },
-    y: { label: panel.y, grid: true, ticks: 5, tickFormat: "~s" },
+    x: { label: panel.x, tickFormat: formatTicks(most("x")), ticks: width < 400 ? 4 : 5 },
+    y: { label: panel.y, grid: true, ticks: 5, tickFormat: formatTicks(panel.areas.length * most("y")) },
     marks: [
       Plot.areaY(points, {
         x: "x",

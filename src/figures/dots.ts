@@ -2,8 +2,9 @@
 
 import { CHARACTER_WIDTH, type Drawing, type Frame, shorten } from "./draw.ts"
 import type { Dot, DotsPanel } from "./figure.ts"
+import { spread } from "./lines.ts"
 
-export function drawDots<D>({ Plot, draw, paint, write }: Drawing<D>, panel: DotsPanel, frame: Frame) {
+export function drawDots<D>({ Plot, draw, paint, write, ground }: Drawing<D>, panel: DotsPanel, frame: Frame) {
   const { width, height } = frame
   // What holds no embeddings has no place on a logarithmic axis: a line across.
   const levels = panel.dots.filter(({ x }) => x === 0)
@@ -34,26 +35,38 @@ export function drawDots<D>({ Plot, draw, paint, write }: Drawing<D>, panel: Dot
           { x: "x", y: "y", r: 4, fill: colour, symbol },
         ),
       ),
-      Plot.text(levels, { y: "y", text: "label", frameAnchor: "left", dx: 3, dy: -5, textAnchor: "start" }),
       ...labels,
     ],
     color: { type: "identity" },
   })
   const draft = draw(options([]))
-  if (!frame.labels) return draft
   const [x, y] = [draft.scale("x"), draft.scale("y")]
+  const heights = levels.map((level) => Number(y?.apply(level.y)))
+  const places = spread(
+    heights.map((at) => at - 6),
+    { gap: 12, from: 14, to: height - 40 },
+  )
+  const halo = { stroke: ground, strokeWidth: 3 }
+  const names = levels.map((level, i) =>
+    Plot.text([level], {
+      y: "y",
+      text: "label",
+      ...{ frameAnchor: "left", dx: 3, dy: places[i] - heights[i], textAnchor: "start" },
+      ...{ fill: write(level.colour), ...halo },
+    }),
+  )
+  if (!frame.labels) return draw(options(names))
   const boxes = placed.map((dot) => {
     const [low, high] = [Number(y?.apply(dot.low)), Number(y?.apply(dot.high))]
     return { dot, x: Number(x?.apply(dot.x)), y: Number(y?.apply(dot.y)), low, high }
   })
-  const lines = levels.map(({ label, y: level }) => {
-    const bottom = Number(y?.apply(level))
-    return { left: 56, right: 60 + CHARACTER_WIDTH * label.length, top: bottom - 11, bottom }
+  const lines = levels.map(({ label }, i) => {
+    return { left: 56, right: 60 + CHARACTER_WIDTH * label.length, top: places[i] - 6, bottom: places[i] + 6 }
   })
   const labels = placeLabels(boxes, lines).map(({ dot, dx, dy, anchor }) =>
-    Plot.text([dot], { x: "x", y: "y", text: "label", dx, dy, textAnchor: anchor, fill: write(dot.colour) }),
+    Plot.text([dot], { x: "x", y: "y", text: "label", dx, dy, textAnchor: anchor, fill: write(dot.colour), ...halo }),
   )
-  return draw(options(labels))
+  return draw(options([...names, ...labels]))
 }
 
 /** Those whom nobody beats with less memory, by memory. */

@@ -22,6 +22,8 @@ export interface Drawing<Drawn> {
   paint(colour: Colour): string
   /** The same for letters, which need more contrast. */
   write(colour: Colour): string
+  /** What letters are set off with from lines behind them. */
+  readonly ground: string
 }
 
 /** The size it is drawn at; `labels: false` leaves the names of lines and dots to the page. */
@@ -44,6 +46,12 @@ export function drawPanel<D>(drawing: Drawing<D>, panel: Panel, frame: Frame): R
     case "cells":
       return drawCells(drawing, panel, frame)
   }
+}
+
+/** Ticks of an axis that ends at `most`, in one unit: 0, 500, 1,000, or 0, 20k, 40k. */
+export function formatTicks(most: number): (value: number) => string {
+  const [size, unit] = most >= 2e6 ? [1e6, "M"] : most >= 10_000 ? [1e3, "k"] : [1, ""]
+  return (value) => (value === 0 ? "0" : `${(value / size).toLocaleString("en", { maximumFractionDigits: 6 })}${unit}`)
 }
 
 /** What a character of a label takes, in pixels. */

@@ -14,6 +14,8 @@ export interface Figure {
 export interface LegendItem {
   label: string
   colour: Colour
+  /** Of a line that is drawn so. */
+  dash?: string
 }
 
 export type Panel = LinesPanel | DotsPanel | BarsPanel | AreasPanel | CellsPanel
@@ -33,7 +35,8 @@ export interface Line {
   colour: Colour
   /** As SVG's stroke-dasharray. */
   dash?: string
-  points: readonly { x: number; y: number }[]
+  /** A note is told under the pointer. */
+  points: readonly { x: number; y: number; note?: string }[]
 }
 
 /** Lines along the stream; each is named at its end. */
@@ -41,6 +44,10 @@ export interface LinesPanel extends PanelFrame {
   kind: "lines"
   lines: readonly Line[]
   logarithmic?: boolean
+  /** The y axis starts at 0. */
+  zero?: boolean
+  /** What the y of 0, 1, 2, … stand for: steps of equal height. */
+  levels?: readonly number[]
 }
 
 export type Symbol = "star" | "square" | "circle"
@@ -78,6 +85,8 @@ export interface Bar {
 export interface BarsPanel extends PanelFrame {
   kind: "bars"
   bars: readonly Bar[]
+  /** Behind a value that is told under the pointer, in place of the axis' title. */
+  unit?: string
 }
 
 /** Shares of a whole along the stream, one upon the other. */

@@ -1,11 +1,11 @@
 /** Line charts with the names at the lines' ends. */
 
-import { type Drawing, type Frame, roomFor, shorten } from "./draw.ts"
+import { type Drawing, type Frame, formatTicks, roomFor, shorten } from "./draw.ts"
 import type { LinesPanel } from "./figure.ts"
 
 const LABEL_GAP = 11
 
-export function drawLines<D>({ Plot, draw, paint, write }: Drawing<D>, panel: LinesPanel, frame: Frame) {
+export function drawLines<D>({ Plot, draw, paint, write, ground }: Drawing<D>, panel: LinesPanel, frame: Frame) {
   const { logarithmic = false } = panel
   const { width, height } = frame
   const lines = panel.lines.filter(({ points }) => points.length > 0)
@@ -15,8 +15,12 @@ export function drawLines<D>({ Plot, draw, paint, write }: Drawing<D>, panel: Li
     height,
     marginLeft: 56,
     marginRight: frame.labels ? roomFor(names, 4) : 12,
-    x: { label: panel.x, tickFormat: "~s", ticks: width < 400 ? 4 : 5, ...(logarithmic ? { type: "log" } : {}) },
-    y: { label: panel.y, grid: true, ...(logarithmic ? { type: "log", tickFormat: "~s", ticks: 5 } : { ticks: 6 }) },
+    x: {
+      label: panel.x,
+      ticks: width < 400 ? 4 : 5,
+      ...(logarithmic ? { type: "log", tickFormat: "~s" } : { tickFormat: xTicks(panel, lines) }),
+    },
+    y: { label: panel.y, grid: true, ...axisOf(panel) },
     marks: [
       ...lines.map(({ points, colour, dash }) =>
         Plot.line(points, {
@@ -44,10 +48,32 @@ export function drawLines<D>({ Plot, draw, paint, write }: Drawing<D>, panel: Li
       textAnchor: "start",
       dx: 6,
       fill: write(colour),
+      stroke: ground,
+      strokeWidth: 3,
       clip: false,
     }),
   )
   return draw(options(labels))
+}
+
+function axisOf({ logarithmic, levels, zero }: LinesPanel): object {
+  if (levels)
+    return {
+      domain: [0, levels.length - 1],
+      ticks: levels.map((_, level) => level),
+      tickFormat: (level: number) => String(levels[level]),
+    }
+  return logarithmic ? { type: "log", tickFormat: "~s", ticks: 5 } : { ticks: 6, ...(zero ? { zero: true } : {}) }
+}
+
+/** Panels with levels go along whole segments. */
+function xTicks({ levels }: LinesPanel, lines: LinesPanel["lines"]): (value: number) => string {
+  const format = formatTicks(farthest(lines))
+  return levels ? (value) => (Number.isInteger(value) ? format(value) : "") : format
+}
+
+function farthest(lines: LinesPanel["lines"]): number {
+  return lines.reduce((most, { points }) => Math.max(most, points[points.length - 1].x), 0)
 }
 
 /** Moves positions apart so that neighbours are at least a gap away from each other, as little as possible in order. */

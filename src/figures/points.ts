@@ -5,9 +5,9 @@ export interface Point {
   y: number
 }
 
-/** A running mean over a twentieth of the stream: one segment's test is a hundred rows. */
-export function smooth(points: readonly Point[]): Point[] {
-  const reach = Math.max(1, Math.round(points.length / 40))
+/** A running mean over a twentieth of the stream, and at least `least` points to each side: one segment's test is a hundred rows. */
+export function smooth(points: readonly Point[], least = 1): Point[] {
+  const reach = Math.max(least, Math.round(points.length / 40))
   return points.map(({ x }, i) => {
     const near = points.slice(Math.max(0, i - reach), i + reach + 1)
     return { x, y: near.reduce((sum, { y }) => sum + y, 0) / near.length }

@@ -188,6 +188,16 @@ export interface Project {
   outputs: number
 }
 
+/** out[t] = Σ_k weight[k]·input[t + k], t < count, k < columns: a vector against every stretch of a longer one. */
+export interface Correlate {
+  out: Address
+  /** count + columns − 1 numbers. */
+  input: Address
+  weight: Address
+  count: number
+  columns: number
+}
+
 /** squared: (σ(z) − y)². logistic: cross-entropy of σ(z). softmax: cross-entropy over the outputs, label = class. */
 export type LossKind = "squared" | "logistic" | "softmax"
 
@@ -351,6 +361,7 @@ export interface Kernels {
   hiddenPowers(operation: HiddenPowers): void
   hiddenScores(operation: HiddenScores): void
   project(operation: Project): void
+  correlate(operation: Correlate): void
   loss(operation: Loss): void
   pairScore(operation: PairScore): void
   pairScoreBackward(operation: PairScoreBackward): void

@@ -25,6 +25,7 @@ export const MIX_BACKWARD = 19
 export const COPY_ROWS = 20
 export const HIDDEN_POWERS = 21
 export const HIDDEN_SCORES = 22
+export const CORRELATE = 23
 
 /** Every operation on the tape starts with: code, its length in words, the parts it is worth cutting into. */
 export const OPERATION_HEADER = 12

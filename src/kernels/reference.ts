@@ -5,6 +5,7 @@ import type {
   Address,
   ColumnSums,
   CopyRows,
+  Correlate,
   Fill,
   Floats,
   HiddenInfer,
@@ -288,6 +289,15 @@ export class ReferenceKernels implements Kernels {
         for (let c = 0; c < p.columns; c++) sum += f[p.input + r * p.columns + c] * f[p.weight + o * p.columns + c]
         f[p.out + r * p.outputs + o] = sum
       }
+    }
+  }
+
+  correlate(p: Correlate): void {
+    const f = this.floats
+    for (let t = 0; t < p.count; t++) {
+      let sum = 0
+      for (let k = 0; k < p.columns; k++) sum += f[p.weight + k] * f[p.input + t + k]
+      f[p.out + t] = sum
     }
   }
 

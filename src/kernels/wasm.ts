@@ -9,6 +9,7 @@ import type {
   Address,
   ColumnSums,
   CopyRows,
+  Correlate,
   Fill,
   HiddenInfer,
   HiddenInferGradient,
@@ -278,6 +279,13 @@ export class WasmKernels implements Kernels {
     const tape = this.#begin(layout.PROJECT, p.rows * p.outputs * (5 + p.columns * 0.15))
     tape.putAddresses(p.out, p.input, p.weight, p.bias)
     tape.put(p.rows, p.columns, p.outputs)
+    tape.end()
+  }
+
+  correlate(p: Correlate): void {
+    const tape = this.#begin(layout.CORRELATE, p.count * (0.2 + p.columns * 0.06))
+    tape.putAddresses(p.out, p.input, p.weight)
+    tape.put(p.count, p.columns)
     tape.end()
   }
 

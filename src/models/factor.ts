@@ -13,6 +13,7 @@
  */
 
 import { checkSizes, EmbeddingTable } from "../embedding/table.ts"
+import type { Floats } from "../kernels/kernels.ts"
 import { exp, log, sigmoid } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
 import type { Side, Task } from "../types.ts"
@@ -34,6 +35,8 @@ const ACCUMULATOR = 0.5
 const RATE = { user: 0.2, item: 0.05 }
 const L2 = { user: 0.005, item: 0.01 }
 const PASSES = 2
+/** Of ε. */
+const DEVIATION = 0.05
 
 export interface FactorOptions extends RowOptions {
   task: Exclude<Task, "topk">
@@ -47,10 +50,13 @@ export class FactorModel implements RowModel {
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
   readonly vectors = { user: 1, item: 1 }
+  readonly ripening = 0
   /** g */
   readonly global: Float64Array
-  readonly #slopes: Float64Array
-  readonly #noise: ItemNoise
+  /** s */
+  readonly slopes: Float64Array
+  readonly noise: ItemNoise
+  readonly fade: Float64Array
   readonly #base: Float64Array
   readonly #errors: Float64Array
   readonly #row: Float32Array
@@ -70,10 +76,11 @@ export class FactorModel implements RowModel {
       item: new EmbeddingTable({ ...rows, chunkBytes: ROW_CHUNK_BYTES }),
     }
     this.global = new Float64Array(outputs)
-    this.#slopes = new Float64Array(outputs).fill(1)
-    if (outputs > 1) for (let c = 0; c < outputs; c++) this.#slopes[c] = (2 * c) / (outputs - 1) - 1
+    this.slopes = new Float64Array(outputs).fill(1)
+    if (outputs > 1) for (let c = 0; c < outputs; c++) this.slopes[c] = (2 * c) / (outputs - 1) - 1
     const top = sizes[sizes.length - 1]
-    this.#noise = new ItemNoise(seed, top)
+    this.noise = new ItemNoise(seed, top, DEVIATION)
+    this.fade = new Float64Array(top).fill(1)
     this.#base = new Float64Array(outputs)
     this.#errors = new Float64Array(outputs)
     this.#row = new Float32Array(top + 2 * outputs)
@@ -142,8 +149,23 @@ export class FactorModel implements RowModel {
   /** Numbers `from` … `to`−1 of a row that does not hold them. */
   #fillTail(side: Side, id: number, p: { target: ArrayLike<number>; at: number; from: number; to: number }): void {
     const target = p.target as Float32Array
-    const tail = this.#noise.tail(id)
-    for (let k = p.from; k < p.to; k++) target[p.at + k] = side === "user" ? 0 : this.#noise.numbers[tail + k]
+    const tail = this.noise.tail(id)
+    for (let k = p.from; k < p.to; k++) target[p.at + k] = side === "user" ? 0 : this.noise.numbers[tail + k]
+  }
+
+  /** p */
+  combined(user: number): Floats {
+    const table = this.tables.user
+    const from = table.placeOf(user) + this.heads.user
+    return table.numbersOf(user).subarray(from, from + this.sizes[table.step(user)])
+  }
+
+  /** g + b_u */
+  baseOf(user: number): Float64Array {
+    const p = this.tables.user.numbersOf(user)
+    const at = this.tables.user.placeOf(user)
+    for (let c = 0; c < this.outputs; c++) this.#base[c] = this.global[c] + p[at + c]
+    return this.#base
   }
 
   /** Writes g + b_u + b_i to the base logits; returns ⟨p̂, q̂⟩. */
@@ -162,8 +184,8 @@ export class FactorModel implements RowModel {
     let product = 0
     for (let k = 0; k < shared; k++) product += p[a + k] * q[b + k]
     if (shared < size) {
-      const noise = this.#noise.numbers
-      const tail = this.#noise.tail(item)
+      const noise = this.noise.numbers
+      const tail = this.noise.tail(item)
       for (let k = shared; k < size; k++) product += p[a + k] * noise[tail + k]
     }
     return product
@@ -178,10 +200,10 @@ export class FactorModel implements RowModel {
     const a = users.placeOf(user) + 2 * this.outputs
     const b = items.placeOf(item) + 2 * this.outputs
     const held = this.sizes[items.step(item)]
-    const tail = this.#noise.tail(item)
+    const tail = this.noise.tail(item)
     let sum = 0
     for (let k = this.sizes[step - 1]; k < this.sizes[step]; k++)
-      sum += p[a + k] * (k < held ? q[b + k] : this.#noise.numbers[tail + k])
+      sum += p[a + k] * (k < held ? q[b + k] : this.noise.numbers[tail + k])
     return sum
   }
 
@@ -194,9 +216,9 @@ export class FactorModel implements RowModel {
     const a = users.placeOf(user) + 2 * this.outputs
     const b = items.placeOf(item) + 2 * this.outputs
     const size = Math.min(this.sizes[users.step(user)], this.sizes[step])
-    const tail = this.#noise.tail(item)
+    const tail = this.noise.tail(item)
     let sum = 0
-    for (let k = this.sizes[step - 1]; k < size; k++) sum += p[a + k] * (q[b + k] - this.#noise.numbers[tail + k])
+    for (let k = this.sizes[step - 1]; k < size; k++) sum += p[a + k] * (q[b + k] - this.noise.numbers[tail + k])
     return sum
   }
 
@@ -204,7 +226,7 @@ export class FactorModel implements RowModel {
   #loss(product: number, label: number): number {
     const { outputs } = this
     const e = this.#errors
-    for (let c = 0; c < outputs; c++) e[c] = this.#base[c] + this.#slopes[c] * product
+    for (let c = 0; c < outputs; c++) e[c] = this.#base[c] + this.slopes[c] * product
     if (outputs === 1) {
       const z = e[0]
       e[0] = sigmoid(z) - label
@@ -262,7 +284,7 @@ export class FactorModel implements RowModel {
       this.global[c] -= GLOBAL_RATE * e
       stepBias(p, a + c, { outputs, error: e })
       stepBias(q, b + c, { outputs, error: e })
-      error += this.#slopes[c] * e
+      error += this.slopes[c] * e
     }
     a += 2 * outputs
     b += 2 * outputs
@@ -274,9 +296,9 @@ export class FactorModel implements RowModel {
       q[b + k] = qk - RATE.item * (error * pk + L2.item * qk)
     }
     if (shared === size) return
-    const tail = this.#noise.tail(item)
+    const tail = this.noise.tail(item)
     for (let k = shared; k < size; k++)
-      p[a + k] -= RATE.user * (error * this.#noise.numbers[tail + k] + L2.user * p[a + k])
+      p[a + k] -= RATE.user * (error * this.noise.numbers[tail + k] + L2.user * p[a + k])
   }
 
   predict(batch: ModelBatch): PassResult {
@@ -288,7 +310,7 @@ export class FactorModel implements RowModel {
     for (let r = 0; r < user.length; r++) {
       const product = this.#score(user[r], item[r])
       losses[r] = this.#loss(product, label[r])
-      for (let c = 0; c < outputs; c++) logits[r * outputs + c] = this.#base[c] + this.#slopes[c] * product
+      for (let c = 0; c < outputs; c++) logits[r * outputs + c] = this.#base[c] + this.slopes[c] * product
     }
     return { logits, losses }
   }
@@ -297,7 +319,7 @@ export class FactorModel implements RowModel {
     const { outputs } = this
     for (let i = 0; i < items.length; i++) {
       const product = this.#score(user, items[i])
-      for (let c = 0; c < outputs; c++) out[i * outputs + c] = this.#base[c] + this.#slopes[c] * product
+      for (let c = 0; c < outputs; c++) out[i * outputs + c] = this.#base[c] + this.slopes[c] * product
     }
   }
 

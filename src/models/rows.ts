@@ -1,6 +1,7 @@
 /** What the models of the calibrated recipe have in common: rows of varying size, learned event by event. */
 
 import type { EmbeddingTable } from "../embedding/table.ts"
+import type { Floats } from "../kernels/kernels.ts"
 import { Random } from "../kernels/random.ts"
 import type { State } from "../kernels/state.ts"
 import type { Side, Task } from "../types.ts"
@@ -20,7 +21,7 @@ export interface RungLosses {
   without: Record<Side, Float64Array>
 }
 
-/** A row is a head of fixed length and one or more vectors of the id's size. */
+/** A row is a head of fixed length, which starts with an item's biases, and one or more vectors of the id's size. */
 export interface RowModel {
   readonly task: Task
   readonly outputs: number
@@ -29,6 +30,8 @@ export interface RowModel {
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
   readonly vectors: Record<Side, number>
+  /** Events an id learns a rung from before it is judged by it. */
+  readonly ripening: number
   /** Numbers of no id. */
   readonly global: Float64Array
   /** 4 × the biases and vector numbers of live rows. */
@@ -52,8 +55,15 @@ export interface RowModel {
   train(batch: ModelBatch, rungs?: RungLosses, touched?: Set<number>): PassResult
   /** Items that also stand for a user, oldest first: they move when it learns. */
   latestOf?(user: number): number[]
-  /** What a user is scored with, where that is more than its row: a view until the next call. */
-  combined?(user: number): Float64Array
+  /** What a user is multiplied with items by: a view until the next call. */
+  combined(user: number): Floats
+  /** What a user's logits start from, before an item's biases, one an output: a view until the next call. */
+  baseOf(user: number): Float64Array
+  /** What a product counts for, one an output. */
+  readonly slopes: Float64Array
+  readonly noise: ItemNoise
+  /** What number k of ε is multiplied by. */
+  readonly fade: Float64Array
   /** Logits and task losses of rows; nothing is learned. */
   predict(batch: ModelBatch): PassResult
   /** Logits [items×outputs] of a user and items, all of which have rows. */
@@ -63,8 +73,7 @@ export interface RowModel {
 }
 
 /** Normal numbers ε is read from: item i's start at a place its index is hashed to. */
-const NOISE = 16_384
-const DEVIATION = 0.05
+export const NOISE_PLACES = 16_384
 
 /** Small chunks: a stream of a few thousand ids should not hold more free rows than live ones. */
 export const ROW_CHUNK_BYTES = 8192
@@ -73,15 +82,15 @@ export const ROW_CHUNK_BYTES = 8192
 export class ItemNoise {
   readonly numbers: Float32Array
 
-  constructor(seed: number, top: number) {
-    this.numbers = new Float32Array(NOISE + top)
+  constructor(seed: number, top: number, deviation: number) {
+    this.numbers = new Float32Array(NOISE_PLACES + top)
     const random = new Random(seed, "factor")
-    for (let k = 0; k < this.numbers.length; k++) this.numbers[k] = DEVIATION * random.normal()
+    for (let k = 0; k < this.numbers.length; k++) this.numbers[k] = deviation * random.normal()
   }
 
   /** Where ε(i) starts. */
   tail(item: number): number {
-    return (Math.imul(item + 1, 0x9e3779b1) >>> 18) & (NOISE - 1)
+    return (Math.imul(item + 1, 0x9e3779b1) >>> 18) & (NOISE_PLACES - 1)
   }
 }
 

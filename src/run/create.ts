@@ -82,10 +82,19 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
   const { task, seed } = options
   const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
   const start = sizes.indexOf(
-    method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : options.sizes[0],
+    method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : firstSize(options),
   )
   if (task === "topk") return new SequenceModel({ sizes, start, seed })
   return new FactorModel({ task, sizes, start, seed })
+}
+
+/** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
+const RANKING_START = 64
+
+/** What a new id of a method that searches starts with. */
+function firstSize({ task, sizes }: FullRunOptions): number {
+  const wide = task === "topk" ? sizes.filter((size) => size <= RANKING_START) : []
+  return wide[wide.length - 1] ?? sizes[0]
 }
 
 /** A first guess at how much a rung changes the loss of an event, by task. */

@@ -6,7 +6,7 @@ import { MajorityClass } from "../search/plain-majority.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Learner } from "./learner.ts"
-import type { Score } from "./metrics.ts"
+import { NOTHING, type Score } from "./metrics.ts"
 
 export interface Exam {
   /** One label per row, as the probe and the training see it. */
@@ -72,7 +72,7 @@ export class RatingExam implements Exam {
   test(learner: Learner, rows: ModelBatch): Score {
     const { logits, losses } = learner.test(rows)
     const majority = this.#majority.predict()
-    const score = { rows: rows.label.length, hits: 0, majorityHits: 0, loss: 0, users: 0, recall: 0, ndcg: 0 }
+    const score = { ...NOTHING, rows: rows.label.length }
     for (let r = 0; r < score.rows; r++) {
       if (predicted(logits, r, this.#outputs) === rows.label[r]) score.hits++
       if (majority === rows.label[r]) score.majorityHits++

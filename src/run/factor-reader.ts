@@ -4,6 +4,7 @@ import type { EmbeddingTable } from "../embedding/table.ts"
 import type { Floats, Kernels } from "../kernels/kernels.ts"
 import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
+import { PackedItems } from "./packed-items.ts"
 import { packRows, unpackRows } from "./packed-rows.ts"
 import type { LabelledTrial, Published, Reader, Room } from "./reader.ts"
 
@@ -18,11 +19,13 @@ export class FactorReader implements Reader {
   readonly outputs: number
   readonly #model: RowModel
   readonly #kernels: Kernels
+  readonly #packed: PackedItems
 
   constructor(model: RowModel, kernels: Kernels) {
     this.#model = model
     this.#kernels = kernels
     this.outputs = model.outputs
+    this.#packed = new PackedItems(model, kernels)
   }
 
   reserve(length: number): Room {
@@ -39,7 +42,13 @@ export class FactorReader implements Reader {
         steps: arrays[`${side}.steps`],
         rows: arrays[`${side}.rows`],
       })
+    this.refresh(arrays["item.ids"])
     this.items = items
+  }
+
+  /** To be called after rows of items changed in the model itself. */
+  refresh(items: ArrayLike<number>): void {
+    this.#packed.update(items)
   }
 
   knows(side: Side, id: number): boolean {
@@ -47,7 +56,7 @@ export class FactorReader implements Reader {
   }
 
   scores(user: number): Float32Array {
-    return this.scoresOf(user, this.items)
+    return this.#packed.scores(user, this.items)
   }
 
   scoresOf(user: number, items: ArrayLike<number>): Float32Array {
@@ -73,18 +82,29 @@ export class FactorReader implements Reader {
         logChance: trials.map(({ label }) => (label === 0 ? Number.NaN : 0)),
       })
       model.meetOne("user", user)
+      this.#packed.update(before.item.ids)
       return this.scores(user)
     } finally {
       unpackRows(users, before.user)
       unpackRows(items, before.item)
+      this.#packed.update(before.item.ids)
       model.global.set(before.global)
     }
   }
 
   /** cos(q_i, q_j) over the numbers both hold; 0 where one holds none. */
   nearest(item: number): Float32Array {
-    const own = this.#row("item", item).slice()
-    return Float32Array.from(this.items, (other) => cosine(own, this.#row("item", other)))
+    const { sizes, heads, tables } = this.#model
+    const { item: table } = tables
+    const from = table.placeOf(item) + heads.item
+    const own = table.numbersOf(item).slice(from, from + sizes[table.step(item)])
+    const { items } = this
+    const out = new Float32Array(items.length)
+    for (let i = 0; i < items.length; i++) {
+      const row = { numbers: table.numbersOf(items[i]), at: table.placeOf(items[i]) + heads.item }
+      out[i] = cosine(own, row, Math.min(own.length, sizes[table.step(items[i])]))
+    }
+    return out
   }
 
   users(): Int32Array {
@@ -92,27 +112,25 @@ export class FactorReader implements Reader {
   }
 
   nearestUsers(user: number, others: Int32Array): Float32Array {
-    const vector = (id: number) => this.#model.combined?.(id) ?? this.#row("user", id)
-    const own = vector(user).slice()
-    return Float32Array.from(others, (other) => cosine(own, vector(other)))
-  }
-
-  /** An id's first vector. */
-  #row(side: Side, id: number): Floats {
-    const { sizes, heads, tables } = this.#model
-    const from = tables[side].placeOf(id) + heads[side]
-    return tables[side].numbersOf(id).subarray(from, from + sizes[tables[side].step(id)])
+    const own = this.#model.combined(user).slice()
+    return Float32Array.from(others, (other) => {
+      const numbers = this.#model.combined(other)
+      return cosine(own, { numbers, at: 0 }, Math.min(own.length, numbers.length))
+    })
   }
 }
 
-/** Over the numbers both have. */
-function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
-  const shared = Math.min(a.length, b.length)
-  let [product, mine, theirs] = [0, 0, 0]
+/** Over the first `shared` numbers: those both have. */
+function cosine(own: Floats, { numbers, at }: { numbers: Floats; at: number }, shared: number): number {
+  let product = 0
+  let mine = 0
+  let theirs = 0
   for (let k = 0; k < shared; k++) {
-    product += a[k] * b[k]
-    mine += a[k] * a[k]
-    theirs += b[k] * b[k]
+    const a = own[k]
+    const b = numbers[at + k]
+    product += a * b
+    mine += a * a
+    theirs += b * b
   }
   return mine > 0 && theirs > 0 ? product / Math.sqrt(mine * theirs) : 0
 }

@@ -15,6 +15,7 @@ import { type FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
 import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged.ts"
 import type { Preparation } from "./learner.ts"
 import { type Outlook, outlookOf } from "./outlook.ts"
+import { Ripeness } from "./ripeness.ts"
 import { playRound, type SearchOptions } from "./round.ts"
 import { toArmScores, whyGrown } from "./size-log.ts"
 
@@ -39,6 +40,7 @@ export class FactorSearch {
   readonly context: Context | undefined
   readonly #rows: FactorRows
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
+  readonly #ripeness: Ripeness
   #waiting: Judged | undefined
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
@@ -47,6 +49,7 @@ export class FactorSearch {
     this.#rows = rows
     this.options = options
     this.context = context
+    this.#ripeness = new Ripeness(rows.model.ripening)
   }
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
@@ -154,9 +157,14 @@ export class FactorSearch {
         activity.meet(side, id, time)
         waiting.rates[side][l] = activity.rate(side, id, time)
         const diversity = side === "user" ? columns.ind[l] : columns.pod[l]
-        context?.write(waiting.contexts[side], l * d, waiting.frequencies[side][l], diversity)
+        context?.write(waiting.contexts[side], l * d, this.#frequency(waiting.frequencies[side][l]), diversity)
       }
     return waiting
+  }
+
+  /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
+  #frequency(frequency: number): number {
+    return Math.max(frequency, this.#rows.model.ripening)
   }
 
   /** Steps 2 and 3: each distinct id of the segment is decided once, at its last row: grow, keep, or let a rung go. */
@@ -207,7 +215,9 @@ export class FactorSearch {
     }
     const done = { all: all.length, grown: grown.size, shrunk: 0 }
     if (!policy.release) return done
-    const holding = all.filter((row) => !grown.has(p.id(row)) && table.step(p.id(row)) > 0)
+    const holding = all.filter(
+      (row) => !grown.has(p.id(row)) && table.step(p.id(row)) > 0 && this.#ripeness.isRipe(side, p.id(row)),
+    )
     return { ...done, shrunk: this.#release(side, p.see(holding)) }
   }
 
@@ -234,6 +244,7 @@ export class FactorSearch {
     const scores = this.#scores(side, choices, { at, down: 0 })
     const grounds = { why: whyGrown(scores), scores: toArmScores(scores) }
     this.#rows.resize(side, choices.ids[at], { step, cold: this.options.initial === "cold", ...grounds })
+    this.#ripeness.reset(side, choices.ids[at])
     return true
   }
 
@@ -286,7 +297,7 @@ export class FactorSearch {
       choices.rates[i] = activity.rate(side, ids[i], time)
       choices.frequencies[i] = indicators.frequency(side, ids[i])
       const diversity = this.options.policy.context === "cv" ? indicators.diversity(side, ids[i]) : 0
-      context?.write(choices.contexts, i * d, choices.frequencies[i], diversity)
+      context?.write(choices.contexts, i * d, this.#frequency(choices.frequencies[i]), diversity)
     }
     return choices
   }
@@ -304,11 +315,15 @@ export class FactorSearch {
     else if (used < SPARE) policy.price = Math.max(LOWEST_PRICE, policy.price / by(1.1))
   }
 
-  /** The rows of a segment, at the sizes they have now, are to be judged when they are trained on. */
+  /** The rows of a segment, at the sizes they have now, are to be judged when they are trained on; unripe ones as if they held nothing. */
   wait(waiting: Judged): void {
     for (const side of SIDES) {
       const table = this.#rows.model.tables[side]
-      for (let l = 0; l < waiting.ids[side].length; l++) waiting.steps[side][l] = table.step(waiting.ids[side][l])
+      for (let l = 0; l < waiting.ids[side].length; l++) {
+        const id = waiting.ids[side][l]
+        waiting.steps[side][l] = this.#ripeness.isRipe(side, id) ? table.step(id) : 0
+        this.#ripeness.add(side, id)
+      }
     }
     this.#waiting = waiting
   }
@@ -354,13 +369,14 @@ export class FactorSearch {
     const step = model.tables[side].step(id)
     if (!this.context || !policy.scores || step === model.tables[side].top) return null
     const context = new Float64Array(this.context.dimension)
-    this.context.write(context, 0, seen.frequency, seen.diversity)
+    this.context.write(context, 0, this.#frequency(seen.frequency), seen.diversity)
     const { keep, grow } = policy.scores(side, context, { step, rate: activity.rate(side, id, time) })
     return { keep, grow }
   }
 
   forget(side: Side, ids: ReadonlySet<number>): void {
     this.options.policy.forget?.(side, ids)
+    for (const id of ids) this.#ripeness.reset(side, id)
     if (this.#waiting) this.#waiting = withoutRows(this.#waiting, side, ids)
   }
 
@@ -370,10 +386,12 @@ export class FactorSearch {
 
   saveWaiting(state: State): void {
     saveJudged(state, this.#waiting)
+    this.#ripeness.save(state.at("ripeness"))
   }
 
   loadWaiting(state: State): void {
     this.#waiting = loadJudged(state)
+    this.#ripeness.load(state.at("ripeness"))
   }
 }
 

@@ -11,11 +11,11 @@
  */
 
 import { addMet, type Met } from "../context/activity.ts"
-import type { ItemIndicators, UserIndicators } from "../context/indicators.ts"
 import { Packer, type Unpacker } from "../kernels/packing.ts"
 import type { Side } from "../types.ts"
 import type { FactorRows, RowShare } from "./factor-rows.ts"
 import type { FactorSearch } from "./factor-search.ts"
+import { readIndicators, writeIndicators } from "./indicator-bytes.ts"
 import type { ItemChange, Renumber, Sharing } from "./shared.ts"
 
 /** An item before it was trained on. */
@@ -25,9 +25,8 @@ interface Base {
   met: Met
 }
 
-/** The latest time a clock may show, and the largest feature that is taken from elsewhere. */
+/** The latest time a clock may show. */
 const END = 1e12
-const LARGEST = 1e9
 
 export class FactorShare implements Sharing, RowShare {
   readonly shape: string
@@ -159,13 +158,7 @@ export class FactorShare implements Sharing, RowShare {
     out.double(count)
     out.double(last)
     out.count(limiter.lastOf(side, id))
-    if (side === "user") writeUser(out, indicators.ofUser(id))
-    else {
-      const { frequency, pod, measuredAt } = indicators.ofItem(id)
-      out.count(frequency)
-      out.float(pod)
-      out.count(measuredAt)
-    }
+    writeIndicators(out, indicators, { side, id })
   }
 
   readRow(side: Side, id: number, from: Unpacker): () => void {
@@ -178,8 +171,7 @@ export class FactorShare implements Sharing, RowShare {
     if (!model.accepts(side, row)) throw from.damaged("numbers of such a row", Array.from(row.subarray(0, 8)))
     const met = readMet(from)
     const second = from.count(0xffff_ffff)
-    const user = side === "user" ? readUser(from, indicators.columns) : undefined
-    const item = side === "item" ? readItem(from) : undefined
+    const putIndicators = readIndicators(from, indicators, { side, id })
     return () => {
       if (side === "item") this.#settle(id)
       const before = table.has(id) ? table.step(id) : -1
@@ -188,8 +180,7 @@ export class FactorShare implements Sharing, RowShare {
       if (before !== step) rows.logSize(side, id, { step, why: "elsewhere" })
       activity.put(side, id, met)
       if (rows.segments === 0) rows.time = this.#time = Math.max(rows.time, met.last)
-      if (user) indicators.putUser(id, user)
-      if (item) indicators.putItem(id, item)
+      putIndicators()
       if (second > 0 && rows.decides(side, id)) limiter.meet(side, id, { second, segment: rows.segments })
       if (rows.live) rows.changed[side].add(id)
     }
@@ -351,43 +342,4 @@ function readMet(from: Unpacker): Met {
   const met = { count: from.double(), last: from.double() }
   if (!(met.count >= 0 && met.last >= 0 && met.last <= END)) throw from.damaged("a count and a time from 0", met)
   return met
-}
-
-/** A user's frequency, and what it has met: of each vector how many entries, whether all are 1, and its count. */
-function writeUser(out: Packer, { frequency, met }: UserIndicators): void {
-  out.count(frequency)
-  out.count(met.length)
-  for (const { entries, count } of met) {
-    const plain = entries.every(({ value }) => value === 1)
-    out.count(2 * entries.length + (plain ? 1 : 0))
-    for (const { column, value } of entries) {
-      out.count(column)
-      if (!plain) out.double(value)
-    }
-    out.count(count)
-  }
-}
-
-function readUser(from: Unpacker, columns: number): UserIndicators {
-  const frequency = from.count(0xffff_ffff)
-  const met: UserIndicators["met"] = []
-  for (let n = from.count(columns === 0 ? 0 : frequency); n > 0; n--) {
-    const head = from.count(2 * columns + 1)
-    const entries = Array.from({ length: head >> 1 }, () => {
-      const column = from.count(columns - 1)
-      const value = head % 2 === 1 ? 1 : from.double()
-      if (Math.abs(value) > LARGEST) throw from.damaged(`features up to ${LARGEST}`, value)
-      return { column, value }
-    })
-    const count = from.count(frequency)
-    if (count === 0) throw from.damaged("vectors that were met", 0)
-    met.push({ entries, count })
-  }
-  return { frequency, met }
-}
-
-function readItem(from: Unpacker): ItemIndicators {
-  const item = { frequency: from.count(0xffff_ffff), pod: from.float(), measuredAt: from.count(0xffff_ffff) }
-  if (item.pod < 0) throw from.damaged("a diversity from 0", item.pod)
-  return item
 }

@@ -9,12 +9,15 @@ export class History {
   /** Items seen so far, in order of first sight. */
   readonly seen: number[] = []
   readonly #known = new Set<number>()
+  /** By item: how many users have met it. */
+  readonly #users = new Map<number, number>()
 
   /** Takes in rows in order. */
   add(user: ArrayLike<number>, item: ArrayLike<number>): void {
     for (let r = 0; r < user.length; r++) {
       const items = this.#items[user[r]] ?? new Set<number>()
       this.#items[user[r]] = items
+      if (!items.has(item[r])) this.#count(item[r], 1)
       items.add(item[r])
       this.meet(item[r])
     }
@@ -29,7 +32,9 @@ export class History {
 
   /** Takes up what a user has met, in place of what was here; the items need not be there. */
   put(user: number, items: Iterable<number>): void {
+    this.#clear(user)
     this.#items[user] = new Set(items)
+    for (const item of this.#items[user]) this.#count(item, 1)
   }
 
   /** Leaves an item out of those seen; users have met it all the same. */
@@ -49,14 +54,34 @@ export class History {
     return this.#items[user] ?? EMPTY
   }
 
+  /** Items seen, those met by most users first; of equals the earlier seen. */
+  byPopularity(): number[] {
+    const { length } = this.seen
+    // Numbers sort faster than pairs: the count, then the place.
+    const keys = Float64Array.from(this.seen, (item, i) => i - (this.#users.get(item) ?? 0) * length).sort()
+    return Array.from(keys, (key) => this.seen[((key % length) + length) % length])
+  }
+
+  #count(item: number, change: number): void {
+    this.#users.set(item, (this.#users.get(item) ?? 0) + change)
+  }
+
+  #clear(user: number): void {
+    for (const item of this.of(user)) this.#count(item, -1)
+    delete this.#items[user]
+  }
+
   /** Drops users, or items from everywhere. */
   forget(side: Side, ids: ReadonlySet<number>): void {
     if (side === "user") {
-      for (const user of ids) delete this.#items[user]
+      for (const user of ids) this.#clear(user)
       return
     }
     for (const items of this.#items) if (items) for (const item of ids) items.delete(item)
-    for (const item of ids) this.#known.delete(item)
+    for (const item of ids) {
+      this.#known.delete(item)
+      this.#users.delete(item)
+    }
     const rest = this.seen.filter((item) => !ids.has(item))
     this.seen.length = 0
     for (const item of rest) this.seen.push(item)
@@ -78,6 +103,8 @@ export class History {
     this.#items.length = 0
     this.#items.length = counts.length
     this.#known.clear()
+    this.#users.clear()
+    for (const item of all) this.#count(item, 1)
     this.seen.length = 0
     for (let user = 0, from = 0; user < counts.length; user++) {
       if (counts[user] > 0) this.#items[user] = new Set(all.subarray(from, from + counts[user]))

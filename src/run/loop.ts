@@ -15,8 +15,8 @@ import type { Stream } from "../stream/stream.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
 import { createExam, createLearner } from "./create.ts"
 import type { Exam } from "./exam.ts"
-import type { Learner, LiveLearner, Preparation } from "./learner.ts"
-import { Mean, quality, type Score } from "./metrics.ts"
+import type { Learner, LiveLearner, Preparation, SideStatus } from "./learner.ts"
+import { Mean, NOTHING, quality, type Score } from "./metrics.ts"
 import { type FullRunOptions, type RunOptions, withDefaults } from "./options.ts"
 import type { Measures, Milliseconds, RunResult, SegmentReport } from "./report.ts"
 import type { SharedLearner } from "./shared.ts"
@@ -24,9 +24,6 @@ import { SharedRun } from "./shared-run.ts"
 
 /** Segments left out of the mean times. */
 const WARM_UP = 10
-
-/** Of a segment without a test. */
-const NO_SCORE: Score = { rows: 0, hits: 0, majorityHits: 0, loss: 0, users: 0, recall: 0, ndcg: 0 }
 
 /** One method on its way along one stream. */
 export class Run {
@@ -87,7 +84,7 @@ export class Run {
     const measure = (): Score => {
       if (unmeasured && this.#exam.skip) {
         this.#exam.skip(testBatch)
-        return NO_SCORE
+        return NOTHING
       }
       const start = performance.now()
       const score = this.#exam.test(this.learner, testBatch)
@@ -109,7 +106,7 @@ export class Run {
         `loss of segment ${this.#segments + 1}: expected a finite number, got ${score.loss}`,
       )
     this.#segments++
-    if (score !== NO_SCORE) this.#scores.push(score)
+    if (score !== NOTHING) this.#scores.push(score)
     if (this.#scores.length > (this.#options.live?.remembered ?? Number.POSITIVE_INFINITY)) this.#scores.shift()
     this.#interactions += segment.length
     const report = this.#report(preparation, {
@@ -127,8 +124,7 @@ export class Run {
   ): SegmentReport {
     const { trained, milliseconds } = p
     const status = this.learner.status()
-    const mean = (side: Side) => (status[side].seen === 0 ? 0 : status[side].numbers / status[side].seen)
-    const meanSize = { user: mean("user"), item: mean("item") }
+    const meanSize = { user: meanOf(status.user), item: meanOf(status.item) }
     for (const side of ["user", "item"] as const) {
       this.#sizes[side].add(meanSize[side])
       this.#bytes[side].add(4 * status[side].numbers)
@@ -137,9 +133,11 @@ export class Run {
       this.#played[side].grown += preparation.played?.[side].grown ?? 0
     }
     if (preparation.regret) this.#decides = true
-    if (this.#segments > WARM_UP)
-      for (const phase of ["policy", "growth", "train", "inference"] as const)
-        this.#times[phase].add(milliseconds[phase])
+    for (const phase of ["policy", "growth", "train", "inference"] as const) {
+      // A stream too short to leave them out keeps them.
+      if (this.#segments === WARM_UP + 1) this.#times[phase] = new Mean()
+      this.#times[phase].add(milliseconds[phase])
+    }
     let trainLoss = 0
     for (const loss of trained.losses) trainLoss += loss
     this.#last = {
@@ -150,6 +148,7 @@ export class Run {
       ...this.#measures([p.score]),
       trainLoss: trained.losses.length === 0 ? 0 : trainLoss / trained.losses.length,
       meanSize,
+      numbers: { user: status.user.numbers, item: status.item.numbers },
       sizeHistogram: { user: status.user.histogram, item: status.item.histogram },
       embeddingBytes: status.embeddingBytes,
       heldBytes: status.heldBytes,
@@ -163,8 +162,10 @@ export class Run {
 
   /** The figures of the run's task. */
   #measures(scores: readonly Score[]): Measures {
-    const { accuracy, loss, majorityAccuracy, recall, ndcg } = quality(scores)
-    return this.#options.task === "topk" ? { recall, ndcg, k: this.#options.k } : { accuracy, loss, majorityAccuracy }
+    const { accuracy, loss, majorityAccuracy, recall, ndcg, popularRecall, popularNdcg } = quality(scores)
+    return this.#options.task === "topk"
+      ? { recall, ndcg, popularRecall, popularNdcg, k: this.#options.k }
+      : { accuracy, loss, majorityAccuracy }
   }
 
   /** What has been measured so far. */
@@ -172,7 +173,9 @@ export class Run {
     const last = this.#last
     const {
       majorityAccuracy: _,
-      k: __,
+      popularRecall: __,
+      popularNdcg: ___,
+      k: ____,
       ...lastQuarter
     } = this.#measures(this.#scores.slice(Math.floor(0.75 * this.#scores.length)))
     const empty = { user: {}, item: {} }
@@ -231,6 +234,13 @@ export class Run {
   close(): void {
     this.learner.close()
   }
+}
+
+/** The size of one vector, as in the histogram; learners without sizes tell their numbers per id. */
+function meanOf({ seen, numbers, histogram }: SideStatus): number {
+  if (seen === 0) return 0
+  const sizes = Object.entries(histogram)
+  return (sizes.length === 0 ? numbers : sizes.reduce((sum, [size, ids]) => sum + Number(size) * ids, 0)) / seen
 }
 
 /** What a learner offers to the live engine, or a refusal. */

@@ -10,6 +10,22 @@ export interface Score {
   users: number
   recall: number
   ndcg: number
+  /** The same of a list of what is popular. */
+  popularRecall: number
+  popularNdcg: number
+}
+
+/** The score of no test. */
+export const NOTHING: Readonly<Score> = {
+  rows: 0,
+  hits: 0,
+  majorityHits: 0,
+  loss: 0,
+  users: 0,
+  recall: 0,
+  ndcg: 0,
+  popularRecall: 0,
+  popularNdcg: 0,
 }
 
 /** null where nothing was tested. */
@@ -19,11 +35,14 @@ export interface Quality {
   majorityAccuracy: number | null
   recall: number | null
   ndcg: number | null
+  popularRecall: number | null
+  popularNdcg: number | null
 }
 
 /** Rating tasks: means over rows. Top-k: means over users, then over segments with a test user. */
 export function quality(scores: readonly Score[]): Quality {
   let [rows, hits, majorityHits, loss, ranked, recall, ndcg] = [0, 0, 0, 0, 0, 0, 0]
+  let [popularRecall, popularNdcg] = [0, 0]
   for (const score of scores) {
     rows += score.rows
     hits += score.hits
@@ -33,6 +52,8 @@ export function quality(scores: readonly Score[]): Quality {
     ranked++
     recall += score.recall / score.users
     ndcg += score.ndcg / score.users
+    popularRecall += score.popularRecall / score.users
+    popularNdcg += score.popularNdcg / score.users
   }
   const mean = (sum: number, count: number) => (count === 0 ? null : sum / count)
   return {
@@ -41,6 +62,8 @@ export function quality(scores: readonly Score[]): Quality {
     majorityAccuracy: mean(majorityHits, rows),
     recall: mean(recall, ranked),
     ndcg: mean(ndcg, ranked),
+    popularRecall: mean(popularRecall, ranked),
+    popularNdcg: mean(popularNdcg, ranked),
   }
 }
 

@@ -9,13 +9,18 @@ export interface Milliseconds {
   inference: number
 }
 
-/** Rating tasks have accuracy and loss, the top-k task recall and ndcg; null where nothing was tested. */
+/**
+ * Rating tasks have accuracy and loss, the top-k task recall and ndcg; null where nothing was tested. Beside them what
+ * they are to be compared with: always the majority class, or for everybody what most users have met.
+ */
 export interface Measures {
   accuracy?: number | null
   loss?: number | null
   majorityAccuracy?: number | null
   recall?: number | null
   ndcg?: number | null
+  popularRecall?: number | null
+  popularNdcg?: number | null
   k?: number
 }
 
@@ -29,6 +34,8 @@ export interface SegmentReport extends Measures {
   trainLoss: number
   /** Per seen id. */
   meanSize: Record<Side, number>
+  /** Held in all vectors; some models have two of its size for an id. */
+  numbers: Record<Side, number>
   sizeHistogram: Record<Side, Record<string, number>>
   embeddingBytes: number
   heldBytes: number

@@ -20,7 +20,7 @@ export class SharedRun implements SharedLearner {
     if (!sharing)
       throw new DessError(
         "UNSUPPORTED",
-        "method: expected dess-cv, dess-fre, fixed-<n>, uniform-<s>, never-, always- or random-grow with the calibrated recipe, which many processes can share, got another",
+        "method: expected dess-cv, dess-fre, fixed-<n>, uniform-<s>, never-, always- or random-grow, which many processes can share, got another; esapn, darts, autoemb and plain-… learn in one process",
       )
     this.#sharing = sharing
     this.#exam = exam

@@ -1,6 +1,7 @@
 /**
  * The top-k task (method.md §2, §9). Every interaction is a positive; training adds sampled negatives. The test ranks
- * all items seen so far for each test user, the user's history masked; a test item never seen before is a miss.
+ * all items seen so far for each test user, the user's history masked; a test item never seen before is a miss. Beside
+ * it stands what a list of the items met by most users would have scored.
  * Live (`likeThreshold`, `testUsers`): a rating at or below the threshold is a negative. Ranking everything for everyone
  * would take longer than learning, so only the first few users of a segment are tested, and only one segment in as many
  * as there are items / 500; the others report no test users.
@@ -14,7 +15,7 @@ import type { Segment, Side } from "../types.ts"
 import type { Exam, ExamHistory } from "./exam.ts"
 import { History, NegativeSampler } from "./history.ts"
 import type { Learner } from "./learner.ts"
-import type { Score } from "./metrics.ts"
+import { NOTHING, type Score } from "./metrics.ts"
 import { NegativeMixture } from "./negative-mixture.ts"
 import { rankingQuality, topPositions } from "./ranking.ts"
 
@@ -90,17 +91,10 @@ export class TopkExam implements Exam {
       const items = relevant.get(rows.user[r]) ?? new Set<number>()
       relevant.set(rows.user[r], items.add(rows.item[r]))
     }
-    const score = {
-      rows: rows.user.length,
-      hits: 0,
-      majorityHits: 0,
-      loss: 0,
-      users: relevant.size,
-      recall: 0,
-      ndcg: 0,
-    }
+    const score = { ...NOTHING, rows: rows.user.length, users: relevant.size }
     if (relevant.size > 0) {
       const ranking = learner.rank(this.#history.seen)
+      const popular = this.#history.byPopularity()
       for (const [user, items] of relevant) {
         const scores = ranking.scores(user)
         for (let i = 0; i < scores.length; i++)
@@ -109,11 +103,22 @@ export class TopkExam implements Exam {
         const { recall, ndcg } = rankingQuality(list, items, this.#k)
         score.recall += recall
         score.ndcg += ndcg
+        const everybody = rankingQuality(this.#firstUnmet(popular, user), items, this.#k)
+        score.popularRecall += everybody.recall
+        score.popularNdcg += everybody.ndcg
       }
       ranking.release()
     }
     this.#history.add(rows.user, rows.item)
     return score
+  }
+
+  /** The first k of a list that a user has not met. */
+  #firstUnmet(list: readonly number[], user: number): number[] {
+    const found: number[] = []
+    for (let i = 0; i < list.length && found.length < this.#k; i++)
+      if (!this.#history.has(user, list[i])) found.push(list[i])
+    return found
   }
 
   skip(rows: ModelBatch): void {

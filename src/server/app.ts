@@ -1,7 +1,9 @@
 /** The service as a Fastify application: every route behind the same checks. */
 
 import { setMaxListeners } from "node:events"
+import type { Server } from "node:http"
 import { type FastifyInstance, type FastifyReply, fastify } from "fastify"
+import { show } from "../errors.ts"
 import { type Admission, createAdmission, LINE_TYPES, mediaType } from "./admission.ts"
 import { gorseRoutes } from "./gorse.ts"
 import type { FeedbackOptions } from "./gorse-feedback.ts"
@@ -13,7 +15,8 @@ import { operationRoutes } from "./operations.ts"
 import { checkOrigin } from "./origin.ts"
 import { readPageFiles } from "./page-files.ts"
 import { describeError, Refusal, sendProblem } from "./problem.ts"
-import type { Route } from "./route.ts"
+import { refuseOddities, refuseUnreadable } from "./raw-answers.ts"
+import { methodsOf, type Route } from "./route.ts"
 import { compileValidator } from "./validate.ts"
 
 export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> {
@@ -22,7 +25,8 @@ export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> 
   bodyBytes: number
   /** The most requests under way at a time. */
   requests: number
-  gorse: FeedbackOptions
+  /** Left out: Gorse's routes are not served. */
+  gorse: FeedbackOptions | undefined
   /** Folder of the dashboard. */
   page?: string | undefined
   /** Told of every error that is not the caller's. */
@@ -42,9 +46,11 @@ export function createApp(options: AppOptions): FastifyInstance {
     connectionTimeout: 120_000,
     keepAliveTimeout: 72_000,
     exposeHeadRoutes: false,
+    clientErrorHandler: refuseUnreadable,
     frameworkErrors: (error, _request, reply) => void sendProblem(reply as FastifyReply, error),
   })
   app.server.maxConnections = MOST_CONNECTIONS
+  refuseOddities(app.server as Server)
   const stop = new AbortController()
   // As many as there are requests under way.
   setMaxListeners(0, stop.signal)
@@ -73,31 +79,43 @@ export function createApp(options: AppOptions): FastifyInstance {
     checkOrigin(request.headers, keys.read !== undefined || keys.write !== undefined)
   })
   app.addHook("preClose", async () => stop.abort())
-  app.setNotFoundHandler((request, reply) =>
-    sendProblem(
+  app.setNotFoundHandler(({ method, url }, reply) => {
+    const [path] = url.split("?")
+    const allowed = methodsOf(path, routes)
+    if (allowed.length === 0)
+      return sendProblem(
+        reply,
+        new Refusal(404, "NOT_FOUND", `path: expected one that /openapi.json describes, got ${show(path)}`),
+      )
+    reply.header("allow", allowed.join(", "))
+    return sendProblem(
       reply,
-      new Refusal(404, "NOT_FOUND", `route: expected one of /openapi.json, got ${request.method} on another`),
-    ),
-  )
+      new Refusal(405, "BAD_REQUEST", `method: expected ${allowed.join(" or ")} for this path, got ${method}`),
+    )
+  })
   app.setErrorHandler((error, request, reply) => {
     if (describeError(error).status >= 500 && describeError(error).status !== 503)
       onError(error, `${request.method} ${request.routeOptions.url ?? "?"}`)
     return sendProblem(reply, error)
   })
 
-  const api = [...nativeRoutes(surroundings), ...gorseRoutes(surroundings, options.gorse)]
+  const gorse = options.gorse ? gorseRoutes(surroundings, options.gorse) : []
+  const api = [...nativeRoutes(surroundings), ...gorse]
   const admit = createAdmission({ guard, metrics, requests: options.requests, bodyBytes })
-  for (const route of [...api, ...operationRoutes(surroundings, metrics, api)]) addRoute(app, route, admit)
+  const routes = [...api, ...operationRoutes(surroundings, metrics, api)]
+  for (const route of routes) addRoute(app, route, admit)
   addPage(app, options.page)
   return app
 }
 
 function addRoute(app: FastifyInstance, route: Route, admit: Admission): void {
-  const { method, path: url, params, query, body, lines = false, type, handle } = route
+  const { method, path: url, params, query, body, lines = false, long = false, type, handle } = route
   const schema = { ...(params && { params }), ...(query && { querystring: query }), ...(body && { body }) }
   app.route({
     method,
     url,
+    // What balancers ask with; a stream that does not end has no head of its own.
+    exposeHeadRoute: method === "GET" && !long,
     schema,
     onRequest: async (request, reply) => admit(route, request, reply),
     preValidation: async (request) => {

@@ -156,6 +156,25 @@ function checkTogether(settings: CompleteSettings, keys: ApiKeys): void {
   if (keys.read !== undefined && keys.read === keys.write)
     throw new DessError("INVALID_ARGUMENT", "read key: expected another than the write key, got the same")
   if (settings.ratingScale !== undefined) parseRatingScale(settings.ratingScale)
+  checkCluster(settings)
+}
+
+/** What goes with a cluster, and what does not. */
+function checkCluster(settings: CompleteSettings): void {
+  const { cluster, directory, demo } = settings
+  for (const name of ["clusterPrefix", "clusterAddresses", "partitions", "role", "wait"] as const)
+    if (cluster === undefined && settings[name] !== undefined)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `${name}: expected with a cluster only (--cluster), got ${show(settings[name])}`,
+      )
+  if (cluster === undefined) return
+  if (directory !== undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `directory: expected none with --cluster, which keeps everything, got ${show(directory)}`,
+    )
+  if (demo) throw new DessError("INVALID_ARGUMENT", "demo: expected without --cluster, got both")
 }
 
 /** The options the recommender is opened with. */
@@ -190,6 +209,7 @@ export function recommenderOptions(settings: Settings): RecommenderOptions {
 /** What --check prints: everything but the keys, of which only whether they are set. */
 export function describeConfiguration({ settings, keys }: Configuration, engine: EngineOptions): object {
   const say = (key: string | undefined) => (key === undefined ? "not set" : "set")
+  const cluster = settings.cluster?.replace(/\/\/[^@/,]*@/g, "//…@")
   const { run, segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, keepJournal, scale } = engine
   const { task, method, model, preset, recipe, sizes, seed, negatives, threads } = run
   return {
@@ -198,6 +218,7 @@ export function describeConfiguration({ settings, keys }: Configuration, engine:
     ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal },
     ...{ idempotencyKeys: engine.keys, directory: null, memoryBudget: null },
     ...settings,
+    ...(cluster ? { cluster } : {}),
     ...{ readKey: say(keys.read), writeKey: say(keys.write) },
   }
 }

@@ -125,6 +125,7 @@ function addStatus(page: Page, status: Status): void {
   }
   if (snapshot)
     page.add("dess_snapshot_timestamp_seconds", "gauge", "When the last was taken.", one(snapshot.time / 1000))
+  if (status.cluster) addCluster(page, status.cluster)
   if (!last) return
   page.add("dess_train_loss", "gauge", "Of the last segment.", one(last.trainLoss))
   if (typeof last.loss === "number")
@@ -134,6 +135,17 @@ function addStatus(page: Page, status: Status): void {
   if (typeof last.ndcg === "number") page.add("dess_ndcg", "gauge", "Of the last segment.", one(last.ndcg))
   if (last.regret) page.add("dess_regret", "gauge", "Of the policy, so far.", sides(last.regret))
   page.add("dess_mean_size", "gauge", "Numbers per id.", sides(last.meanSize))
+}
+
+function addCluster(page: Page, cluster: NonNullable<Status["cluster"]>): void {
+  const { partitions, owned, lost, failures, newsAge } = cluster
+  const add = (name: string, type: string, help: string, value: number) =>
+    page.add(`dess_cluster_${name}`, type, help, [["", value]])
+  add("partitions", "gauge", "Partitions of the cluster.", partitions)
+  add("partitions_owned", "gauge", "Partitions with a trainer.", owned)
+  add("events_lost_total", "counter", "Acknowledged events lost with a master, as far as this process can tell.", lost)
+  add("failures_total", "counter", "Commands Redis did not answer.", failures)
+  add("news_age_seconds", "gauge", "Since the items' news was heard.", newsAge / 1000)
 }
 
 type Row = [labels: string, value: number]

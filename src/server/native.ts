@@ -129,8 +129,9 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
       summary: "Everything held about a user",
       access: "read",
       params: schema.IdPath,
+      query: schema.AfterQuery,
       gives: schema.Explanation,
-      handle: ({ params }) => recommender().explain("user", params.id),
+      handle: ({ params, query }) => recommender().explain("user", params.id, query),
     }),
     route({
       method: "GET",

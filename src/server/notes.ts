@@ -4,6 +4,7 @@
  */
 
 import {
+  appendFileSync,
   closeSync,
   existsSync,
   fdatasyncSync,
@@ -11,8 +12,9 @@ import {
   readFileSync,
   renameSync,
   writeFileSync,
-  writeSync,
 } from "node:fs"
+import { dirname } from "node:path"
+import { syncFolder } from "../engine/snapshots.ts"
 import { DessError } from "../errors.ts"
 import type { Side } from "../types.ts"
 
@@ -25,6 +27,11 @@ export interface Note {
   deleted?: boolean
 }
 
+/** A user whose removal has begun: finished at the next start when a crash comes in between. */
+interface ForgettingLine {
+  forgetting: string
+}
+
 interface Line {
   side: Side
   id: string
@@ -33,23 +40,41 @@ interface Line {
 
 const MOST_NOTES = 1_000_000
 const LONGEST_NOTE = 4096
+/** Lines that say something newer about an id, before the file is written anew. */
+const MOST_STALE = 1000
 
 export class Notes {
   readonly #notes: Record<Side, Map<string, Note>> = { user: new Map(), item: new Map() }
   #path: string | undefined
   #file: number | undefined
+  readonly #forgetting = new Set<string>()
+  /** Lines in the file, and whether the last may be cut short. */
+  #lines = 0
+  #torn = false
 
   /** Takes up a file, once nobody else has its directory; without one, notes are kept in memory. */
   load(path: string): void {
     this.#path = path
     const lines = existsSync(path) ? readFileSync(path, "utf8").split("\n") : []
     // A last line without its end was never acknowledged.
-    for (const text of lines.slice(0, -1)) if (text !== "") this.#take(JSON.parse(text) as Line)
+    lines.slice(0, -1).forEach((text, at) => {
+      if (text === "") return
+      try {
+        this.#takeText(text)
+      } catch (cause) {
+        throw new DessError("INVALID_DATA", `${path}: expected JSON in line ${at + 1}, got a damaged one`, { cause })
+      }
+    })
     this.#rewrite()
   }
 
   get(side: Side, id: string): Note | undefined {
     return this.#notes[side].get(id)
+  }
+
+  /** Users whose removal has begun. */
+  get forgetting(): string[] {
+    return [...this.#forgetting]
   }
 
   /** Ids with a note, in order of their first. */
@@ -62,25 +87,45 @@ export class Notes {
     for (const { note } of lines)
       if (JSON.stringify(note).length > LONGEST_NOTE)
         throw new DessError("INVALID_DATA", `labels and comment: expected at most ${LONGEST_NOTE} characters, got more`)
-    if (this.#notes[side].size + lines.length > MOST_NOTES)
+    const fresh = new Set(lines.filter(({ id }) => !this.#notes[side].has(id)).map(({ id }) => id))
+    if (fresh.size > 0 && this.#notes[side].size + fresh.size > MOST_NOTES)
       throw new DessError(
         "INVALID_DATA",
         `labels and comments: expected at most ${MOST_NOTES} ${side}s with some, got more`,
       )
     this.#append(lines)
     for (const line of lines) this.#take(line)
+    if (this.#lines > MOST_STALE + 2 * this.#size) this.#rewrite()
   }
 
-  /** Removes a user, also from the file; whether there was a note. */
-  forget(user: string): boolean {
+  /** Removes a user, also from the file, and remembers that the rest is to go, too; whether there was a note. */
+  beginForgetting(user: string): boolean {
     const noted = this.#notes.user.delete(user)
-    if (noted) this.#rewrite()
-    return noted
+    if (!noted) return false
+    this.#forgetting.add(user)
+    this.#rewrite()
+    return true
+  }
+
+  /** Everything else of the user is gone. */
+  endForgetting(user: string): void {
+    if (this.#forgetting.delete(user)) this.#rewrite()
+  }
+
+  get #size(): number {
+    return this.#notes.user.size + this.#notes.item.size
   }
 
   close(): void {
     if (this.#file !== undefined) closeSync(this.#file)
     this.#file = undefined
+  }
+
+  #takeText(text: string): void {
+    const line = JSON.parse(text) as Line | ForgettingLine
+    if ("forgetting" in line) this.#forgetting.add(line.forgetting)
+    // There were lines of another kind once.
+    else if ("side" in line) this.#take(line)
   }
 
   #take({ side, id, note }: Line): void {
@@ -90,22 +135,33 @@ export class Notes {
 
   #append(lines: readonly Line[]): void {
     if (this.#path === undefined) return
+    if (this.#torn) this.#rewrite()
     this.#file ??= openSync(this.#path, "a", 0o600)
-    writeSync(this.#file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""))
-    fdatasyncSync(this.#file)
+    try {
+      appendFileSync(this.#file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""))
+      fdatasyncSync(this.#file)
+    } catch (error) {
+      // Nothing may follow half a line.
+      this.#torn = true
+      throw error
+    }
+    this.#lines += lines.length
   }
 
   #rewrite(): void {
     if (this.#path === undefined) return
     this.close()
-    const lines = (["user", "item"] as const).flatMap((side) =>
-      [...this.#notes[side]].map(([id, note]) => `${JSON.stringify({ side, id, note })}\n`),
-    )
+    const lines: (ForgettingLine | Line)[] = Array.from(this.#forgetting, (user) => ({ forgetting: user }))
+    for (const side of ["user", "item"] as const)
+      for (const [id, note] of this.#notes[side]) lines.push({ side, id, note })
     const beside = `${this.#path}.new`
     const file = openSync(beside, "w", 0o600)
-    writeFileSync(file, lines.join(""))
+    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""))
     fdatasyncSync(file)
     closeSync(file)
     renameSync(beside, this.#path)
+    syncFolder(dirname(this.#path))
+    this.#lines = lines.length
+    this.#torn = false
   }
 }

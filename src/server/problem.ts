@@ -13,11 +13,13 @@ const STATUS: Record<ErrorCode, number> = {
   CLOSED: 503,
   LOCKED: 503,
   INTERRUPTED: 503,
+  UNAVAILABLE: 503,
+  STALE: 409,
   NUMERIC: 500,
 }
 
 /** Seconds after which it makes sense to ask again. */
-const RETRY: Record<number, number> = { 429: 1, 503: 2 }
+const RETRY: Record<number, number> = { 409: 1, 429: 1, 503: 2 }
 
 /** An answer other than 200 that is not about the caller's data. */
 export class Refusal extends Error {

@@ -42,3 +42,17 @@ export type Route = RouteOf<TSchema, TSchema, TSchema>
 export function route<P extends TSchema, Q extends TSchema, B extends TSchema>(record: RouteOf<P, Q, B>): Route {
   return record as unknown as Route
 }
+
+/** The methods a path can be asked with. */
+export function methodsOf(path: string, routes: readonly Route[]): string[] {
+  const parts = path.replace(/\/$/, "").split("/")
+  const found = new Set<string>()
+  for (const { method, path: pattern, long } of routes) {
+    const wanted = pattern.split("/")
+    const fits = wanted.length === parts.length && wanted.every((part, i) => part.startsWith(":") || part === parts[i])
+    if (!fits) continue
+    found.add(method)
+    if (method === "GET" && !long) found.add("HEAD")
+  }
+  return [...found]
+}

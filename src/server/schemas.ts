@@ -39,6 +39,7 @@ export const Events = oneOrMany(Event)
 export const Accepted = shape({
   accepted: Type.Integer({ description: "Events taken; on disk when the service has a directory." }),
   duplicates: Type.Integer({ description: "Events whose key was accepted before." }),
+  token: Type.Optional(Type.String({ description: "Of a cluster: give it to a read as after." })),
 })
 
 export const ItemEntry = shape({
@@ -56,6 +57,10 @@ export const IdPath = shape({ id: Type.String({ minLength: 1, maxLength: LIMITS.
 const many = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Array(schema, { maxItems: 1000 })])
 const Name = Type.String({ minLength: 1, maxLength: LIMITS.idCharacters })
 
+const After = Type.Optional(
+  Type.String({ maxLength: 100_000, description: "Of a cluster: the token of events that must have been learned." }),
+)
+
 export const RecommendQuery = shape({
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
   offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000, description: "Default 0." })),
@@ -63,7 +68,10 @@ export const RecommendQuery = shape({
   only: Type.Optional(many(Name)),
   categories: Type.Optional(many(Category)),
   seen: Type.Optional(Type.Boolean({ description: "Also items the user has met. Default false." })),
+  after: After,
 })
+
+export const AfterQuery = shape({ after: After })
 
 export const SimilarQuery = shape({
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
@@ -168,6 +176,7 @@ export const LiveReport = Type.Object(
     interactions: Type.Integer(),
     trainLoss: Type.Number(),
     meanSize: PerSide,
+    numbers: PerSide,
     sizeHistogram: shape({ user: Sizes, item: Sizes }),
     embeddingBytes: Type.Number(),
     heldBytes: Type.Number(),
@@ -211,6 +220,15 @@ export const Status = shape({
   journal: nullable(shape({ events: Type.Integer(), bytes: Type.Number() })),
   snapshot: nullable(SnapshotInfo),
   last: nullable(LiveReport),
+  cluster: Type.Optional(
+    shape({
+      partitions: Type.Integer(),
+      owned: Type.Integer({ description: "Partitions with a trainer." }),
+      lost: Type.Integer({ description: "Acknowledged events lost with a master, as far as this process can tell." }),
+      failures: Type.Integer({ description: "Commands Redis did not answer." }),
+      newsAge: Type.Number({ description: "Milliseconds since the items' news was heard." }),
+    }),
+  ),
 })
 
 export const Health = shape({ status: Type.String() })

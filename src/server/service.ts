@@ -7,6 +7,7 @@ import { DessError } from "../errors.ts"
 import { createApp } from "./app.ts"
 import { type Configuration, recommenderOptions } from "./configuration.ts"
 import { createDemoFeed } from "./demo-feed.ts"
+import { forgetUser } from "./forget.ts"
 import { Notes } from "./notes.ts"
 
 export interface Service {
@@ -21,6 +22,8 @@ export interface Service {
 export interface ServiceOptions extends Configuration {
   /** Folder of the dashboard. */
   page?: string | undefined
+  /** Opens the recommender to serve; by default that of the settings' directory. */
+  open?: (() => Promise<Recommender>) | undefined
   onError(error: unknown, where: string): void
 }
 
@@ -40,7 +43,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     bodyBytes,
     requests: settings.requestLimit,
     notes,
-    gorse: { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
+    gorse: options.open ? undefined : { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
     page: options.page,
     onError,
   })
@@ -57,11 +60,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     })
   })
   const leaving = new AbortController()
-  const opened = Recommender.open(engineOptions)
+  const opened = options.open ? options.open() : Recommender.open(engineOptions)
   let feeding: Promise<void> = Promise.resolve()
-  const ready = opened.then((live) => {
+  const ready = opened.then(async (live) => {
     if (directory !== undefined) notes.load(join(directory, "gorse-notes.jsonl"))
+    for (const user of notes.forgetting) await forgetUser({ recommender: () => live, notes }, user)
     recommender = live
+    for (const text of live.status().damagedSnapshots ?? []) onError(new DessError("INVALID_DATA", text), "start")
     if (!feed || leaving.signal.aborted) return
     feeding = feed.run(live, { rate, signal: leaving.signal }).catch((error) => {
       if (!leaving.signal.aborted) onError(error, "demo")

@@ -35,6 +35,20 @@ const service = {
   }),
 }
 
+const cluster = {
+  cluster: Type.String({
+    pattern: "^rediss?://",
+    description: "redis://host:port of a Redis Cluster (several with commas) where everything is kept instead",
+  }),
+  clusterPrefix: Type.String({ pattern: "^[\\w.-]{1,64}$", description: "what the cluster's keys begin with (dess)" }),
+  clusterAddresses: Type.Array(Type.String(), {
+    description: "announced=reachable addresses of nodes behind a translation, such as 10.0.0.5:6379=127.0.0.1:7001",
+  }),
+  partitions: whole("partitions of a cluster that is created", { minimum: 1, maximum: 4096 }),
+  role: choice(["both", "reader", "writer"], "what this process of a cluster does: takes events, gives lists, or both"),
+  wait: whole("replicas that must have an event of a cluster before it is acknowledged", { maximum: 16 }),
+}
+
 const recommender = {
   directory: Type.String({ minLength: 1, description: "where everything is kept; without: in memory only" }),
   memoryBudget: bytes("the most the embedding tables may hold"),
@@ -66,7 +80,7 @@ const recommender = {
   keepJournal: Type.Boolean({ description: "keep every event, not only those since the older snapshot" }),
 }
 
-export const SettingsSchema = Type.Partial(Type.Object({ ...service, ...recommender }), {
+export const SettingsSchema = Type.Partial(Type.Object({ ...service, ...cluster, ...recommender }), {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   title: "dess serve",
   description: "The config file of dess serve. Flags come before the environment (DESS_…), and that before this file.",

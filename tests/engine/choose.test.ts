@@ -2,10 +2,11 @@
 
 import { expect, test } from "vitest"
 import { Catalogue } from "../../src/engine/catalogue.ts"
-import { best } from "../../src/engine/choose.ts"
+import { best, chooseSimilar } from "../../src/engine/choose.ts"
 import { copyState } from "../../src/engine/safetensors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
+import type { Reader } from "../../src/run/reader.ts"
 
 test("the best of many are those of a full sort, for any count, with equals and values that are left out", () => {
   const random = new Random(1, "best")
@@ -51,4 +52,26 @@ test("categories follow what is put", () => {
   expect([...catalogue.itemsOf("b")]).toEqual([2])
   expect([...catalogue.itemsOf("c")]).toEqual([1])
   expect([...catalogue.itemsOf("__proto__")]).toEqual([])
+})
+
+const three = {
+  itemRoom: 4,
+  hidden: new Set(),
+  names: { item: { name: (item: number) => `item ${item}`, nameless: new Uint8Array(4) } },
+} as unknown as Catalogue
+
+const readerOf = (cosines: number[]): Reader =>
+  ({
+    items: Int32Array.from(cosines.keys()),
+    knows: () => true,
+    nearest: () => Float32Array.from(cosines),
+  }) as unknown as Reader
+
+test("neighbours are items with vectors of their own; an item without one has none", () => {
+  const wish = { item: 0, total: 10, categories: undefined }
+  expect(chooseSimilar(three, readerOf([1, 0, -0.5, 0.25]), wish)).toEqual([
+    { item: "item 3", score: 0.25, source: "model" },
+    { item: "item 2", score: -0.5, source: "model" },
+  ])
+  expect(chooseSimilar(three, readerOf([0, 0, 0, 0]), wish)).toEqual([])
 })

@@ -1,6 +1,6 @@
 /** A recommender's directory: coming back, damage, locks, forgetting on disk. */
 
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import {
   closeSync,
@@ -16,10 +16,11 @@ import {
   writeSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { Worker } from "node:worker_threads"
 import { afterEach, beforeAll, describe, expect, test } from "vitest"
 import { openLmdbStore } from "../../src/engine/lmdb-store.ts"
+import { lockDirectory } from "../../src/engine/lock.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { completeOptions } from "../../src/engine/options.ts"
 import type { LiveRecommender } from "../../src/engine/recommender.ts"
@@ -164,6 +165,68 @@ describe("coming back", () => {
     trainer.close()
   })
 
+  test("features lead to snapshots, too, so that the journal does not grow for ever without events", async () => {
+    const directory = folder()
+    const recommender = await open(directory, { features: ["a", "b", "c", "d"], snapshotEvents: 100 })
+    const items = Array.from({ length: 50 }, (_, n) => ({ item: `i${n}`, features: [n, 1, 2, 3] }))
+    const { size } = statSync(journalOf(directory))
+    for (let n = 0; n < 60; n++) await recommender.putItems(items)
+    await expect.poll(() => snapshots(directory).length, { timeout: 10_000 }).toBe(2)
+    await recommender.close()
+    const store = await openLmdbStore(directory)
+    expect([...store.log(0)].length).toBeLessThan(30)
+    await store.close()
+    expect(size).toBeGreaterThan(0)
+  })
+
+  test("limits are journalled: whoever opens the directory replays under those of the time", async () => {
+    const directory = folder()
+    const limited = { memoryBudget: 60_000, keepJournal: true }
+    const recommender = await open(directory, limited)
+    const many = (from: number) =>
+      Array.from({ length: 800 }, (_, n) => ({ user: `u${from + (n % 300)}`, item: `i${n % 90}`, rating: n % 6 }))
+    await recommender.observe(many(0))
+    await recommender.snapshot()
+    await recommender.observe(many(300))
+    const hash = await recommender.hash()
+    expect(recommender.status().memory.left.user).toBeGreaterThan(0)
+    for (const snapshot of ["kept", "removed"])
+      for (const options of [limited, {}, { memoryBudget: 70_000 }]) {
+        const copy = powerCut(directory)
+        if (snapshot === "removed") for (const name of snapshots(copy)) rmSync(join(copy, name))
+        const again = await open(copy, options)
+        expect(await again.hash(), `${snapshot}, ${JSON.stringify(options)}`).toBe(hash)
+        await again.observe(many(600))
+        await again.drain()
+        const { budget, heldBytes } = again.status().memory
+        expect(heldBytes).toBeLessThanOrEqual(budget ?? Number.POSITIVE_INFINITY)
+        if (budget === null) expect(heldBytes).toBeGreaterThan(limited.memoryBudget)
+      }
+  })
+
+  test("a snapshot has the tables that the document's Python looks for", async () => {
+    const document = readFileSync(join(import.meta.dirname, "../../docs/engine.md"), "utf8")
+    const [, python] = /```python\n([^`]*)```/.exec(document) ?? []
+    const [, start] = /startswith\("([^"]+)"\)/.exec(python) ?? []
+    const [, end, other] = /replace\("([^"]+)", "([^"]+)"\)/.exec(python) ?? []
+    expect(python).toContain(`endswith("${end}")`)
+    for (const options of [{}, { task: "binary" }, { model: "ncf" }] as const) {
+      const directory = folder()
+      const recommender = await Recommender.open({ directory, threads: 1, ...options })
+      await recommender.observe(events(300, 1))
+      await recommender.close()
+      const { arrays } = readSnapshot(join(directory, snapshots(directory)[0]))
+      const found = [...arrays.keys()].filter((name) => name.startsWith(start) && name.endsWith(end))
+      const rows = found.map((name) => {
+        const [owners, numbers] = [arrays.get(name)?.length ?? 0, arrays.get(name.replace(end, other))?.length]
+        expect(numbers, name).toBeDefined()
+        if (owners > 0) expect((numbers as number) % owners, name).toBe(0)
+        return owners
+      })
+      expect(Math.max(...rows), JSON.stringify(options)).toBeGreaterThan(0)
+    }
+  })
+
   test("two snapshots are kept, and the journal from the older on", async () => {
     const directory = folder()
     const recommender = await open(directory)
@@ -203,8 +266,42 @@ describe("a directory that is not as it should be", () => {
         writeSync(file, Buffer.from([0x5a]), 0, 1, damage === "flip" ? statSync(path).size - 1000 : 30)
         closeSync(file)
       }
-      expect(await (await open(directory)).hash(), damage).toBe(hash)
+      const again = await open(directory)
+      expect(await again.hash(), damage).toBe(hash)
+      expect(again.status().damagedSnapshots).toMatchObject([expect.stringContaining(basename(path))])
     }
+  })
+
+  test("the only snapshot damaged, and the journal whole: everything is learned again", async () => {
+    const directory = folder()
+    const recommender = await open(directory)
+    await recommender.observe(events(90, 1))
+    await recommender.snapshot()
+    const hash = await recommender.hash()
+    await recommender.close()
+    for (const name of snapshots(directory)) writeFileSync(join(directory, name), "nonsense nonsense")
+    const again = await open(directory)
+    expect(await again.hash()).toBe(hash)
+    expect(again.status().events.accepted).toBe(90)
+  })
+
+  test("no journal, another directory's, or one older than the snapshots: said so", async () => {
+    const { directory } = await filled()
+    const journal = journalOf(directory)
+    const older = powerCut(directory)
+    const recommender = await open(directory)
+    await recommender.observe(events(50, 3))
+    await recommender.close()
+    const kept = readFileSync(journal)
+    rmSync(journal)
+    await expect(open(directory)).rejects.toThrow(/expected a journal beside its snapshots, got none; bring back/)
+    expect(readdirSync(directory).filter((name) => name.endsWith(".mdb"))).toEqual([])
+    cpSync(journalOf((await filled()).directory), journal)
+    await expect(open(directory)).rejects.toThrow(/journal: expected ".*", which "snapshot-.*" was taken of, got "/)
+    cpSync(journalOf(older), journal)
+    await expect(open(directory)).rejects.toThrow(/journal: expected record \d+ or later, got \d+ as the last/)
+    writeFileSync(journal, kept)
+    expect((await open(directory)).status().events.accepted).toBe(230)
   })
 
   test("every snapshot damaged: said so", async () => {
@@ -261,6 +358,21 @@ describe("a directory that is not as it should be", () => {
     await thread.terminate()
     await recommender.close()
     expect(other()).toBe("opened")
+  })
+
+  test("of many who find what a dead owner left, one gets it", async () => {
+    const directory = folder()
+    const program = `require("node:net").createServer().listen(process.argv[1], () => process.kill(process.pid, "SIGKILL"))`
+    for (let n = 0; n < 3; n++) {
+      spawnSync(process.execPath, ["--eval", program, join(directory, "owner.sock")])
+      expect(readdirSync(directory)).toEqual(["owner.sock"])
+      const asked = await Promise.allSettled(Array.from({ length: 8 }, () => lockDirectory(directory)))
+      const got = asked.filter((one) => one.status === "fulfilled")
+      expect(got).toHaveLength(1)
+      for (const one of asked) if (one.status === "rejected") expect(one.reason).toMatchObject({ code: "LOCKED" })
+      await got[0].value.release()
+      expect(readdirSync(directory)).toEqual([])
+    }
   })
 
   test("a path too long for a socket is locked like any other", async () => {

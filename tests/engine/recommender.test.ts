@@ -209,7 +209,7 @@ describe("predict, similar, explain", () => {
   })
 
   test("explain shows size, history, indicators, bounds and bytes", async () => {
-    const recommender = await open({ features: ["a", "b"], method: "dess-cv", segment: 20 })
+    const recommender = await open({ features: ["a", "b"], method: "dess-cv", segment: 20, sizes: [2, 64, 128] })
     await recommender.putItems(
       Array.from({ length: 30 }, (_, i) => ({ item: `item ${i}`, features: [i % 2, 1 - (i % 2)] })),
     )
@@ -223,8 +223,8 @@ describe("predict, similar, explain", () => {
     })
     expect(rest.size).toBeGreaterThanOrEqual(2)
     expect(rest.bytes).toBeGreaterThan(8)
-    expect(history[0]).toEqual({ segment: 1, time: expect.any(Number), size: 2, why: "met", scores: null })
-    if (rest.size < 8) expect(rest.bounds?.grow).toBeGreaterThan(0)
+    expect(history[0]).toEqual({ segment: 1, time: expect.any(Number), size: 64, why: "met", scores: null })
+    if (rest.size < 128) expect(rest.bounds?.grow).toBeGreaterThan(0)
     expect((await recommender.explain("item", "item 3")).entry).toMatchObject({ item: "item 3", hasFeatures: true })
     await expect(recommender.explain("item", "nothing")).rejects.toMatchObject({ code: "NOT_FOUND" })
   })

@@ -1,6 +1,6 @@
 /** Snapshots are safetensors files: read here by the letter of the format, without our reader. */
 
-import { mkdtempSync, rmSync, statSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, test } from "vitest"
@@ -81,8 +81,15 @@ test("any changed byte is noticed", () => {
 test("a file is there whole or not at all", () => {
   const folder = mkdtempSync(join(tmpdir(), "dess-snapshot-"))
   const path = join(folder, "snapshot-000000000001.safetensors")
-  const bytes = writeSnapshot(path, sample(), folder)
+  const bytes = writeSnapshot(path, sample(), { directory: folder })
   expect(bytes).toBe(statSync(path).size)
+  const whole = readFileSync(path)
   expect(hashState(readSnapshot(path))).toBe(hashState(sample()))
+  // In pieces of any size it is the same file, and the same state.
+  for (const piece of [1, 3, 5, 64]) {
+    expect(writeSnapshot(path, sample(), { directory: folder, piece })).toBe(bytes)
+    expect(readFileSync(path).equals(whole)).toBe(true)
+    expect(hashState(readSnapshot(path, piece))).toBe(hashState(sample()))
+  }
   rmSync(folder, { recursive: true })
 })

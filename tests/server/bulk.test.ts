@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs"
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, expect, test, vi } from "vitest"
 import { exportCommand } from "../../src/cli/export.ts"
@@ -23,7 +23,8 @@ async function said(command: () => Promise<void>): Promise<string> {
 const EVENTS = [
   { user: "ada", item: "dune", rating: 5, timestamp: 1700000000 },
   { user: 'a "quoted", one', item: "solaris", rating: 1.5, timestamp: 1700000060.25 },
-  { user: "7", item: "🦊|x" },
+  { user: "7", item: "🦊|x", rating: 4.7 },
+  { user: "8", item: "🦊|x" },
 ]
 
 test.each(["csv", "ndjson", "parquet"])("events and items go into %s and come back as they were", async (ending) => {
@@ -31,7 +32,7 @@ test.each(["csv", "ndjson", "parquet"])("events and items go into %s and come ba
   const source = join(folder, `source-${ending}.ndjson`)
   writeFileSync(source, EVENTS.map((event) => JSON.stringify(event)).join("\n"))
   const imported = await said(() => importCommand([source, "--directory", one, "--features", "a,b", "--json"]))
-  expect(JSON.parse(imported)).toMatchObject({ rows: 3, accepted: 3 })
+  expect(JSON.parse(imported)).toMatchObject({ rows: 4, accepted: 4 })
   const catalogue = [
     { item: "dune", categories: ["space", "sand"], hidden: false, features: [1, 0.5] },
     { item: "solaris", categories: [], hidden: true, features: null },
@@ -40,7 +41,7 @@ test.each(["csv", "ndjson", "parquet"])("events and items go into %s and come ba
   expect(await said(() => importCommand([source, "--items", "--directory", one]))).toContain("2 items taken")
 
   const [events, items] = [join(folder, `events.${ending}`), join(folder, `items.${ending}`)]
-  expect(await said(() => exportCommand([events, "--directory", one]))).toContain("3 events written")
+  expect(await said(() => exportCommand([events, "--directory", one]))).toContain("4 events written")
   expect(await said(() => exportCommand([items, "--items", "--directory", one]))).toContain("2 items written")
   await said(() => importCommand([items, "--items", "--directory", two, "--features", "a,b"]))
   await said(() => importCommand([events, "--directory", two]))
@@ -49,6 +50,56 @@ test.each(["csv", "ndjson", "parquet"])("events and items go into %s and come ba
   const back: object[] = []
   for await (const event of recommender.events()) back.push(event)
   expect(back).toMatchObject(EVENTS)
+  expect(back[2]).toHaveProperty("rating", 4.7)
   expect([...recommender.items()].sort((a, b) => (a.item < b.item ? -1 : 1))).toMatchObject(catalogue)
   await recommender.close()
+})
+
+test("an import says when the same file would count twice, and takes events with keys once", async () => {
+  const directory = join(folder, "twice")
+  const [plain, keyed] = [join(folder, "plain.csv"), join(folder, "keyed.csv")]
+  writeFileSync(plain, "user,item\nada,dune\n")
+  writeFileSync(keyed, "user,item,key\nada,dune,k1\nbob,dune,k2\n")
+  const warned = vi.spyOn(console, "error").mockImplementation(() => {})
+  await said(() => importCommand([keyed, "--directory", directory]))
+  expect(await said(() => importCommand([keyed, "--directory", directory]))).toContain("2 known already")
+  expect(warned).not.toHaveBeenCalled()
+  await said(() => importCommand([plain, "--directory", directory]))
+  expect(warned.mock.calls.flat().join()).toContain("imported again would count twice")
+  warned.mockRestore()
+})
+
+/** Everything in a folder but LMDB's list of readers. */
+const filesOf = (directory: string) =>
+  Object.fromEntries(
+    readdirSync(directory)
+      .filter((name) => !name.endsWith("-lock"))
+      .map((name) => [name, readFileSync(join(directory, name)).toString("latin1")]),
+  )
+
+test("an export after a crash changes nothing: the next one gives the same", async () => {
+  const [directory, copy] = [join(folder, "crashed"), join(folder, "crashed-copy")]
+  const recommender = await Recommender.open({ directory, threads: 1, segment: 40, sizes: [2, 4], delay: "1h" })
+  const events = (n: number) => Array.from({ length: 60 }, (_, e) => ({ user: `u${e % 9}`, item: `i${(e * n) % 17}` }))
+  await recommender.observe(events(1))
+  await recommender.snapshot()
+  await recommender.observe(events(2))
+  cpSync(directory, copy, { recursive: true, filter: (path) => !path.endsWith(".sock") })
+  await recommender.close()
+  const before = filesOf(copy)
+  const [one, two] = [join(folder, "first.csv"), join(folder, "second.csv")]
+  expect(await said(() => exportCommand([one, "--directory", copy]))).toContain("120 events written")
+  expect(filesOf(copy)).toEqual(before)
+  expect(await said(() => exportCommand([two, "--directory", copy]))).toContain("120 events written")
+  expect(readFileSync(two, "utf8")).toBe(readFileSync(one, "utf8"))
+})
+
+test("an export of what is not a recommender's directory is refused, and leaves nothing in it", async () => {
+  const directory = join(folder, "mistyped")
+  mkdirSync(directory)
+  const file = join(folder, "nothing.csv")
+  for (const wrong of [directory, join(folder, "nowhere")])
+    await expect(exportCommand([file, "--directory", wrong])).rejects.toThrow(/directory: expected a recommender's/)
+  expect(readdirSync(directory)).toEqual([])
+  expect(readdirSync(folder)).not.toContain("nothing.csv")
 })

@@ -77,13 +77,15 @@ test("--check prints the effective settings without the keys, --schema the schem
 })
 
 test("--demo feeds the embedded stream, and lists come of it", async () => {
-  const { url, child, exit } = await serve(["--demo", "--rate", "2000", "--threads", "1"])
+  const demo = join(folder, "demo")
+  const { url, child, exit, stderr } = await serve(["--demo", "--rate", "2000", "--threads", "1", "--directory", demo])
   await until(async () => {
     const status = (await (await fetch(`${url}/v1/status`)).json()) as { segments: number }
     return status.segments >= 2
   })
   const list = await (await fetch(`${url}/v1/users/u1/recommendations?count=5`)).json()
   expect(list).toHaveLength(5)
+  expect(stderr()).toContain(`its users and items stay in ${demo}, use another for yours`)
   child.kill("SIGINT")
   expect(await exit).toBe(0)
 })

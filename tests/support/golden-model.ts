@@ -181,7 +181,7 @@ export function checkModel(golden: ModelCase, kernels: Kernels, tolerance: Toler
   for (const batch of batches.slice(1)) losses.push(sum(model.train(batch).losses))
   expectNear("loss per step", losses, golden.lossPerStep, tolerance.value)
   expectParameters(model, golden, final.params, "final", tolerance.final)
-  expectRunning(model, final.running, "final", tolerance.final)
+  expectRunning(model, final.running, "final", tolerance.value)
   expectNear("final inference", model.predict(batches[0]).logits, final.inference, tolerance.final)
   return model
 }

@@ -354,6 +354,13 @@ export const OPERATIONS: Record<string, Build> = {
       bias: board.normals(outputs),
       ...{ rows, columns, outputs },
     }),
+  correlate: (board, { rows, columns }) =>
+    board.kernels.correlate({
+      out: board.output("out", rows),
+      input: board.normals(rows + columns - 1),
+      weight: board.normals(columns, 0.3),
+      ...{ count: rows, columns },
+    }),
   "loss squared": loss("squared", true),
   "loss squared, no gradient": loss("squared", false),
   "loss logistic": loss("logistic", true),

@@ -1,7 +1,11 @@
-/** Many trainers in one process: partitions of a log by user, and an exchange of changes, evidence and rows after every round. */
+/**
+ * Many trainers in one process: partitions of a log by user, and an exchange of changes, evidence, rows and the mean of
+ * the dense parts after every round.
+ */
 
 import { Run } from "../../src/run/loop.ts"
 import type { RunOptions } from "../../src/run/options.ts"
+import { meanDense } from "../../src/run/shared.ts"
 import type { ItemFeatures, Segment } from "../../src/types.ts"
 
 export const LIVE = { testUsers: Number.POSITIVE_INFINITY, smallestBatch: 64, remembered: 100 }
@@ -23,12 +27,15 @@ export class Trainers {
   /** Who owns a partition. */
   readonly owners: number[]
   tested = { rows: 0, hits: 0, users: 0, recall: 0 }
-  bytes = { rows: 0, changes: 0, evidence: 0 }
+  bytes = { rows: 0, changes: 0, evidence: 0, dense: 0 }
+  /** Events each learned since the last exchange: what its dense part weighs. */
+  readonly #learned: number[]
 
   constructor({ trainers, partitions, run, features }: TrainersOptions) {
     this.partitions = partitions
     this.owners = Array.from({ length: partitions }, (_, p) => p % trainers)
     this.runs = Array.from({ length: trainers }, () => new Run({ ...run, live: LIVE }, features))
+    this.#learned = this.runs.map(() => 0)
     this.assign()
   }
 
@@ -51,6 +58,7 @@ export class Trainers {
       const segment = select(whole, (user) => partitionOf(user, this.partitions) === p)
       if (segment.length === 0) continue
       const report = this.runs[this.owners[p]].step(segment)
+      this.#learned[this.owners[p]] += segment.length
       this.tested.rows += report.testRows
       if (report.testRows > 0) this.tested.hits += report.testRows * (report.accuracy ?? 0)
       this.tested.users += report.testUsers
@@ -83,6 +91,17 @@ export class Trainers {
         this.bytes.rows += row?.length ?? 0
       }
     })
+    this.#average()
+  }
+
+  #average(): void {
+    const { runs } = this
+    if (runs.length === 1) return
+    const parts = runs.map((run, t) => ({ dense: run.shared.takeDense(), weight: this.#learned[t] }))
+    this.#learned.fill(0)
+    const mean = meanDense(parts)
+    for (const run of runs) run.shared.putDense(mean)
+    this.bytes.dense += parts.reduce((sum, { dense }) => sum + dense.length, 0)
   }
 
   close(): void {

@@ -5,7 +5,7 @@ import { type Drawing, drawPanel } from "../../src/figures/draw.ts"
 import type { Figure, LegendItem, Panel } from "../../src/figures/figure.ts"
 import { element } from "./element.ts"
 import { type Scales, stopsOf } from "./stops.ts"
-import { addTip } from "./tip.ts"
+import { Tip } from "./tip.ts"
 
 const drawing: Drawing<SVGSVGElement> = {
   Plot: { line, dot, text, ruleX, ruleY, barX, tickX, areaY, cell },
@@ -17,6 +17,7 @@ const drawing: Drawing<SVGSVGElement> = {
   },
   paint: (colour) => `var(--${colour})`,
   write: (colour) => `color-mix(in srgb, var(--${colour}) 55%, var(--text))`,
+  ground: "var(--page)",
 }
 
 /** Below this width lines and dots are named in a legend, or by the tip. */
@@ -28,6 +29,7 @@ export class FigureView {
   readonly #caption = element("span")
   readonly #legend = makeLegend()
   readonly #panels = element("div", { class: "panels" })
+  readonly #tips: Tip[] = []
   #figure: Figure
   #width = 0
 
@@ -36,6 +38,7 @@ export class FigureView {
     this.#figure = figure
     holder.append(element("figcaption", {}, this.#title, this.#caption), this.#legend, this.#panels)
     this.#draw()
+    // A view that is put into a page later is drawn when it has a width.
     new ResizeObserver(() => {
       if (this.#panels.clientWidth !== this.#width) this.#draw()
     }).observe(this.#panels)
@@ -50,19 +53,27 @@ export class FigureView {
     const { title, caption, panels } = this.#figure
     if (this.#title.textContent !== title) this.#title.textContent = title
     if (this.#caption.textContent !== caption) this.#caption.textContent = caption
-    while (this.#panels.childElementCount > panels.length) this.#panels.lastElementChild?.remove()
-    while (this.#panels.childElementCount < panels.length)
-      this.#panels.append(
-        element("div", { class: "panel" }, element("b"), makeLegend(), element("div", { class: "picture" })),
-      )
+    while (this.#panels.childElementCount > panels.length) this.#removePanel()
+    while (this.#panels.childElementCount < panels.length) this.#addPanel()
     this.#width = this.#panels.clientWidth
     if (this.#width === 0) return
-    for (const [i, holder] of [...this.#panels.children].entries()) drawInto(holder, panels[i], title)
+    for (const [i, holder] of [...this.#panels.children].entries()) drawInto(holder, panels[i], this.#tips[i], title)
     fillLegend(this.#legend, this.#figure.legend ?? [])
+  }
+
+  #addPanel(): void {
+    const picture = element("div", { class: "picture" })
+    this.#panels.append(element("div", { class: "panel" }, element("b"), makeLegend(), picture))
+    this.#tips.push(new Tip(picture))
+  }
+
+  #removePanel(): void {
+    this.#panels.lastElementChild?.remove()
+    this.#tips.pop()
   }
 }
 
-function drawInto(holder: Element, panel: Panel, title: string): void {
+function drawInto(holder: Element, panel: Panel, tip: Tip, title: string): void {
   const [head, legend, picture] = holder.children as unknown as [HTMLElement, HTMLElement, HTMLElement]
   head.textContent = panel.title ?? ""
   head.hidden = panel.title === undefined
@@ -76,16 +87,18 @@ function drawInto(holder: Element, panel: Panel, title: string): void {
   svg.setAttribute("aria-label", `${title} ${panel.title ?? ""} (arrow keys read the values)`)
   const focused = picture.contains(document.activeElement)
   picture.style.minHeight = `${height}px`
-  picture.replaceChildren(svg)
-  addTip(picture, svg, () => stopsOf(panel, svg.scale.bind(svg) as unknown as Scales))
-  if (focused) svg.focus()
+  tip.detach()
+  picture.querySelector("svg")?.remove()
+  picture.prepend(svg)
+  tip.attach(svg, () => stopsOf(panel, svg.scale.bind(svg) as unknown as Scales))
+  if (focused) svg.focus({ preventScroll: true })
   fillLegend(legend, labels ? [] : namesOf(panel))
 }
 
 /** The names of a panel's lines; a single one is named by the title. */
 function namesOf(panel: Panel): LegendItem[] {
   return panel.kind === "lines" && panel.lines.length > 1
-    ? panel.lines.map(({ label, colour }) => ({ label, colour }))
+    ? panel.lines.map(({ label, colour, dash }) => ({ label, colour, ...(dash ? { dash } : {}) }))
     : []
 }
 
@@ -96,9 +109,9 @@ function makeLegend(): HTMLElement {
 function fillLegend(legend: HTMLElement, items: readonly LegendItem[]): void {
   legend.hidden = items.length === 0
   legend.replaceChildren(
-    ...items.map(({ label, colour }) => {
-      const swatch = element("i", { "aria-hidden": "true" })
-      swatch.style.background = `var(--${colour})`
+    ...items.map(({ label, colour, dash }) => {
+      const swatch = element("i", { "aria-hidden": "true", ...(dash ? { class: "dashed" } : {}) })
+      swatch.style.color = `var(--${colour})`
       return element("li", {}, swatch, label)
     }),
   )

@@ -12,9 +12,11 @@ export function makeSortable(table: HTMLTableElement): void {
   for (const [column, head] of heads.entries()) {
     const text = head.classList.contains("text")
     const order: readonly Direction[] = text ? ["none", "ascending", "descending"] : DIRECTIONS
-    const button = element("button", { type: "button", class: "sort" })
-    button.append(...head.childNodes)
-    head.append(button)
+    const button = head.querySelector("button") ?? element("button", { type: "button", class: "sort" })
+    if (button.parentNode === null) {
+      button.append(...head.childNodes)
+      head.append(button)
+    }
     head.setAttribute("aria-sort", "none")
     button.addEventListener("click", () => {
       const now = head.getAttribute("aria-sort") as Direction

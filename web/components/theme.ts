@@ -1,7 +1,5 @@
 /** Light or dark as the system says, until somebody says otherwise; kept for this browser where it lets us. */
 
-import { element } from "./element.ts"
-
 const KEY = "dess-theme"
 const dark = matchMedia("(prefers-color-scheme: dark)")
 
@@ -19,10 +17,9 @@ function keep(theme: string): void {
   } catch {}
 }
 
-/** Puts a switch into the page's header. */
-export function addThemeSwitch(header: HTMLElement): void {
+/** Makes a button of the page the switch. */
+export function startThemeSwitch(button: HTMLElement): void {
   const root = document.documentElement
-  const button = element("button", { type: "button", class: "theme" })
   const show = (theme: string) => {
     root.dataset.theme = theme
     button.textContent = theme === "dark" ? "Light" : "Dark"
@@ -37,5 +34,4 @@ export function addThemeSwitch(header: HTMLElement): void {
     if (recall() === null) show(dark.matches ? "dark" : "light")
   })
   show(recall() ?? (dark.matches ? "dark" : "light"))
-  header.append(button)
 }

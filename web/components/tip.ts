@@ -1,62 +1,124 @@
-/** A small box that tells what is under the pointer, or where the arrow keys have come to. */
+/**
+ * A small box that tells what is under the pointer, or where the arrow keys have come to. It outlives the drawing: when a
+ * picture is drawn anew, the box stays at what it told of.
+ */
 
-import { element } from "./element.ts"
+import { element, find } from "./element.ts"
 import type { Stop, Stops } from "./stops.ts"
 
 /** How far from a dot or cell the pointer may be. */
 const REACH = 40
 
-/** Listens on a drawn panel; the box goes into `holder`, which the panel fills. */
-export function addTip(holder: HTMLElement, svg: SVGSVGElement, find: () => Stops): void {
-  const box = element("div", { class: "tip", role: "status" })
-  const mark = document.createElementNS("http://www.w3.org/2000/svg", "circle")
-  mark.setAttribute("class", "tip-mark")
-  mark.setAttribute("r", "6")
-  let known: Stops | undefined
-  let current = -1
-  const stops = () => {
-    known ??= find()
-    return known
+const STEPS: Readonly<Record<string, number>> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }
+
+/** What is shown follows the pointer, which has not moved, or a stop the keys have chosen. */
+type Followed = { x: number; y: number } | { key: Stop["key"] }
+
+export class Tip {
+  readonly #holder: HTMLElement
+  readonly #box = element("div", { class: "tip", "aria-hidden": "true" })
+  readonly #mark = document.createElementNS("http://www.w3.org/2000/svg", "circle")
+  #svg: SVGSVGElement | undefined
+  #find: () => Stops = () => ({ along: "x", stops: [] })
+  /** Found when first needed. */
+  #known: Stops | undefined
+  #followed: Followed | undefined
+  #current = -1
+
+  /** The box goes into `holder`, which pictures fill. */
+  constructor(holder: HTMLElement) {
+    this.#holder = holder
+    this.#mark.setAttribute("class", "tip-mark")
+    this.#mark.setAttribute("r", "6")
   }
-  const hide = () => {
-    current = -1
-    box.remove()
-    mark.remove()
+
+  /** Listens on a picture, in place of the one before. */
+  attach(svg: SVGSVGElement, find: () => Stops): void {
+    this.#svg = svg
+    this.#find = find
+    this.#known = undefined
+    this.#current = -1
+    const follow = (event: PointerEvent) => {
+      const frame = svg.getBoundingClientRect()
+      this.#follow({ x: event.clientX - frame.left, y: event.clientY - frame.top })
+    }
+    svg.addEventListener("pointermove", follow)
+    svg.addEventListener("pointerdown", follow)
+    svg.addEventListener("pointerleave", () => this.#hide())
+    svg.addEventListener("blur", () => {
+      if (this.#svg === svg) this.#hide()
+    })
+    svg.addEventListener("keydown", (event) => this.#press(event))
+    if (this.#followed) this.#follow(this.#followed)
   }
-  const show = (index: number) => {
-    if (index === current) return
-    current = index
-    const stop = stops().stops[index]
-    const [name, ...rest] = stop.lines
-    box.replaceChildren(element("b", {}, name), ...rest.map((line) => element("span", {}, line)))
-    mark.setAttribute("cx", String(stop.x))
-    mark.setAttribute("cy", String(stop.y))
-    svg.append(mark)
-    holder.append(box)
-    const left = Math.min(Math.max(0, stop.x + 12), holder.clientWidth - box.offsetWidth)
-    const below = stop.y + 14 + box.offsetHeight < holder.clientHeight
-    box.style.left = `${Math.max(0, left)}px`
-    box.style.top = `${below ? stop.y + 14 : Math.max(0, stop.y - box.offsetHeight - 14)}px`
+
+  /** To be called before a picture is taken away: that it loses the focus then says nothing. */
+  detach(): void {
+    this.#svg = undefined
   }
-  const follow = (event: PointerEvent) => {
-    const frame = svg.getBoundingClientRect()
-    const index = nearest(stops(), event.clientX - frame.left, event.clientY - frame.top)
-    if (index < 0) hide()
-    else show(index)
+
+  get #stops(): Stops {
+    this.#known ??= this.#find()
+    return this.#known
   }
-  svg.addEventListener("pointermove", follow)
-  svg.addEventListener("pointerdown", follow)
-  svg.addEventListener("pointerleave", hide)
-  svg.addEventListener("blur", hide)
-  svg.addEventListener("keydown", (event) => {
-    const count = stops().stops.length
-    const steps: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }
-    if (event.key === "Escape") hide()
-    if (!Object.hasOwn(steps, event.key) || count === 0) return
+
+  #follow(followed: Followed): void {
+    const index = "key" in followed ? indexOf(this.#stops, followed.key) : nearest(this.#stops, followed.x, followed.y)
+    if (index < 0) this.#hide()
+    else this.#show(index)
+    this.#followed = followed
+  }
+
+  #press(event: KeyboardEvent): void {
+    const { stops } = this.#stops
+    if (event.key === "Escape") this.#hide()
+    if (!Object.hasOwn(STEPS, event.key) || stops.length === 0) return
     event.preventDefault()
-    const step = steps[event.key] * (event.shiftKey ? 10 : 1)
-    show(Math.min(count - 1, Math.max(0, current < 0 ? 0 : current + step)))
-  })
+    const step = STEPS[event.key] * (event.shiftKey ? 10 : 1)
+    const index = Math.min(stops.length - 1, Math.max(0, this.#current < 0 ? 0 : this.#current + step))
+    this.#followed = { key: stops[index].key }
+    this.#show(index)
+    speak(stops[index].lines.join(", "))
+  }
+
+  #hide(): void {
+    this.#followed = undefined
+    this.#current = -1
+    this.#box.remove()
+    this.#mark.remove()
+  }
+
+  #show(index: number): void {
+    if (index === this.#current) return
+    this.#current = index
+    const { x, y, lines, marked = true } = this.#stops.stops[index]
+    const [name, ...rest] = lines
+    const [holder, box] = [this.#holder, this.#box]
+    box.replaceChildren(element("b", {}, name), ...rest.map((line) => element("span", {}, line)))
+    this.#mark.setAttribute("cx", String(x))
+    this.#mark.setAttribute("cy", String(y))
+    if (marked) this.#svg?.append(this.#mark)
+    else this.#mark.remove()
+    if (box.parentNode !== holder) holder.append(box)
+    const left = Math.min(Math.max(0, x + 12), holder.clientWidth - box.offsetWidth)
+    const below = y + 14 + box.offsetHeight < holder.clientHeight
+    box.style.left = `${Math.max(0, left)}px`
+    box.style.top = `${below ? y + 14 : Math.max(0, y - box.offsetHeight - 14)}px`
+  }
+}
+
+/** Tells a screen reader; the place it listens to is in the page from its start. */
+function speak(text: string): void {
+  find("#spoken").textContent = text
+}
+
+/** The stop of that name, or of the nearest number; −1 where there is none. */
+function indexOf({ stops }: Stops, key: Stop["key"]): number {
+  if (typeof key === "string") return stops.findIndex((stop) => stop.key === key)
+  const distance = (stop: Stop) => Math.abs(Number(stop.key) - key)
+  let best = stops.length - 1
+  for (const [i, stop] of stops.entries()) if (distance(stop) < distance(stops[best])) best = i
+  return best
 }
 
 /** The index of the stop a pointer means, or −1. */

@@ -1,8 +1,6 @@
 /** Asks the service, with the key of this tab where one is needed. */
 
-import { element } from "../components/element.ts"
-
-const KEY = "dess-key"
+import { askForKey, forgetKey, keyOfTab } from "./key.ts"
 
 export class ApiError extends Error {
   readonly status: number
@@ -12,14 +10,30 @@ export class ApiError extends Error {
   }
 }
 
-/** A request to the service; asks for a key once it is refused for want of one. */
+/** By how much the service's clock is ahead of this one, as told with its last answer. */
+let ahead = 0
+
+/** What the service's clock says, in milliseconds since 1970. */
+export const serviceTime = () => Date.now() + ahead
+
+/** A request to the service; asks for a key when it is refused for want of one. */
 export async function request(path: string, options: RequestInit = {}): Promise<Response> {
   for (;;) {
-    const key = sessionStorage.getItem(KEY)
+    const key = keyOfTab()
     const headers = { ...options.headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
     const response = await fetch(path, { ...options, headers, cache: "no-store" })
+    const told = Date.parse(response.headers.get("date") ?? "")
+    // The header has whole seconds: less than one says nothing.
+    if (!Number.isNaN(told)) ahead = Math.abs(told - Date.now()) > 1500 ? told - Date.now() : 0
     if (response.ok) return response
-    if (response.status !== 401) throw new ApiError(response.status, await messageOf(response))
+    const refused = new ApiError(response.status, await messageOf(response))
+    if (response.status === 403 && key !== null) {
+      if (!(await askForKey("This key is not for that. Is there another?", { optional: true }))) throw refused
+      continue
+    }
+    if (response.status !== 401) throw refused
+    // Somebody else may have been asked meanwhile.
+    if (key !== null && key === keyOfTab()) forgetKey()
     await askForKey(key === null ? "This service asks for a key." : "That key was refused.")
   }
 }
@@ -33,6 +47,12 @@ export async function postJson<T>(path: string, body: unknown): Promise<T> {
   return (await (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json()) as T
 }
 
+/** Where the service tells of an id. Browsers take these two for steps in a path, however they are written. */
+export function pathOf(side: "user" | "item", id: string): string {
+  if (id === "." || id === "..") throw new Error(`id: expected one that can be part of an address, got "${id}"`)
+  return `/v1/${side}s/${encodeURIComponent(id)}`
+}
+
 async function messageOf(response: Response): Promise<string> {
   try {
     const { message, error } = (await response.json()) as { message?: string; error?: string }
@@ -40,32 +60,4 @@ async function messageOf(response: Response): Promise<string> {
   } catch {
     return response.statusText
   }
-}
-
-let asking: Promise<void> | undefined
-
-/** One question at a time, however many requests wait for the answer. The key is kept for the tab only. */
-function askForKey(reason: string): Promise<void> {
-  asking ??= new Promise<void>((resolve) => {
-    const input = element("input", { type: "password", name: "key", required: true, autocomplete: "off" })
-    const form = element(
-      "form",
-      { method: "dialog", class: "key" },
-      element("p", {}, reason),
-      element("label", {}, "Key", input),
-      element("button", { class: "primary" }, "Use it"),
-      element("p", { class: "quiet" }, "It is kept until this tab is closed."),
-    )
-    const dialog = element("dialog", { "aria-label": "Key" }, form)
-    dialog.addEventListener("cancel", (event) => event.preventDefault())
-    dialog.addEventListener("close", () => {
-      sessionStorage.setItem(KEY, input.value)
-      dialog.remove()
-      asking = undefined
-      resolve()
-    })
-    document.body.append(dialog)
-    dialog.showModal()
-  })
-  return asking
 }

@@ -1,18 +1,16 @@
 /** Everything the service knows of one user or item. */
 
-import type { Figure } from "../../src/figures/figure.ts"
 import type { Side } from "../../src/types.ts"
 import { element, find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { formatNumber } from "../components/stops.ts"
-import { createTable } from "../components/table.ts"
-import { linesPanel } from "../views/learning.ts"
-import { formatBytes, showTiles } from "../views/tiles.ts"
-import { getJson } from "./api.ts"
+import { formatBytes, showTiles, type Tile } from "../views/tiles.ts"
+import { getJson, pathOf } from "./api.ts"
 import { offerIds } from "./choices.ts"
-import { idLink, listTable, placeOf } from "./list-table.ts"
+import { historyFigure, historyTable } from "./history.ts"
+import { idLink, listTable, placeOf, usersTable } from "./list-table.ts"
 import { createPreview } from "./preview.ts"
-import type { Explanation, Recommendation, Status } from "./types.ts"
+import type { Explanation, Recommendation, SimilarUser, Status } from "./types.ts"
 
 /** Links shown to somebody who has no id. */
 const MOST_LINKS = 24
@@ -28,7 +26,10 @@ export function startExplorer(): void {
   form.addEventListener("submit", (event) => {
     event.preventDefault()
     const data = new FormData(form)
-    location.hash = placeOf(data.get("side") === "item" ? "item" : "user", String(data.get("id")))
+    const [side, id] = [data.get("side") === "item" ? "item" : "user", String(data.get("id"))] as const
+    // The same id again: as it is by now.
+    if (location.hash === placeOf(side, id)) explore(side, id)
+    else location.hash = placeOf(side, id)
   })
 }
 
@@ -39,10 +40,28 @@ export async function openExplorer(): Promise<void> {
   const ids = await offerIds(side)
   if (location.hash.startsWith("#explore/") || !location.hash.startsWith("#explore")) return
   const links = ids.slice(0, MOST_LINKS).map((id) => element("li", {}, idLink(side, id)))
-  holder.replaceChildren(
-    element("p", { class: "quiet" }, links.length > 0 ? `Some of the ${side}s:` : `There are no ${side}s yet.`),
-    element("ul", { class: "chips" }, ...links),
-  )
+  find("#explore .message").textContent = links.length > 0 ? `Some of the ${side}s:` : `There are no ${side}s yet.`
+  holder.replaceChildren(element("ul", { class: "chips" }, ...links))
+}
+
+interface Answer {
+  explanation: Explanation
+  status: Status
+  /** Of a user: what it would be shown. Of an item: what is like it. */
+  list: Recommendation[]
+  /** Of a user. */
+  users: SimilarUser[]
+}
+
+async function ask(side: Side, id: string): Promise<Answer> {
+  const path = pathOf(side, id)
+  const [explanation, status, list, users] = await Promise.all([
+    getJson<Explanation>(path),
+    getJson<Status>("/v1/status"),
+    getJson<Recommendation[]>(`${path}/${side === "user" ? "recommendations" : "similar"}`),
+    side === "user" ? getJson<SimilarUser[]>(`${path}/similar`) : [],
+  ])
+  return { explanation, status, list, users }
 }
 
 /** Shows one id; the place it is called for may have changed by the time it is known. */
@@ -55,15 +74,10 @@ export async function explore(side: Side, id: string): Promise<void> {
   const holder = find("#explore .answer")
   message.textContent = "Asking …"
   try {
-    const path = `/v1/${side}s/${encodeURIComponent(id)}`
-    const [explanation, list, status] = await Promise.all([
-      getJson<Explanation>(path),
-      getJson<Recommendation[]>(`${path}/${side === "user" ? "recommendations" : "similar"}`),
-      getJson<Status>("/v1/status"),
-    ])
+    const answer = await ask(side, id)
     if (location.hash !== place) return
-    message.textContent = ""
-    holder.replaceChildren(...describe(explanation, list, status))
+    message.textContent = `After ${answer.status.segments.toLocaleString("en")} segments; Explore asks anew.`
+    show(holder, answer)
   } catch (error) {
     if (location.hash !== place) return
     holder.replaceChildren()
@@ -71,14 +85,53 @@ export async function explore(side: Side, id: string): Promise<void> {
   }
 }
 
-function describe(explanation: Explanation, list: readonly Recommendation[], status: Status): HTMLElement[] {
-  const { id, side, size, bytes, history, indicators, bounds, events } = explanation
+function show(holder: HTMLElement, { explanation, status, list, users }: Answer): void {
+  const { id, side, history } = explanation
   const tiles = element("div", { class: "tiles" })
-  showTiles(tiles, [
-    { name: "Size", value: formatNumber(size), note: formatBytes(bytes) },
-    { name: side === "user" ? "Items met" : "Events", value: formatNumber(events) },
-    { name: "Frequency", value: formatNumber(indicators.frequency) },
-    { name: "Diversity", value: indicators.diversity === null ? "–" : formatNumber(indicators.diversity) },
+  showTiles(tiles, tilesOf(explanation))
+  const figure = historyFigure(explanation, status)
+  const timeline = new FigureView(figure)
+  const titled = (title: string, ...rest: Node[]) => element("section", {}, element("b", {}, title), ...rest)
+  const sections =
+    side === "user"
+      ? [
+          titled("What would it be shown?", scroll(listTable(list))),
+          titled("Who is like it?", filled(users, usersTable)),
+          createPreview(id),
+        ]
+      : [titled("What is like it?", filled(list, listTable))]
+  holder.replaceChildren(
+    element("h2", {}, `${side === "user" ? "User" : "Item"} ${id}`),
+    tiles,
+    element("div", { class: "figures" }, element("section", {}, timeline.element, historyTable(history)), ...sections),
+  )
+  // It has a width now, and is drawn before anything is painted.
+  timeline.update(figure)
+}
+
+const scroll = (table: HTMLElement) => element("div", { class: "scroll" }, table)
+
+/** A table, or why there is none. */
+function filled<T>(rows: readonly T[], make: (rows: readonly T[]) => HTMLElement): HTMLElement {
+  return rows.length > 0
+    ? scroll(make(rows))
+    : element("p", { class: "quiet" }, "Nobody to compare with: it holds no numbers, or it is alone.")
+}
+
+function tilesOf({ side, size, bytes, indicators, bounds, events, entry }: Explanation): Tile[] {
+  const { frequency, diversity } = indicators
+  const tiles: Tile[] = [
+    { name: "Size", value: formatNumber(size), note: `${size === 1 ? "number" : "numbers"}, ${formatBytes(bytes)}` },
+    {
+      name: "Events",
+      value: formatNumber(frequency),
+      note: side === "user" ? `with ${formatNumber(events)} items` : "its frequency",
+    },
+    {
+      name: "Diversity",
+      value: diversity === null ? "–" : formatNumber(diversity),
+      note: side === "user" ? "of the items it met" : "of the users who met it",
+    },
     {
       name: "The policy would",
       value: bounds === null ? "–" : bounds.grow > bounds.keep ? "grow it" : "keep it",
@@ -87,68 +140,12 @@ function describe(explanation: Explanation, list: readonly Recommendation[], sta
           ? "largest size, or no bounds"
           : `grow ${formatNumber(bounds.grow)}, keep ${formatNumber(bounds.keep)}`,
     },
-  ])
-  const figures = element("div", { class: "figures" })
-  const timeline = new FigureView(historyFigure(history, status.segments))
-  const steps = createTable(
-    [{ title: "Segment" }, { title: "Time", text: true }, { title: "Size" }, { title: "Why", text: true }],
-    history.map(({ segment, time, size, why, scores }) => [
-      String(segment),
-      time === null ? "–" : new Date(time).toLocaleString(),
-      String(size),
-      reasonOf(why, scores),
-    ]),
-  )
-  figures.append(
-    element("section", {}, timeline.element, scroll(steps)),
-    element(
-      "section",
-      {},
-      element("b", {}, listTitle(side)),
-      scroll(listTable(list)),
-      ...(side === "user" ? [createPreview(id, list)] : []),
-    ),
-  )
-  return [element("h2", {}, `${side === "user" ? "User" : "Item"} ${id}`), tiles, figures]
-}
-
-type Step = Explanation["history"][number]
-
-const REASONS: Record<Step["why"], string> = {
-  met: "met",
-  grown: "grew: worth it",
-  explored: "grew: to find out",
-  released: "let go: saves too little",
-  idle: "let go: idle",
-  budget: "let go: to make room",
-  elsewhere: "decided by another trainer",
-}
-
-function reasonOf(why: Step["why"], scores: Step["scores"]): string {
-  if (!scores) return REASONS[why]
-  const { keep, grow, estimate } = scores
-  return `${REASONS[why]} (saves ${formatNumber(estimate)}, at most ${formatNumber(grow)}; keeping ${formatNumber(keep)})`
-}
-
-const listTitle = (side: Side) => (side === "user" ? "What would it be shown?" : "What is like it?")
-
-const scroll = (table: HTMLElement) => element("div", { class: "scroll" }, table)
-
-/** A step from nothing: each size holds until the next, the last until now. */
-function historyFigure(history: Explanation["history"], now: number): Figure {
-  const steps = history.flatMap(({ segment, size }, i) => {
-    const next = history[i + 1]?.segment ?? Math.max(now, segment + 1)
-    return [
-      { x: segment, y: size },
-      { x: next, y: size },
-    ]
-  })
-  const points = [...steps.slice(0, 1).map(({ x }) => ({ x, y: 0 })), ...steps]
-  const { title: _, ...panel } = linesPanel("", "numbers", [{ label: "size", colour: "blue", points }])
-  return {
-    id: "history",
-    title: "How did it grow?",
-    caption: "Numbers in its vector.",
-    panels: [{ ...panel, x: "segment" }],
-  }
+  ]
+  if (entry)
+    tiles.push({
+      name: "Catalogue",
+      value: entry.hidden ? "hidden" : "shown",
+      note: entry.categories.length > 0 ? entry.categories.join(", ") : "no categories",
+    })
+  return tiles
 }

@@ -1,9 +1,9 @@
-/** A list of recommendations as a table; beside another list, with where each item stood there. */
+/** Lists of ids as tables; one of recommendations beside another, with where each item stood there. */
 
 import type { Side } from "../../src/types.ts"
 import { element } from "../components/element.ts"
 import { createTable } from "../components/table.ts"
-import type { Recommendation } from "./types.ts"
+import type { Recommendation, SimilarUser } from "./types.ts"
 
 export const placeOf = (side: Side, id: string) => `#explore/${side}/${encodeURIComponent(id)}`
 
@@ -24,5 +24,12 @@ export function listTable(list: readonly Recommendation[], before?: readonly Rec
       const cells = [idLink("item", item), score.toFixed(4), source]
       return before ? [stood(item), ...cells] : cells
     }),
+  )
+}
+
+export function usersTable(users: readonly SimilarUser[]): HTMLTableElement {
+  return createTable(
+    [{ title: "User", text: true }, { title: "Cosine" }],
+    users.map(({ user, score }) => [idLink("user", user), score.toFixed(4)]),
   )
 }

@@ -6,7 +6,7 @@ import { FigureView } from "../components/figure-view.ts"
 import { healthFigure, healthTiles } from "../views/health.ts"
 import { RunViews } from "../views/run-views.ts"
 import { showTiles } from "../views/tiles.ts"
-import { getJson } from "./api.ts"
+import { ApiError, getJson, serviceTime } from "./api.ts"
 import { type Connection, listen } from "./events.ts"
 import type { LiveMessage, Status } from "./types.ts"
 
@@ -15,58 +15,113 @@ const MOST_REPORTS = 600
 const STATUS_INTERVAL = 5000
 /** Draws at most this often. */
 const DRAW_INTERVAL = 100
+/** Ages count on. */
+const TILES_INTERVAL = 1000
+const RETRY_DELAY = 1000
 
 const WORDS: Record<Connection, string> = {
   connecting: "Connecting …",
-  connected: "Live",
+  connected: "Connected: drawn with every segment.",
   lost: "The connection is lost; trying again …",
 }
 
-export function startLive(): void {
-  const views = new RunViews(find("#figures"))
-  const health = new FigureView(healthFigure([]))
-  health.element.id = "health"
-  find("#figures").append(health.element)
-  const connection = find("#connection")
-  const reports: LiveMessage[] = []
-  let status: Status | undefined
-  let outlook: Outlook | null = null
-  let waiting = false
-  const draw = () => {
-    waiting = false
-    showTiles(find("#tiles"), healthTiles(reports, status))
-    views.show({ reports, outlook: outlook ?? undefined, budget: status?.memory.budget ?? undefined })
-    health.update(healthFigure(reports))
+const NOTHING_YET = "Connected. Nothing has been learned yet."
+
+class Live {
+  readonly #reports: LiveMessage[] = []
+  #status: Status
+  #outlook: Outlook | null = null
+  #lost: number | undefined
+  #waiting = false
+  readonly #views: RunViews
+  readonly #health = new FigureView(healthFigure([]))
+
+  /** What is asked of the service first says which pictures there are. */
+  constructor(status: Status) {
+    this.#status = status
+    const holder = find("#figures")
+    this.#views = new RunViews(holder, { task: status.task, reports: [] })
+    this.#health.element.id = "health"
+    holder.append(this.#health.element)
+    this.#draw()
+    setInterval(() => this.#drawTiles(), TILES_INTERVAL)
+    setInterval(() => this.#refresh(), STATUS_INTERVAL)
+    listen<LiveMessage>(`/v1/events?last=${MOST_REPORTS}`, {
+      hear: (report) => this.#hear(report),
+      connection: (state) => this.#tell(state),
+    })
   }
-  // Past reports come all at once.
-  const show = () => {
-    if (waiting) return
-    waiting = true
-    setTimeout(draw, DRAW_INTERVAL)
-  }
-  const tell = (state: Connection) => {
-    connection.textContent = WORDS[state]
-    connection.classList.toggle("wrong", state === "lost")
-  }
-  const refresh = async () => {
+
+  async #refresh(): Promise<void> {
     try {
-      status = await getJson<Status>("/v1/status")
-      show()
+      this.#status = await getJson<Status>("/v1/status")
+      this.#show()
     } catch {}
-    setTimeout(refresh, STATUS_INTERVAL)
   }
+
+  #hear(report: LiveMessage): void {
+    const reports = this.#reports
+    // After a restart, or a new connection, segments come again.
+    while ((reports.at(-1)?.segment ?? 0) >= report.segment) reports.pop()
+    if (reports.length === 0) tell("connected")
+    reports.push(report)
+    if (reports.length > MOST_REPORTS) reports.shift()
+    this.#outlook = report.outlook
+    this.#show()
+  }
+
+  #tell(state: Connection): void {
+    this.#lost = state === "lost" ? (this.#lost ?? serviceTime()) : undefined
+    tell(state)
+    if (state === "connected") {
+      this.#refresh()
+      if (this.#reports.length === 0) find("#connection").textContent = NOTHING_YET
+    }
+    this.#drawTiles()
+  }
+
+  /** Soon: past reports come all at once. */
+  #show(): void {
+    if (this.#waiting) return
+    this.#waiting = true
+    setTimeout(() => this.#draw(), DRAW_INTERVAL)
+  }
+
+  #draw(): void {
+    this.#waiting = false
+    const { task, memory } = this.#status
+    const budget = memory.budget ?? undefined
+    this.#drawTiles()
+    this.#views.show({ task, reports: this.#reports, outlook: this.#outlook ?? undefined, budget })
+    this.#health.update(healthFigure(this.#reports))
+  }
+
+  #drawTiles(): void {
+    const tiles = find("#tiles")
+    tiles.classList.toggle("stale", this.#lost !== undefined)
+    showTiles(
+      tiles,
+      healthTiles({ reports: this.#reports, status: this.#status, now: serviceTime(), lost: this.#lost }),
+    )
+  }
+}
+
+function tell(state: Connection): void {
+  const connection = find("#connection")
+  connection.textContent = WORDS[state]
+  connection.classList.toggle("wrong", state === "lost")
+}
+
+export async function startLive(): Promise<void> {
   tell("connecting")
-  draw()
-  refresh()
-  listen<LiveMessage>(`/v1/events?last=${MOST_REPORTS}`, {
-    hear(report) {
-      // After a restart, or a new connection, segments come again.
-      while ((reports.at(-1)?.segment ?? 0) >= report.segment) reports.pop()
-      reports.push(report)
-      if (reports.length > MOST_REPORTS) reports.shift()
-      outlook = report.outlook
-      show()
-    },
-    connection: tell,
-  })
+  showTiles(find("#tiles"), healthTiles({ reports: [], status: undefined, now: 0 }))
+  for (;;)
+    try {
+      new Live(await getJson<Status>("/v1/status"))
+      return
+    } catch (error) {
+      if (error instanceof ApiError) find("#connection").textContent = error.message
+      else tell("lost")
+      await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY))
+    }
 }

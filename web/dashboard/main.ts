@@ -2,22 +2,24 @@
 
 import "../style.css"
 import { find } from "../components/element.ts"
-import { addThemeSwitch } from "../components/theme.ts"
+import { startThemeSwitch } from "../components/theme.ts"
 import { explore, openExplorer, startExplorer } from "./explorer.ts"
+import { startKey } from "./key.ts"
 import { startLive } from "./live.ts"
 import { openTryIt, startTryIt } from "./try-it.ts"
 
-const VIEWS = ["live", "explore", "try"]
+const TITLES: Readonly<Record<string, string>> = { live: "live", explore: "explore", try: "try it" }
 
 /** "#explore/user/ada" → the explorer, asked for a user. */
 function showView(): void {
   const [name, side, id] = location.hash.slice(1).split("/")
-  const view = VIEWS.includes(name) ? name : "live"
-  for (const other of VIEWS) find(`#${other}`).hidden = other !== view
+  const view = Object.hasOwn(TITLES, name) ? name : "live"
+  for (const other of Object.keys(TITLES)) find(`#${other}`).hidden = other !== view
   for (const link of document.querySelectorAll("header nav a")) {
     if (link.getAttribute("href") === `#${view}`) link.setAttribute("aria-current", "page")
     else link.removeAttribute("aria-current")
   }
+  document.title = `dess – ${TITLES[view]}`
   if (view === "explore" && (side === "user" || side === "item") && id) explore(side, decode(id))
   else if (view === "explore") openExplorer()
   if (view === "try") openTryIt()
@@ -31,7 +33,8 @@ function decode(text: string): string {
   }
 }
 
-addThemeSwitch(find("header.page"))
+startThemeSwitch(find("header.page .theme"))
+startKey()
 startLive()
 startExplorer()
 startTryIt()

@@ -1,13 +1,13 @@
 /** What if it liked something? Asked of the service, which learns nothing from it. */
 
 import { element } from "../components/element.ts"
-import { postJson } from "./api.ts"
+import { getJson, pathOf, postJson } from "./api.ts"
 import { offerIds } from "./choices.ts"
 import { listTable } from "./list-table.ts"
 import type { Recommendation } from "./types.ts"
 
-/** A form, and the list as it would be beside the one there is. */
-export function createPreview(user: string, list: readonly Recommendation[]): HTMLElement {
+/** A form, and the list as it would be beside the one of the same moment. */
+export function createPreview(user: string): HTMLElement {
   const item = element("input", { name: "item", required: true, list: "item-ids", autocomplete: "off" })
   const like = element("option", { value: "like" }, "liked")
   const dislike = element("option", { value: "dislike" }, "disliked")
@@ -26,10 +26,14 @@ export function createPreview(user: string, list: readonly Recommendation[]): HT
     const trial = { item: item.value, ...(kind.value === "dislike" ? { rating: 0 } : {}) }
     message.textContent = "Asking …"
     try {
-      const path = `/v1/users/${encodeURIComponent(user)}/preview`
-      const changed = await postJson<Recommendation[]>(path, { items: [trial] })
+      const path = pathOf("user", user)
+      // Both now: the model has learned from others since the page was opened.
+      const [changed, list] = await Promise.all([
+        postJson<Recommendation[]>(`${path}/preview`, { items: [trial] }),
+        getJson<Recommendation[]>(`${path}/recommendations`),
+      ])
       answer.replaceChildren(listTable(changed, list))
-      message.textContent = "The list as it would be. Nothing was learned."
+      message.textContent = "The list as it would be, and where each stands now. Nothing was learned."
     } catch (error) {
       answer.replaceChildren()
       message.textContent = (error as Error).message

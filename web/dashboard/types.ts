@@ -2,7 +2,7 @@
 
 import type { LiveReport } from "../../src/engine/types.ts"
 
-export type { Explanation, LiveReport, Recommendation, Status } from "../../src/engine/types.ts"
+export type { Explanation, LiveReport, Recommendation, SimilarUser, Status } from "../../src/engine/types.ts"
 
 /** One message of /v1/events. */
 export interface LiveMessage extends LiveReport {

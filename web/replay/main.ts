@@ -5,13 +5,13 @@ import type { Outlook } from "../../src/run/outlook.ts"
 import type { RunResult, SegmentReport } from "../../src/run/report.ts"
 import { find } from "../components/element.ts"
 import { offerFile } from "../components/offer-file.ts"
-import { addThemeSwitch } from "../components/theme.ts"
+import { startThemeSwitch } from "../components/theme.ts"
 import { RunViews } from "../views/run-views.ts"
 import { showTiles } from "../views/tiles.ts"
 import type { FromWorker, ReplayOptions, ToWorker } from "./messages.ts"
-import { addRun, startRuns, tilesOf } from "./results.ts"
+import { type FinishedRun, showRuns, tilesOf } from "./results.ts"
 
-addThemeSwitch(find("header.page"))
+startThemeSwitch(find("header.page .theme"))
 const play = find<HTMLButtonElement>("#play")
 const restart = find<HTMLButtonElement>("#restart")
 const save = find<HTMLButtonElement>("#save")
@@ -19,8 +19,10 @@ const speed = find<HTMLSelectElement>("#speed")
 const progress = find<HTMLProgressElement>("#progress")
 const message = find("#message")
 const form = find<HTMLFormElement>("#choices")
-startRuns(find("#runs"))
-const views = new RunViews(find("#figures"))
+const recipe = find<HTMLSelectElement>("[name=recipe]", form)
+const views = new RunViews(find("#figures"), { task: "binary", reports: [] })
+/** Of finished runs. */
+const finished: FinishedRun[] = []
 
 interface Replay {
   worker: Worker
@@ -38,6 +40,7 @@ function readOptions(): ReplayOptions {
   return {
     method: String(data.get("method")),
     preset: data.get("preset") === "paper" ? "paper" : "calibrated",
+    recipe: recipe.value === "paper" ? "paper" : "calibrated",
     interactions: Number(data.get("interactions")),
     seed: Number(data.get("seed")),
   }
@@ -75,10 +78,11 @@ function hear(from: Replay, data: FromWorker): void {
   } else if (data.type === "end") {
     replay.result = data.result
     setPlaying(false)
-    addRun(find("#runs"), replay.options, data.result)
+    finished.push({ options: replay.options, result: data.result })
+    showRuns(find("#runs"), finished)
     const speed = Math.round(data.result.interactionsPerSecond).toLocaleString("en")
-    const kernels = data.kernels === "none" ? "" : `${data.kernels} kernels, `
-    tell(`Done: ${speed} interactions per second while it ran, ${kernels}one thread.`)
+    const kernels = data.kernels === "none" ? "plain TypeScript" : `${data.kernels} kernels (WebAssembly)`
+    tell(`Done: ${speed} interactions/s, ${kernels}, one thread.`)
     views.flush()
   } else {
     setPlaying(false)
@@ -91,13 +95,21 @@ function show(): void {
   const { reports, outlook } = replay
   progress.value = reports[reports.length - 1]?.interactions ?? 0
   showTiles(find("#tiles"), tilesOf(reports))
-  views.show({ reports, outlook })
+  views.show({ task: "binary", reports, outlook })
 }
 
 function setPlaying(playing: boolean): void {
   replay.playing = playing
+  if (playing) showPictures()
   send(replay.worker, { type: "speed", speed: playing ? Number(speed.value) : 0 })
   refresh()
+}
+
+/** The first time it plays: before, they would be empty. The run's row is there from its start, so that nothing moves at its end. */
+function showPictures(): void {
+  for (const selector of ["#figures", "#runs"]) find(selector).hidden = false
+  showRuns(find("#runs"), finished, replay.options)
+  views.flush()
 }
 
 function refresh(): void {
@@ -112,12 +124,26 @@ function startAnew(): void {
   refresh()
 }
 
+/** Some methods are networks: there is no choice of recipe for them. */
+function offerRecipes(): void {
+  const [method] = find<HTMLSelectElement>("[name=method]", form).selectedOptions
+  if (!recipe.disabled) wantedRecipe = recipe.value
+  recipe.disabled = method.dataset.recipe !== undefined
+  recipe.value = method.dataset.recipe ?? wantedRecipe
+}
+
+let wantedRecipe = recipe.value
+
 play.addEventListener("click", () => {
+  if (!replay.playing && !form.reportValidity()) return
   if (replay.result) startAnew()
   setPlaying(!replay.playing)
 })
-restart.addEventListener("click", startAnew)
+restart.addEventListener("click", () => {
+  if (form.reportValidity()) startAnew()
+})
 form.addEventListener("change", () => {
+  offerRecipes()
   if (form.reportValidity()) startAnew()
 })
 form.addEventListener("submit", (event) => event.preventDefault())

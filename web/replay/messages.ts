@@ -6,6 +6,7 @@ import type { RunResult, SegmentReport } from "../../src/run/report.ts"
 export interface ReplayOptions {
   method: string
   preset: "paper" | "calibrated"
+  recipe: "paper" | "calibrated"
   interactions: number
   seed: number
 }

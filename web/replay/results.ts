@@ -44,24 +44,23 @@ export function tilesOf(reports: readonly SegmentReport[]): Tile[] {
 
 const COLUMNS = [
   { title: "Method", text: true },
+  { title: "Recipe", text: true },
   { title: "Preset", text: true },
   ...["Seed", "Interactions", "Accuracy %", "Majority %", "Loss"].map((title) => ({ title })),
   ...["User size", "Item size", "Memory kB", "Regret users", "Regret items"].map((title) => ({ title })),
 ]
 
-const runs: string[][] = []
-
-/** Puts the table of finished runs, none yet, into its place. */
-export function startRuns(holder: HTMLElement): void {
-  find(".scroll", holder).replaceChildren(createTable(COLUMNS, runs))
+export interface FinishedRun {
+  options: ReplayOptions
+  result: RunResult
 }
 
-/** Adds a finished run to the table. */
-export function addRun(holder: HTMLElement, options: ReplayOptions, result: RunResult): void {
-  runs.push([
-    options.method,
-    options.preset,
-    String(options.seed),
+const namesOf = ({ method, recipe, preset, seed }: ReplayOptions) => [method, recipe, preset, String(seed)]
+
+/** Finished runs, and below them the one under way with its place kept free. */
+export function showRuns(holder: HTMLElement, finished: readonly FinishedRun[], running?: ReplayOptions): void {
+  const rows = finished.map(({ options, result }) => [
+    ...namesOf(options),
     result.interactions.toLocaleString("en"),
     (100 * (result.accuracy ?? 0)).toFixed(2),
     (100 * (result.majorityAccuracy ?? 0)).toFixed(2),
@@ -72,5 +71,9 @@ export function addRun(holder: HTMLElement, options: ReplayOptions, result: RunR
     result.regret ? result.regret.user.toFixed(0) : "–",
     result.regret ? result.regret.item.toFixed(0) : "–",
   ])
-  startRuns(holder)
+  if (running) {
+    const names = [...namesOf(running), running.interactions.toLocaleString("en")]
+    rows.push([...names, ...COLUMNS.slice(names.length).map(() => "…")])
+  }
+  find(".scroll", holder).replaceChildren(createTable(COLUMNS, rows))
 }

@@ -2,19 +2,17 @@
 
 import "../style.css"
 import type { Figure } from "../../src/figures/figure.ts"
-import { element, find } from "../components/element.ts"
+import { find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { offerFile } from "../components/offer-file.ts"
 import { makeSortable } from "../components/sortable.ts"
-import { addThemeSwitch } from "../components/theme.ts"
+import { startThemeSwitch } from "../components/theme.ts"
 
-addThemeSwitch(find("header.page"))
+startThemeSwitch(find("header.page .theme"))
 for (const table of document.querySelectorAll("table")) makeSortable(table)
 const data = find("#figures").textContent ?? "[]"
 for (const figure of JSON.parse(data) as Figure[]) {
   const holder = document.getElementById(figure.id)
   if (holder) new FigureView(figure, holder)
 }
-const button = element("button", { type: "button", class: "button" }, "figures.json")
-button.addEventListener("click", () => offerFile("figures.json", data))
-find(".downloads").append(" ", button)
+find(".downloads button").addEventListener("click", () => offerFile("figures.json", data))

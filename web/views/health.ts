@@ -6,14 +6,24 @@ import type { LiveMessage, Status } from "../dashboard/types.ts"
 import { lineOf, linesPanel } from "./learning.ts"
 import type { Tile } from "./tiles.ts"
 
-/** Events per second over the reports of the last ten seconds. */
-export function eventRate(reports: readonly LiveMessage[]): number {
-  const last = reports[reports.length - 1]
-  if (!last) return 0
-  const recent = reports.filter(({ time }) => time >= last.time - 10_000)
-  const seconds = (last.time - recent[0].time) / 1000
+/** Over so many milliseconds before now. */
+const RATE_WINDOW = 10_000
+
+export interface Health {
+  reports: readonly LiveMessage[]
+  status: Status | undefined
+  /** The service's clock, in milliseconds since 1970. */
+  now: number
+  /** When the connection was lost, by the same clock. */
+  lost?: number | undefined
+}
+
+/** Events learned per second lately: from the first report of the last ten seconds to now. */
+export function eventRate({ reports, now }: Pick<Health, "reports" | "now">): number {
+  const recent = reports.filter(({ time }) => time >= now - RATE_WINDOW)
+  if (recent.length === 0) return 0
   const events = recent.slice(1).reduce((sum, report) => sum + report.events, 0)
-  return seconds > 0 ? events / seconds : 0
+  return events / Math.max(1, (now - recent[0].time) / 1000)
 }
 
 export function formatDuration(milliseconds: number): string {
@@ -24,14 +34,23 @@ export function formatDuration(milliseconds: number): string {
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`
 }
 
-export function healthTiles(reports: readonly LiveMessage[], status: Status | undefined): Tile[] {
+/** Ages and rates go on between two messages. */
+export function healthTiles({ reports, status, now, lost }: Health): Tile[] {
   const last = reports[reports.length - 1]
   const duration = (value: number | null | undefined) => (value == null ? "–" : formatDuration(value))
-  const known = status ? `${formatNumber(status.users.known)} users, ${formatNumber(status.items.known)} items` : ""
+  const known = status ? `${formatNumber(status.users.known)} users, ${formatNumber(status.items.known)} items` : " "
+  const state =
+    lost === undefined
+      ? { value: status?.state ?? "–", note: status?.reason ?? status?.method ?? " " }
+      : { value: "unreachable", note: `for ${formatDuration(Math.max(0, now - lost))}` }
   return [
-    { name: "State", value: status?.state ?? "–", note: status?.reason ?? (status ? status.method : "") },
+    { name: "State", ...state },
     { name: "Events", value: status ? formatNumber(status.events.accepted) : "–", note: known },
-    { name: "Events/s", value: last ? formatNumber(Math.round(eventRate(reports))) : "–", note: "last ten seconds" },
+    {
+      name: "Events/s",
+      value: last ? formatNumber(Math.round(eventRate({ reports, now }))) : "–",
+      note: "last ten seconds",
+    },
     { name: "Freshness", value: duration(last?.freshness), note: "accepted → in lists" },
     { name: "Queue", value: last ? formatNumber(last.queue) : "–", note: "events to be learned" },
     {
@@ -39,24 +58,36 @@ export function healthTiles(reports: readonly LiveMessage[], status: Status | un
       value: last?.journalEvents == null ? "–" : formatNumber(last.journalEvents),
       note: last?.journalEvents === null ? "in memory only" : "events to replay",
     },
-    { name: "Snapshot", value: duration(last?.snapshotAge), note: last?.snapshotAge == null ? "none yet" : "ago" },
+    {
+      name: "Snapshot",
+      value: status?.snapshot ? formatDuration(Math.max(0, now - status.snapshot.time)) : "–",
+      note: status?.snapshot ? "ago" : "none yet",
+    },
     { name: "Requests", value: duration(last?.latency?.p50), note: `p99 ${duration(last?.latency?.p99)}` },
   ]
 }
 
+/** Segments that were only replayed at the start have no freshness: nobody waited for them. */
 export function healthFigure(reports: readonly LiveMessage[]): Figure {
   const live = (report: object) => report as LiveMessage
+  const waited = reports.filter(({ freshness }) => freshness !== null)
   return {
     id: "health",
     title: "Is it healthy?",
     caption: "Per segment: how soon an event shows in lists, and how many wait to be learned.",
     panels: [
-      linesPanel("Freshness", "milliseconds", [
-        lineOf(reports, { label: "freshness", colour: "blue" }, (report) => live(report).freshness),
-      ]),
-      linesPanel("Queue", "events", [
-        lineOf(reports, { label: "queue", colour: "blue" }, (report) => live(report).queue),
-      ]),
+      linesPanel(
+        "Freshness",
+        "milliseconds",
+        [lineOf(waited, { label: "freshness", colour: "blue" }, (report) => live(report).freshness)],
+        { zero: true },
+      ),
+      linesPanel(
+        "Queue",
+        "events",
+        [lineOf(waited, { label: "queue", colour: "blue" }, (report) => live(report).queue)],
+        { zero: true },
+      ),
     ],
   }
 }

@@ -25,13 +25,24 @@ export function outlookFigure({
       frequencies.map((frequency, column) => {
         const at = row * frequencies.length + column
         const [keep, grow] = [outlook?.[side].keep[at] ?? 0, outlook?.[side].grow[at] ?? 0]
-        const place = `${frequency} events${diversities.length > 1 ? `, diversity ${diversity}` : ""}`
+        const place = `${frequency} events${diversities.length > 1 ? `, diversity ${formatNumber(diversity)}` : ""}`
         const leader = grow > keep ? "would grow" : "would keep its size"
         const text = `${leader}\n${place}\nbound of grow ${formatNumber(grow)}\nbound of keep ${formatNumber(keep)}`
         return { x: String(frequency), y: diversity.toFixed(1), value: grow - keep, text }
       }),
     )
-    return { kind: "cells", title: NAMES[side], cells, x: "events of the id", y: "diversity", width: 460, height: 200 }
+    const most = (sign: number) => Math.max(0, ...cells.map(({ value }) => sign * value))
+    const short = (value: number) => formatNumber(Number(value.toPrecision(2)))
+    const scale = outlook ? ` (grow leads by up to ${short(most(1))}, keep by ${short(most(-1))})` : ""
+    return {
+      kind: "cells",
+      title: NAMES[side] + scale,
+      cells,
+      x: "events of the id",
+      y: "diversity",
+      width: 460,
+      height: 200,
+    }
   }
   return {
     id: "outlook",
@@ -62,14 +73,23 @@ export function decisionsFigure(reports: readonly SegmentReport[]): Figure {
     panels: !shown
       ? []
       : SIDES.map((side) =>
-          linesPanel(NAMES[side], "ids", [
-            lineOf(deciding, { label: "grew", colour: "blue", smoothed: true }, ({ decided }) => decided?.[side].grown),
-            lineOf(
-              deciding,
-              { label: "decided on", colour: "grey", dash: "4 2", smoothed: true },
-              ({ decided }) => decided?.[side].all,
-            ),
-          ]),
+          linesPanel(
+            NAMES[side],
+            "ids",
+            [
+              lineOf(
+                deciding,
+                { label: "grew", colour: "blue", smoothed: true },
+                ({ decided }) => decided?.[side].grown,
+              ),
+              lineOf(
+                deciding,
+                { label: "decided on", colour: "grey", dash: "4 2", smoothed: true },
+                ({ decided }) => decided?.[side].all,
+              ),
+            ],
+            { zero: true },
+          ),
         ),
   }
 }

@@ -3,21 +3,23 @@
 import type { Figure } from "../../src/figures/figure.ts"
 import type { Outlook } from "../../src/run/outlook.ts"
 import type { SegmentReport } from "../../src/run/report.ts"
+import type { Task } from "../../src/types.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { learningFigure } from "./learning.ts"
 import { decisionsFigure, outlookFigure, regretFigure } from "./policy.ts"
 import { bytesFigure, sizesFigure } from "./sizes.ts"
 
 export interface RunState {
+  task: Task
   reports: readonly SegmentReport[]
   outlook?: Outlook | undefined
   /** Bytes the run may hold. */
   budget?: number | undefined
 }
 
-function figuresOf({ reports, outlook, budget }: RunState): Figure[] {
+function figuresOf({ task, reports, outlook, budget }: RunState): Figure[] {
   return [
-    learningFigure(reports),
+    learningFigure(reports, task),
     sizesFigure(reports),
     bytesFigure(reports, budget),
     outlookFigure({ reports, outlook }),
@@ -31,11 +33,12 @@ const INTERVAL = 200
 
 export class RunViews {
   readonly #views: FigureView[]
-  #state: RunState = { reports: [] }
+  #state: RunState
   #due: ReturnType<typeof setTimeout> | undefined
 
-  constructor(holder: HTMLElement) {
-    this.#views = figuresOf(this.#state).map((figure) => {
+  constructor(holder: HTMLElement, state: RunState) {
+    this.#state = state
+    this.#views = figuresOf(state).map((figure) => {
       const view = new FigureView(figure)
       view.element.id = figure.id
       return view

@@ -12,16 +12,16 @@ const AREA_POINTS = 120
 const DEFAULT_SIZES = [2, 4, 8, 16, 64, 128]
 
 /** What the same ids would take with vectors of 128 numbers each. */
-export function fixedBytes({ sizeHistogram, meanSize }: SegmentReport): number {
-  const numbers = (["user", "item"] as const).map((side) => {
+export function fixedBytes({ sizeHistogram, numbers }: SegmentReport): number {
+  const fixed = (["user", "item"] as const).map((side) => {
     const rows = Object.entries(sizeHistogram[side])
     const ids = rows.reduce((sum, [, count]) => sum + count, 0)
     const held = rows.reduce((sum, [size, count]) => sum + Number(size) * count, 0)
     // Some models hold two vectors of its size for an id.
-    const vectors = held > 0 ? Math.max(1, Math.round((meanSize[side] * ids) / held)) : 1
+    const vectors = held > 0 ? Math.max(1, Math.round(numbers[side] / held)) : 1
     return 128 * vectors * ids
   })
-  return 4 * (numbers[0] + numbers[1])
+  return 4 * (fixed[0] + fixed[1])
 }
 
 /** An id without a vector is grey. */
@@ -85,10 +85,10 @@ export function bytesFigure(reports: readonly SegmentReport[], budget?: number):
   return {
     id: "bytes",
     title: "How much memory does it take?",
-    caption: "Live rows in kB, and how many numbers an id holds.",
+    caption: "Live rows in kB of 1,000 bytes, and how many numbers a vector has.",
     panels: [
-      linesPanel("Memory", "kB", lines),
-      linesPanel("Mean size", "numbers per id", [
+      linesPanel("Memory", "kB", lines, { zero: true }),
+      linesPanel("Mean size", "numbers per vector", [
         lineOf(reports, { label: "users", colour: "blue" }, sizes("user")),
         lineOf(reports, { label: "items", colour: "vermillion" }, sizes("item")),
       ]),

@@ -2,7 +2,7 @@
 
 import { DOT, LOGISTIC, SQUARED } from "../layout";
 import { first, firstColumn, last, lastColumn } from "./share";
-import { dot, exp, fma, fnma, logOnePlus, put, splat, squaredDistance } from "./vector";
+import { dot, exp, fma, fnma, logOnePlus, put, putStrip, splat, squaredDistance } from "./vector";
 
 export function project(p: usize, part: i32, parts: i32): void {
   const out: usize = load<u32>(p);
@@ -17,6 +17,29 @@ export function project(p: usize, part: i32, parts: i32): void {
   for (let r = first(rows, part, parts); r < end; r++)
     for (let o = 0; o < outputs; o++)
       store<f32>(out + (r * outputs + o) * 4, load<f32>(bias + o * 4) + dot(input + r * stride, weight + o * stride, columns));
+}
+
+/** Sixteen outputs at a time; the sum runs over k. */
+export function correlate(p: usize, part: i32, parts: i32): void {
+  const out: usize = load<u32>(p);
+  const input: usize = load<u32>(p, 4);
+  const weight: usize = load<u32>(p, 8);
+  const count = load<i32>(p, 12);
+  const columns = load<i32>(p, 16);
+  const end = lastColumn(count, part, parts);
+  for (let t = firstColumn(count, part, parts); t < end; t += 16) {
+    let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
+    let at = input + t * 4;
+    for (let k = 0; k < columns; k++) {
+      const w = splat(weight + k * 4);
+      s0 = fma(w, v128.load(at), s0);
+      s1 = fma(w, v128.load(at, 16), s1);
+      s2 = fma(w, v128.load(at, 32), s2);
+      s3 = fma(w, v128.load(at, 48), s3);
+      at += 4;
+    }
+    putStrip(out + t * 4, s0, s1, s2, s3, end - t);
+  }
 }
 
 /** Column `column` of four rows of a rows×outputs matrix; rows past the last repeat it. */

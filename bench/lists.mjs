@@ -1,0 +1,66 @@
+/**
+ * `npm run bench -- lists`: the scores of all items for one user with the default model, as a reader computes them from
+ * packed items, beside the model's own logits, item by item; and how far the two are apart.
+ */
+
+import { openKernels } from "../dist/kernels/open.js"
+import { Random } from "../dist/kernels/random.js"
+import { SequenceModel } from "../dist/models/sequence.js"
+import { PackedItems } from "../dist/run/packed-items.js"
+import { measure, printTable, ratio } from "./report.mjs"
+
+const SIZES = [2, 4, 8, 16, 64, 128]
+const USERS = 50
+
+/** Half of the items at the smallest size, half of the others at the next, and so on; users who have learned. */
+function buildModel(items) {
+  const random = new Random(1, "lists")
+  const model = new SequenceModel({ sizes: SIZES, start: 0, seed: 1 })
+  const draw = () => Math.min(SIZES.length - 1, Math.floor(-Math.log2(1 - random.next())))
+  for (const [side, count] of Object.entries({ user: USERS, item: items }))
+    for (let id = 0; id < count; id++) {
+      model.meetOne(side, id)
+      model.resize(side, id, { step: draw() })
+    }
+  const rows = Array.from({ length: 40 * USERS }, (_, r) => r)
+  model.train({
+    user: rows.map((r) => Math.floor(r / 4) % USERS),
+    item: rows.map(() => random.integer(items)),
+    label: rows.map((r) => (r % 4 === 0 ? 1 : 0)),
+    logChance: rows.map(() => 0),
+  })
+  return model
+}
+
+/** @param {string[]} options `--seconds n` per measurement */
+export async function run(options = []) {
+  const at = options.indexOf("--seconds")
+  const seconds = at < 0 ? 2 : Number(options[at + 1])
+  const rows = []
+  let furthest = 0
+  for (const count of [2394, 27_000, 100_000]) {
+    const model = buildModel(count)
+    const kernels = openKernels({ threads: 1, shared: true })
+    const packed = new PackedItems(model, kernels)
+    const items = Int32Array.from({ length: count }, (_, id) => id)
+    packed.update(items)
+    const logits = new Float64Array(count)
+    for (let user = 0; user < USERS; user++) {
+      model.logitsOf(logits, user, items)
+      const scores = packed.scores(user, items)
+      for (let i = 0; i < count; i++) furthest = Math.max(furthest, Math.abs(scores[i] - logits[i]))
+    }
+    let user = 0
+    const slow = measure(() => model.logitsOf(logits, user++ % USERS, items), { seconds, chunk: USERS })
+    const fast = measure(() => packed.scores(user++ % USERS, items), { seconds, chunk: USERS })
+    rows.push({
+      items: count,
+      "model, best ms": slow.best,
+      "packed, best ms": fast.best,
+      ratio: ratio(slow.best, fast.best),
+    })
+    kernels.close()
+  }
+  printTable(rows)
+  console.log(`largest difference between a score and the model's logit: ${furthest.toExponential(1)}`)
+}

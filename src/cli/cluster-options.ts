@@ -1,0 +1,94 @@
+/** From flags and settings to a cluster. */
+
+import { Cluster, type ClusterOptions } from "../cluster/cluster.ts"
+import { ClusterRecommender } from "../cluster/reader.ts"
+import type { Recommender, RecommenderOptions } from "../engine/types.ts"
+import { DessError, show } from "../errors.ts"
+import type { Configuration } from "../server/configuration.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
+import { readList, readNumber, readWhole } from "./flags.ts"
+
+/** "announced=reachable" pairs as a map. */
+export function readAddresses(pairs: readonly string[] | undefined): Record<string, string> | undefined {
+  if (pairs === undefined) return undefined
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const match = /^([^=]+:\d+)=([^=]+:\d+)$/.exec(pair)
+      if (match) return [match[1], match[2]]
+      throw new DessError("INVALID_ARGUMENT", `--cluster-addresses: expected host:port=host:port, got ${show(pair)}`)
+    }),
+  )
+}
+
+/** A reader as `dess serve` configures it. */
+export async function openClusterReader(
+  { settings }: Configuration,
+  onNote: (text: string) => void,
+): Promise<Recommender> {
+  const { recommenderOptions } = await import("../server/configuration.ts")
+  const cluster = await Cluster.open({
+    url: settings.cluster as string,
+    prefix: settings.clusterPrefix,
+    addresses: readAddresses(settings.clusterAddresses),
+    partitions: settings.partitions,
+    recommender: recommenderOptions(settings),
+  })
+  const { role, wait } = settings
+  return ClusterRecommender.open(cluster, { role: role as "both" | undefined, wait, onNote })
+}
+
+/** Flags of the commands that work on a cluster. */
+export const CLUSTER_FLAGS = {
+  cluster: { type: "string" },
+  "cluster-prefix": { type: "string" },
+  "cluster-addresses": { type: "string" },
+  help: { type: "boolean", short: "h" },
+} as const
+
+/** Flags of what is settled when a cluster is created. */
+export const CREATION_FLAGS = {
+  partitions: { type: "string" },
+  task: { type: "string" },
+  method: { type: "string" },
+  sizes: { type: "string" },
+  seed: { type: "string" },
+  segment: { type: "string" },
+  negatives: { type: "string" },
+  "like-threshold": { type: "string" },
+  "rating-scale": { type: "string" },
+} as const
+
+export type Flags = Record<string, string | boolean | undefined>
+
+export function readClusterOptions(flags: Flags): ClusterOptions {
+  const text = (name: string) => flags[name] as string | undefined
+  const url = text("cluster") ?? process.env.DESS_CLUSTER
+  if (url === undefined || url === "")
+    throw new DessError("INVALID_ARGUMENT", "--cluster: expected redis://host:port of a Redis Cluster, got none")
+  const addresses = text("cluster-addresses") ?? process.env.DESS_CLUSTER_ADDRESSES
+  const partitions = text("partitions")
+  return {
+    url,
+    prefix: text("cluster-prefix") ?? process.env.DESS_CLUSTER_PREFIX,
+    addresses: readAddresses(addresses === undefined ? undefined : readList("cluster-addresses", addresses)),
+    partitions: partitions === undefined ? undefined : readWhole("partitions", partitions, 1),
+    recommender: readCreation(text),
+  }
+}
+
+function readCreation(text: (name: string) => string | undefined): RecommenderOptions {
+  const read = <T>(name: string, parse: (text: string) => T) => {
+    const given = text(name)
+    return given === undefined ? undefined : parse(given)
+  }
+  return {
+    task: text("task") as RecommenderOptions["task"],
+    method: text("method") as string,
+    sizes: read("sizes", (list) => readList("sizes", list).map((size) => readWhole("sizes", size, 1))) as number[],
+    seed: read("seed", (value) => readWhole("seed", value)) as number,
+    segment: read("segment", (value) => readWhole("segment", value, 1)),
+    negatives: read("negatives", (value) => readWhole("negatives", value, 1)) as number,
+    likeThreshold: read("like-threshold", (value) => readNumber("like-threshold", value)) as number,
+    scale: read("rating-scale", parseRatingScale),
+  }
+}

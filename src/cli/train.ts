@@ -1,0 +1,72 @@
+/** `dess train`: one trainer of a cluster; start as many as there are cores for. */
+
+import { parseArgs } from "node:util"
+import { Cluster } from "../cluster/cluster.ts"
+import { ClusterTrainer } from "../cluster/trainer.ts"
+import { parseDuration } from "../engine/options.ts"
+import { CLUSTER_FLAGS, CREATION_FLAGS, readClusterOptions } from "./cluster-options.ts"
+import { readWhole } from "./flags.ts"
+
+const HELP = `dess train – a trainer of a cluster
+
+Usage: dess train --cluster redis://host:port[,redis://…] [options]
+
+Any number of trainers share the partitions of a cluster: start one more and it takes its part, stop or lose one and the
+others take over. Events come in through dess serve --cluster.
+
+  --cluster <urls>          of a Redis or Valkey Cluster, 7.0 or newer (DESS_CLUSTER)
+  --cluster-prefix <name>   what its keys begin with (dess)
+  --cluster-addresses <…>   announced=reachable addresses of nodes behind a translation
+  --lease <time>            silence after which others take over (5s)
+  --sync <time>             between two looks at what other trainers did (100ms)
+  --keep-events <n>         learned events a partition's stream may keep (1000000); a snapshot cuts them sooner
+
+Settled when the cluster is created, by whoever comes first
+  --partitions <n>          the most trainers there can ever be (16)
+  --task topk|binary|multiclass, --method, --sizes, --seed, --segment, --negatives, --like-threshold, --rating-scale
+
+Example
+  dess train --cluster redis://127.0.0.1:7001`
+
+export async function trainCommand(args: string[]): Promise<void> {
+  const options = {
+    ...CLUSTER_FLAGS,
+    ...CREATION_FLAGS,
+    lease: { type: "string" },
+    sync: { type: "string" },
+    "keep-events": { type: "string" },
+  } as const
+  const { values } = parseArgs({ args, options, strict: true })
+  if (values.help) return console.log(HELP)
+  const cluster = await Cluster.open(readClusterOptions(values))
+  const time = (name: "lease" | "sync") => {
+    const given = values[name]
+    return given === undefined ? undefined : parseDuration(`--${name}`, given)
+  }
+  const keep = values["keep-events"]
+  const trainer = new ClusterTrainer(cluster, {
+    lease: time("lease"),
+    sync: time("sync"),
+    keepEvents: keep === undefined ? undefined : readWhole("keep-events", keep),
+    onNote: say,
+  })
+  const ended = trainer.start()
+  say(`trainer ${trainer.id} of ${cluster.partitions} partitions`)
+  const onSignal = (signal: NodeJS.Signals) => {
+    process.once(signal, () => process.exit(signal === "SIGINT" ? 130 : 143))
+    say("stopping: giving partitions back")
+    void trainer.stop()
+  }
+  process.once("SIGTERM", onSignal)
+  process.once("SIGINT", onSignal)
+  try {
+    await ended
+  } finally {
+    cluster.close()
+  }
+  say(`stopped; ${trainer.standing.learned} events learned`)
+}
+
+function say(text: string): void {
+  process.stderr.write(`dess: ${text}\n`)
+}

@@ -1,0 +1,198 @@
+/** The items of all homes as one process has them: names, popularity, and whose news was heard up to where. */
+
+import type { Run } from "../run/loop.ts"
+import type { Cluster } from "./cluster.ts"
+import { decodeStored, encodeStored, type HomeNews, type Popularity, type Stored } from "./encoding.ts"
+import { ROWS_PER_BUCKET } from "./keys.ts"
+import { START } from "./log.ts"
+import type { Argument } from "./redis.ts"
+
+/** Lists read at a time. */
+const AT_ONCE = 64
+
+/** A home as it is stored. */
+export interface HomeState {
+  seq: number
+  /** Of its last writer. */
+  fence: string
+  /** By partition: the last event whose changes its rows contain. */
+  applied: string[]
+  clock: number
+}
+
+/** Trending fades by 0.97 every 500 events of the cluster. */
+export function fade(trend: number, events: number, partitions: number): number {
+  return trend * 0.97 ** ((events * partitions) / 500)
+}
+
+/** Takes the row of an item as its home has it; undefined where it has none yet. */
+type PutRow = (index: number, row: Uint8Array | undefined) => void
+
+/** Puts rows into a learner; one that its home does not have is not to be there. */
+export function putInto(run: Run): PutRow {
+  return (index, row) => {
+    if (row) run.shared.putRow("item", index, row)
+    else if (run.shared.has("item", index)) run.shared.dropRow("item", index)
+  }
+}
+
+export class Items {
+  readonly #cluster: Cluster
+  readonly #put: PutRow
+  readonly #index = new Map<string, number>()
+  readonly #names: string[] = []
+  readonly #popularity = new Map<number, Popularity>()
+  /** By home: the last news heard of, and what its rows contain. */
+  readonly homes: HomeState[]
+
+  constructor(cluster: Cluster, put: PutRow) {
+    this.#cluster = cluster
+    this.#put = put
+    this.homes = cluster.all.map(() => ({ seq: 0, fence: "", applied: cluster.all.map(() => START), clock: 0 }))
+  }
+
+  find(name: string): number | undefined {
+    return this.#index.get(name)
+  }
+
+  name(index: number): string | undefined {
+    return this.#names[index]
+  }
+
+  get size(): number {
+    return this.#index.size
+  }
+
+  names(): Iterable<[string, number]> {
+    return this.#index
+  }
+
+  popularity(index: number): Popularity {
+    return this.#popularity.get(index) ?? { events: 0, trend: 0, clock: 0 }
+  }
+
+  /** Counts events of an item at its home. */
+  count(index: number, p: { events: number; likes: number; clock: number }): void {
+    const { events, trend, clock } = this.popularity(index)
+    const faded = fade(trend, p.clock - clock, this.#cluster.partitions)
+    this.#popularity.set(index, { events: events + p.events, trend: faded + p.likes, clock: p.clock })
+  }
+
+  /** How much an item trends now. */
+  trend(index: number): number {
+    const { trend, clock } = this.popularity(index)
+    return fade(trend, this.homes[index % this.#cluster.partitions].clock - clock, this.#cluster.partitions)
+  }
+
+  /** Reads everything of a home. */
+  async load(home: number): Promise<HomeState> {
+    const { keys, redis, partitions } = this.#cluster
+    const key = keys.of(home, "home")
+    const found = (await redis.send(key, ["HGETALL", key])) as Buffer[]
+    const fields = new Map<string, string>()
+    for (let i = 0; i < found.length; i += 2) fields.set(String(found[i]), String(found[i + 1]))
+    const number = (name: string) => Number(fields.get(name) ?? 0)
+    const count = number("items")
+    const lists = Math.ceil(count / ROWS_PER_BUCKET)
+    for (let from = 0; from < lists; from += AT_ONCE)
+      await Promise.all(
+        Array.from({ length: Math.min(AT_ONCE, lists - from) }, async (_, i) => {
+          const first = (from + i) * ROWS_PER_BUCKET
+          const list = keys.rows("items", home, first)
+          const records = (await redis.send(list, ["LRANGE", list, "0", "-1"])) as Buffer[]
+          records.forEach((record, place) => {
+            if (record.length > 0) this.#take(keys.index(home, first + place), decodeStored(record))
+          })
+        }),
+      )
+    const applied = Array.from({ length: partitions }, (_, p) => fields.get(String(p)) ?? START)
+    this.homes[home] = { seq: number("seq"), fence: fields.get("fence") ?? "", applied, clock: number("clock") }
+    return this.homes[home]
+  }
+
+  #take(index: number, { name, row, popularity }: Stored): void {
+    this.#index.set(name, index)
+    this.#names[index] = name
+    if (popularity) this.#popularity.set(index, popularity)
+    this.#put(index, row.length > 0 ? row : undefined)
+  }
+
+  /** Whether news of a home cannot be followed: some is gone, or another wrote it, who may not have known the last. */
+  hasMissed(home: number, changes: readonly Buffer[], now: { seq: number; fence: string }): boolean {
+    const { seq, fence } = this.homes[home]
+    if (now.fence !== fence) return true
+    return changes.length > 0 ? numberOf(changes[0]) > seq + 1 : now.seq !== seq
+  }
+
+  /** Hears a home's news; returns the items whose rows came. */
+  hear(home: number, seq: number, news: HomeNews): number[] {
+    for (const { index, record } of news.rows) this.#take(index, decodeStored(record))
+    this.homes[home] = { ...this.homes[home], seq, applied: news.applied, clock: news.clock }
+    return news.rows.map(({ index }) => index)
+  }
+
+  /** What is stored of an item. */
+  record(index: number, row: Uint8Array): Buffer {
+    return encodeStored({ name: this.#names[index] ?? "", row, popularity: this.popularity(index) })
+  }
+
+  /** Gives numbers to names that have none here, asking their homes. */
+  async meet(names: Iterable<string>): Promise<void> {
+    const { keys } = this.#cluster
+    const byHome = new Map<number, string[]>()
+    for (const name of new Set(names)) {
+      if (this.#index.has(name)) continue
+      const home = keys.partitionOf(name)
+      const there = byHome.get(home)
+      if (there) there.push(name)
+      else byHome.set(home, [name])
+    }
+    await Promise.all(
+      [...byHome].map(async ([home, some]) => {
+        const args: Argument[] = [keys.of(home, "items:"), String(ROWS_PER_BUCKET)]
+        for (const name of some) args.push(name, encodeStored({ name, row: new Uint8Array(0) }))
+        const hashes = some.map((name) => keys.names("items", home, name))
+        const numbers = (await this.#cluster.run("meet", [keys.of(home, "home"), ...hashes], args)) as number[]
+        // A number that a failed master took with it would be given twice: a replica must know it, where there is one.
+        await this.#cluster.redis.send(hashes[0], ["WAIT", "1", "200"])
+        numbers.forEach((number, i) => {
+          const index = keys.index(home, number)
+          this.#index.set(some[i], index)
+          this.#names[index] = some[i]
+        })
+      }),
+    )
+  }
+
+  /** Fetches what is stored of items. */
+  async fetch(indices: Iterable<number>): Promise<void> {
+    for (const { index, stored } of await this.#read(indices)) this.#take(index, stored)
+  }
+
+  /** Learns the names of items that others named. */
+  async fetchNames(indices: Iterable<number>): Promise<void> {
+    const unknown = [...indices].filter((index) => this.#names[index] === undefined)
+    for (const { index, stored } of await this.#read(unknown)) {
+      this.#index.set(stored.name, index)
+      this.#names[index] = stored.name
+    }
+  }
+
+  async #read(indices: Iterable<number>): Promise<{ index: number; stored: Stored }[]> {
+    const { keys, redis } = this.#cluster
+    const found = await Promise.all(
+      Array.from(indices, async (index) => {
+        const { partition, number } = keys.place(index)
+        const list = keys.rows("items", partition, number)
+        const record = (await redis.send(list, ["LINDEX", list, String(number % ROWS_PER_BUCKET)])) as Buffer | null
+        return record && record.length > 0 ? { index, stored: decodeStored(record) } : undefined
+      }),
+    )
+    return found.filter((one) => one !== undefined)
+  }
+}
+
+/** The number of a stream id "number-0". */
+export function numberOf(id: Buffer): number {
+  return Number.parseInt(String(id), 10)
+}

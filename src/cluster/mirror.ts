@@ -1,0 +1,271 @@
+/** What a reader has in memory: all items, the users asked for lately, and the learner that scores them. */
+
+import type { Catalogue } from "../engine/catalogue.ts"
+import type { CheckedItem } from "../engine/check.ts"
+import type { StoredItem } from "../engine/store.ts"
+import { DessError } from "../errors.ts"
+import type { Kernels } from "../kernels/kernels.ts"
+import { openKernels } from "../kernels/open.ts"
+import { Factor } from "../run/factor.ts"
+import { FactorReader } from "../run/factor-reader.ts"
+import type { LearnerStatus } from "../run/learner.ts"
+import { Run } from "../run/loop.ts"
+import type { Side } from "../types.ts"
+import type { Cluster } from "./cluster.ts"
+import { decodeNews, decodeStored } from "./encoding.ts"
+import { Items, numberOf, putInto } from "./items.ts"
+import { ROWS_PER_BUCKET } from "./keys.ts"
+import { compareIds } from "./log.ts"
+import type { Reply } from "./redis.ts"
+import { splitDense } from "./trainer.ts"
+
+/** Milliseconds between two looks at the homes' news, and for which a user's row is taken as fresh. */
+const PAUSE = 100
+const FRESH = 1000
+/** Milliseconds a read waits for what it is to come after. */
+const PATIENCE = 2000
+/** Trends are told anew so often. */
+const TRENDS = 2000
+const PUTS_KEPT = 10_000
+
+interface CachedUser {
+  index: number
+  fetched: number
+  offset: string
+}
+
+export class Mirror {
+  readonly reader: FactorReader
+  readonly thread: { ask: <T>(question: { kind: string; side?: Side; index?: number }) => Promise<T> }
+  readonly #cluster: Cluster
+  readonly #catalogue: Catalogue
+  readonly #options: { users: number; onNote: (text: string) => void }
+  readonly #run: Run
+  readonly #kernels: Kernels
+  readonly #items: Items
+  /** By name, those asked for longest ago first. */
+  readonly #users = new Map<string, CachedUser>()
+  readonly #fetching = new Map<string, Promise<CachedUser | undefined>>()
+  /** By home: the last entry of the catalogue heard of. */
+  readonly #puts: string[]
+  #grown = false
+  #heard = 0
+  #trended = 0
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(cluster: Cluster, catalogue: Catalogue, options: { users: number; onNote: (text: string) => void }) {
+    this.#cluster = cluster
+    this.#catalogue = catalogue
+    this.#options = options
+    this.#run = new Run(cluster.options.run)
+    const { learner } = this.#run
+    if (!(learner instanceof Factor)) {
+      this.#run.close()
+      throw new DessError("UNSUPPORTED", "recipe: expected the calibrated one with --cluster, got the paper's")
+    }
+    this.#kernels = openKernels({ threads: 1 })
+    this.reader = new FactorReader(learner.model, this.#kernels)
+    this.thread = {
+      ask: async <T>({ side, index }: { side?: Side; index?: number }) =>
+        learner.explain(side as Side, index as number) as T,
+    }
+    const put = putInto(this.#run)
+    this.#items = new Items(cluster, (index, row) => {
+      if (!this.#run.shared.has("item", index)) this.#grown = true
+      put(index, row)
+      this.reader.refresh([index])
+    })
+    this.#puts = cluster.all.map(() => "0-0")
+  }
+
+  get held(): LearnerStatus {
+    return this.#run.learner.status()
+  }
+
+  /** Milliseconds since all homes were last heard. */
+  get age(): number {
+    return this.#heard === 0 ? 0 : Date.now() - this.#heard
+  }
+
+  /** Reads all items, then goes on hearing of them. */
+  async start(): Promise<void> {
+    await Promise.all(this.#cluster.all.map((home) => this.#items.load(home)))
+    await Promise.all(this.#cluster.all.map((home) => this.#loadEntries(home)))
+    await this.#loadDense()
+    this.#nameItems()
+    this.#heard = Date.now()
+    this.#arm()
+  }
+
+  #arm(): void {
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#follow(), PAUSE)
+  }
+
+  async #follow(): Promise<void> {
+    try {
+      await Promise.all(this.#cluster.all.map((home) => this.#hear(home)))
+      if (Date.now() - this.#trended > TRENDS) await this.#loadDense()
+      this.#nameItems()
+      this.#heard = Date.now()
+    } catch (error) {
+      if (!this.#closed) this.#options.onNote((error as Error).message)
+    }
+    this.#arm()
+  }
+
+  async #hear(home: number): Promise<void> {
+    const { keys } = this.#cluster
+    const names = ["deltas", "evidence", "changes", "home", "puts"].map((what) => keys.of(home, what))
+    const { seq } = this.#items.homes[home]
+    const reply = (await this.#cluster.run("news", names, ["0-0", "", `${seq}-0`, this.#puts[home]])) as Reply[]
+    const [, , changes, puts, last, fence] = reply as [Reply[], Reply[], Buffer[], Buffer[], number, Buffer]
+    if (this.#items.hasMissed(home, changes, { seq: last, fence: String(fence) })) await this.#items.load(home)
+    else
+      for (let i = 0; i < changes.length; i += 2) {
+        const heard = this.#items.hear(home, numberOf(changes[i]), decodeNews(changes[i + 1]))
+        for (const index of heard) this.#noteItem(index)
+      }
+    for (let i = 0; i < puts.length; i += 2) {
+      const text = String(puts[i + 1])
+      const at = text.indexOf(" ")
+      await this.#noteEntry(keys.index(home, Number(text.slice(0, at))), JSON.parse(text.slice(at + 1)) as StoredItem)
+      this.#puts[home] = String(puts[i])
+    }
+  }
+
+  /** Entries of the catalogue as they stand. */
+  async #loadEntries(home: number): Promise<void> {
+    const { keys, redis } = this.#cluster
+    const log = keys.of(home, "puts")
+    const last = (await redis.send(log, ["XREVRANGE", log, "+", "-", "COUNT", "1"])) as [Buffer, Buffer[]][]
+    if (last.length > 0) this.#puts[home] = String(last[0][0])
+    const key = keys.of(home, "entries")
+    const found = (await redis.send(key, ["HGETALL", key])) as Buffer[]
+    for (let i = 0; i < found.length; i += 2)
+      await this.#noteEntry(keys.index(home, Number(String(found[i]))), JSON.parse(String(found[i + 1])) as StoredItem)
+  }
+
+  async #noteEntry(index: number, entry: StoredItem): Promise<void> {
+    await this.#items.fetchNames([index])
+    this.#noteItem(index)
+    this.#catalogue.put(index, entry)
+  }
+
+  #noteItem(index: number): void {
+    const name = this.#items.name(index)
+    if (name === undefined) return
+    if (this.#catalogue.names.item.name(index) === undefined) this.#catalogue.names.item.set(index, name)
+    this.#catalogue.setItem(index, { events: this.#items.popularity(index).events, trend: this.#items.trend(index) })
+  }
+
+  /** Names new items to the catalogue, and tells now and then how all of them trend. */
+  #nameItems(): void {
+    if (!this.#grown && Date.now() - this.#trended < TRENDS) return
+    this.#trended = Date.now()
+    const items: number[] = []
+    for (const [, index] of this.#items.names()) {
+      this.#noteItem(index)
+      if (this.#run.shared.has("item", index)) items.push(index)
+    }
+    this.#grown = false
+    this.reader.items = Int32Array.from(items)
+  }
+
+  async #loadDense(): Promise<void> {
+    const key = this.#cluster.keys.of(0, "dense")
+    const bytes = (await this.#cluster.redis.send(key, ["GET", key])) as Buffer | null
+    if (bytes) this.#run.shared.putDense(splitDense(bytes).dense)
+  }
+
+  /** Has a user's row in memory, not older than a second; with `after`, not older than that entry of the log. */
+  async fetchUser(name: string, after?: string): Promise<void> {
+    const until = Date.now() + PATIENCE
+    for (;;) {
+      const cached = this.#users.get(name)
+      const fresh = cached !== undefined && Date.now() - cached.fetched < FRESH
+      if (fresh && (after === undefined || compareIds(cached.offset, after) >= 0)) return
+      const offset = await this.#fetch(name)
+      if (after === undefined || compareIds(offset, after) >= 0) return
+      if (Date.now() >= until)
+        throw new DessError(
+          "STALE",
+          `after: expected the events of the token to be learned within ${PATIENCE / 1000} s, ${after} is not; try again`,
+        )
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+
+  async #fetch(name: string): Promise<string> {
+    const running = this.#fetching.get(name) ?? this.#read(name).finally(() => this.#fetching.delete(name))
+    this.#fetching.set(name, running)
+    return (await running)?.offset ?? "0-0"
+  }
+
+  async #read(name: string): Promise<CachedUser> {
+    const { keys } = this.#cluster
+    const partition = keys.partitionOf(name)
+    const found = (await this.#cluster.run(
+      "users",
+      [keys.of(partition, "state"), keys.names("users", partition, name)],
+      [keys.of(partition, "users:"), String(ROWS_PER_BUCKET), name],
+    )) as [Buffer, number, Buffer]
+    const [offset, number, record] = found
+    const user = { index: keys.index(partition, number), fetched: Date.now(), offset: String(offset) }
+    // Unknown, or named and not learned yet.
+    if (number < 0 || record.length === 0) return user
+    const { row, met } = decodeStored(record)
+    if (row.length > 0) this.#run.shared.putRow("user", user.index, row)
+    this.#users.delete(name)
+    this.#users.set(name, user)
+    this.#catalogue.names.user.set(user.index, name)
+    this.#catalogue.setHistory(user.index, met ?? this.#run.shared.met(user.index) ?? [])
+    this.#dropOldest()
+    return user
+  }
+
+  #dropOldest(): void {
+    for (const [name, { index }] of this.#users) {
+      if (this.#users.size <= this.#options.users) return
+      this.#users.delete(name)
+      this.#run.shared.dropRow("user", index)
+      this.#catalogue.names.user.remove(index)
+      this.#catalogue.drop("user", [index])
+    }
+  }
+
+  /** Adds entries to the catalogue or changes them. What is left out stays as it was. */
+  async putItems(entries: readonly CheckedItem[]): Promise<void> {
+    const { keys, redis } = this.#cluster
+    await this.#items.meet(entries.map(({ item }) => item))
+    const byHome = new Map<number, string[]>()
+    for (const { item, categories, hidden } of entries) {
+      const index = this.#items.find(item) as number
+      const { partition, number } = keys.place(index)
+      const key = keys.of(partition, "entries")
+      const stored = (await redis.send(key, ["HGET", key, String(number)])) as Buffer | null
+      const before = stored ? (JSON.parse(String(stored)) as StoredItem) : { categories: [], hidden: false }
+      const entry: StoredItem = {
+        categories: categories ?? before.categories,
+        hidden: hidden ?? before.hidden,
+        features: null,
+      }
+      const args = byHome.get(partition) ?? [String(PUTS_KEPT)]
+      args.push(String(number), JSON.stringify(entry))
+      byHome.set(partition, args)
+      await this.#noteEntry(index, entry)
+    }
+    await Promise.all(
+      [...byHome].map(([home, args]) =>
+        this.#cluster.run("put", [keys.of(home, "entries"), keys.of(home, "puts")], args),
+      ),
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    this.#run.close()
+    this.#kernels.close()
+  }
+}

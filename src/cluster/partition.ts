@@ -1,0 +1,337 @@
+/**
+ * One partition in the hands of its owner: the users whose events it holds, and the items it is home to. A segment is
+ * written at once with everything that belongs to it; the rows of items follow at their home, with the outbox positions
+ * they contain.
+ */
+
+import { DessError } from "../errors.ts"
+import type { Run } from "../run/loop.ts"
+import { binaryLabel, classLabel } from "../stream/labels.ts"
+import type { Segment } from "../types.ts"
+import type { Cluster } from "./cluster.ts"
+import {
+  type ClusterEvent,
+  decodeStored,
+  encodeChanges,
+  encodeNews,
+  encodeStored,
+  type ItemChange,
+} from "./encoding.ts"
+import type { HomeState, Items } from "./items.ts"
+import { ROWS_PER_BUCKET } from "./keys.ts"
+import type { Leases } from "./leases.ts"
+import { compareIds, type LogEntry, readEvents, START } from "./log.ts"
+import { type Fence, FencedWrite } from "./writes.ts"
+
+/** Items a user is known to have met, the latest. */
+const LONGEST_MET = 2000
+/** Entries kept for those who follow; who falls further behind reads everything anew. */
+const EVIDENCE_KEPT = 5000
+const CHANGES_KEPT = 500
+
+export interface Hands {
+  cluster: Cluster
+  leases: Leases
+  items: Items
+  run: Run
+  /** Events a stream may keep that no snapshot needs. */
+  keepEvents: number
+  onTrouble(error: DessError): void
+  isOwn(partition: number): boolean
+  /** Hands ids whose rows training changed to the partitions that write them. */
+  sortTouched(): void
+}
+
+export class Partition {
+  readonly number: number
+  readonly fence: string
+  readonly #hands: Hands
+  /** Whether the learner's rows know what a user has met. */
+  readonly #rowsKnowMet: boolean
+  /** Writes so far, and the last event in them. */
+  seq = 0
+  offset = START
+  /** Events up to which homes contain changes whose segment was lost with a master: learned anew with the same ends. */
+  #ends: string[] = []
+  #users = 0
+  readonly #index = new Map<string, number>()
+  readonly #names = new Map<number, string>()
+  readonly #met = new Map<number, number[]>()
+  #fresh: { name: string; number: number }[] = []
+  /** Users and home items to be written. */
+  readonly touched = { user: new Set<number>(), item: new Set<number>() }
+  home: HomeState
+  /** Own changes by home that its rows may not contain yet, oldest first. */
+  readonly inFlight = new Map<number, { id: string; changes: ItemChange[] }[]>()
+  /** When the home was written last, and whether its positions moved since. */
+  written = 0
+  moved = false
+  /** The event up to which the rows of all homes contain changes: when looked at last, and the time before that. */
+  appliedSeen = START
+  appliedEverywhere = START
+
+  private constructor(hands: Hands, number: number, fence: string) {
+    this.#hands = hands
+    this.number = number
+    this.fence = fence
+    this.#rowsKnowMet = hands.cluster.options.run.task === "topk"
+    this.home = hands.items.homes[number]
+  }
+
+  /** Takes up a partition whose lease was just acquired: nobody else can write to it. */
+  static async open(hands: Hands, number: number, fence: string): Promise<Partition> {
+    const partition = new Partition(hands, number, fence)
+    const key = hands.cluster.keys.of(number, "state")
+    const fields = ["HMGET", key, "seq", "offset", "users"]
+    const [[seq, offset, users], home] = await Promise.all([
+      hands.cluster.redis.send(key, fields) as Promise<(Buffer | null)[]>,
+      hands.items.load(number),
+    ])
+    partition.seq = Number(seq ?? 0)
+    partition.offset = String(offset ?? START)
+    partition.#users = Number(users ?? 0)
+    partition.home = home
+    const contained = await Promise.all(hands.cluster.all.map((h) => partition.containedAt(h)))
+    const ahead = contained.filter((id) => compareIds(id, partition.offset) > 0)
+    partition.#ends = [...new Set(ahead)].sort(compareIds)
+    return partition
+  }
+
+  /** The last event of this partition whose changes a home contains. */
+  async containedAt(home: number): Promise<string> {
+    const { cluster, items, isOwn } = this.#hands
+    if (isOwn(home)) return items.homes[home].applied[this.number]
+    const key = cluster.keys.of(home, "home")
+    return String((await cluster.redis.send(key, ["HGET", key, String(this.number)])) ?? START)
+  }
+
+  /** Whether what is learned next was learned before, and lost. */
+  get isReplaying(): boolean {
+    return this.#ends.length > 0
+  }
+
+  get #fenceNow(): Omit<Fence, "seq"> {
+    const { leases } = this.#hands
+    return { owner: leases.id, fence: this.fence, duration: leases.duration }
+  }
+
+  /** Gives indices to users and brings in the rows of those that are stored. */
+  async #meetUsers(events: readonly ClusterEvent[]): Promise<void> {
+    const { cluster, run } = this.#hands
+    const { keys } = cluster
+    const names = [...new Set(events.map(({ user }) => user))].filter((name) => !this.#index.has(name))
+    if (names.length === 0) return
+    const found = (await cluster.run(
+      "users",
+      [keys.of(this.number, "state"), ...names.map((name) => keys.names("users", this.number, name))],
+      [keys.of(this.number, "users:"), String(ROWS_PER_BUCKET), ...names],
+    )) as (Buffer | number)[]
+    names.forEach((name, i) => {
+      const [stored, record] = [found[1 + 2 * i] as number, found[2 + 2 * i] as Buffer]
+      const number = stored >= 0 ? stored : this.#users++
+      const index = keys.index(this.number, number)
+      this.#index.set(name, index)
+      this.#names.set(index, name)
+      if (stored < 0) {
+        this.#fresh.push({ name, number })
+        return
+      }
+      // Known by name, lost before its first row.
+      if (record.length === 0) return
+      const { row, met } = decodeStored(record)
+      if (met) this.#met.set(index, met)
+      if (row.length > 0) run.shared.putRow("user", index, row)
+    })
+  }
+
+  /** Reads the events that come next in the log, and all that learning them needs. */
+  async read(after: string, count: number): Promise<LogEntry[]> {
+    const { cluster, items } = this.#hands
+    let entries = await readEvents(cluster, this.number, { after, count })
+    const [end] = this.#ends
+    if (end !== undefined) entries = entries.filter(({ id }) => compareIds(id, end) <= 0)
+    // The events themselves were lost.
+    if (end !== undefined && entries.length === 0) this.#ends.shift()
+    const events = entries.map(({ event }) => event)
+    await Promise.all([this.#meetUsers(events), items.meet(events.map(({ item }) => item))])
+    return entries
+  }
+
+  /** Learns what was read and writes all that belongs to it, at once. Resolves when it is written. */
+  learn(events: readonly LogEntry[], time: number): Promise<void> {
+    const { run, cluster } = this.#hands
+    const segment = this.#segment(
+      events.map(({ event }) => event),
+      time,
+    )
+    const counters = new Map<string, number>([["applied", events.length]])
+    try {
+      const { testRows, accuracy, loss, recall, testUsers } = run.step(segment)
+      if (typeof accuracy === "number") counters.set("tested", testRows).set("hits", Math.round(accuracy * testRows))
+      if (typeof loss === "number") counters.set("loss", Math.round(1e6 * loss * testRows))
+      if (typeof recall === "number" && testUsers > 0)
+        counters.set("testedUsers", testUsers).set("recall", Math.round(1e6 * recall * testUsers))
+    } catch (error) {
+      // A loss that is not finite: the segment is skipped, by every owner alike.
+      if (!(error instanceof DessError && error.code === "NUMERIC")) throw error
+      counters.set("failed", 1)
+    }
+    const { likeThreshold } = cluster.options.run
+    const add = (name: string) => counters.set(name, (counters.get(name) ?? 0) + 1)
+    const counts = new Map<number, { events: number; likes: number }>()
+    for (let r = 0; r < segment.length; r++) {
+      const like = binaryLabel(segment.rating[r], likeThreshold)
+      if (like) add("likes")
+      add(`class${classLabel(segment.rating[r])}`)
+      const count = counts.get(segment.item[r]) ?? { events: 0, likes: 0 }
+      counts.set(segment.item[r], { events: count.events + 1, likes: count.likes + like })
+      if (!this.#rowsKnowMet) this.#meetItem(segment.user[r], segment.item[r])
+    }
+    this.#hands.sortTouched()
+    const changes = this.#changesByHome(counts)
+    const offset = events[events.length - 1].id
+    const write = this.#write(offset, counters, changes)
+    this.seq++
+    this.offset = offset
+    if (this.#ends.length > 0 && compareIds(offset, this.#ends[0]) >= 0) this.#ends.shift()
+    for (const [home, some] of changes) {
+      const waiting = this.inFlight.get(home)
+      if (waiting) waiting.push({ id: offset, changes: some })
+      else this.inFlight.set(home, [{ id: offset, changes: some }])
+    }
+    return write.send(cluster, this.#hands.onTrouble).then(() => {})
+  }
+
+  #segment(events: readonly ClusterEvent[], time: number): Segment {
+    const { items } = this.#hands
+    const { length } = events
+    const segment = {
+      user: new Int32Array(length),
+      item: new Int32Array(length),
+      rating: new Float32Array(length),
+      timestamp: new Float64Array(length),
+      length,
+      index: this.seq,
+      trainLength: length,
+      time,
+    }
+    events.forEach(({ user, item, rating, timestamp }, r) => {
+      segment.user[r] = this.#index.get(user) as number
+      segment.item[r] = items.find(item) as number
+      segment.rating[r] = Number.isNaN(rating) ? 5 : rating
+      segment.timestamp[r] = timestamp
+    })
+    return segment
+  }
+
+  #meetItem(user: number, item: number): void {
+    const met = this.#met.get(user) ?? []
+    if (met.includes(item)) return
+    met.push(item)
+    if (met.length > LONGEST_MET) met.shift()
+    this.#met.set(user, met)
+  }
+
+  /** What training did to items, and how often they were met, by their homes. */
+  #changesByHome(counts: ReadonlyMap<number, { events: number; likes: number }>): Map<number, ItemChange[]> {
+    const { run, cluster } = this.#hands
+    const byItem = new Map<number, ItemChange>()
+    const of = (index: number) => {
+      const change = byItem.get(index) ?? { index, events: 0, likes: 0, changes: [] }
+      byItem.set(index, change)
+      return change
+    }
+    for (const { index, change } of run.shared.takeChanges()) of(index).changes.push(change)
+    for (const [index, count] of counts) Object.assign(of(index), count)
+    const byHome = new Map<number, ItemChange[]>()
+    for (const change of byItem.values()) {
+      const { partition } = cluster.keys.place(change.index)
+      const there = byHome.get(partition)
+      if (there) there.push(change)
+      else byHome.set(partition, [change])
+    }
+    return byHome
+  }
+
+  #write(offset: string, counters: Map<string, number>, changes: Map<number, ItemChange[]>): FencedWrite {
+    const { cluster, run, keepEvents } = this.#hands
+    const { keys } = cluster
+    const names = ["lease", "state", "deltas", "evidence", "events"].map((what) => keys.of(this.number, what))
+    const write = new FencedWrite("segment", names, { ...this.#fenceNow, seq: this.seq })
+    write.add(offset)
+    write.addAll([...counters], (counter) => counter)
+    write.add(Buffer.from(run.shared.takeEvidence()), EVIDENCE_KEPT, this.appliedEverywhere, keepEvents)
+    write.addAll([...changes], ([home, some]) => [home, encodeChanges(some)])
+    write.addAll([...this.touched.user], (index) => {
+      const { number } = keys.place(index)
+      const row = run.shared.takeRow("user", index) ?? new Uint8Array(0)
+      const name = this.#names.get(index) ?? ""
+      const met = this.#rowsKnowMet ? undefined : (this.#met.get(index) ?? [])
+      const record = encodeStored({ name, row, ...(met ? { met } : {}) })
+      return [write.key(keys.rows("users", this.number, number)), number % ROWS_PER_BUCKET, record]
+    })
+    this.touched.user.clear()
+    write.addAll(this.#fresh, ({ name, number }) => [write.key(keys.names("users", this.number, name)), name, number])
+    this.#fresh = []
+    write.add(this.#users)
+    return write
+  }
+
+  /** Users to be dropped from memory when the partition is another's. */
+  get users(): Iterable<number> {
+    return this.#names.keys()
+  }
+
+  /** Takes in what another partition's training did to items of this home. */
+  absorb(from: number, id: string, changes: readonly ItemChange[]): void {
+    if (compareIds(id, this.home.applied[from]) <= 0) return
+    const { run } = this.#hands
+    for (const { index, events, likes, changes: some } of changes) {
+      for (const change of some) run.shared.addChange(index, change)
+      this.#count(index, { events, likes })
+      this.touched.item.add(index)
+    }
+    this.home.applied[from] = id
+    this.moved = true
+  }
+
+  /** Notes that a partition of the same trainer has written: memory has its changes already. */
+  contain(from: number, id: string, changes: readonly ItemChange[]): void {
+    if (compareIds(id, this.home.applied[from]) <= 0) return
+    for (const { index, events, likes } of changes) {
+      this.#count(index, { events, likes })
+      this.touched.item.add(index)
+    }
+    this.home.applied[from] = id
+    this.moved = true
+  }
+
+  #count(index: number, { events, likes }: { events: number; likes: number }): void {
+    this.home.clock += events
+    if (events > 0) this.#hands.items.count(index, { events, likes, clock: this.home.clock })
+  }
+
+  /** Writes the rows of this home that changed. All segments of this trainer must have been written. */
+  async writeHome(): Promise<void> {
+    const { cluster, items, run, onTrouble } = this.#hands
+    const { keys } = cluster
+    await items.fetchNames(this.touched.item)
+    const { seq, applied, clock } = this.home
+    const names = ["lease", "home", "changes"].map((what) => keys.of(this.number, what))
+    const write = new FencedWrite("home", names, { ...this.#fenceNow, seq })
+    const rows = Array.from(this.touched.item, (index) => ({
+      index,
+      record: items.record(index, run.shared.takeRow("item", index) ?? new Uint8Array(0)),
+    }))
+    this.touched.item.clear()
+    this.moved = false
+    this.written = Date.now()
+    write.addAll([...applied.entries()], (entry) => entry)
+    write.add(encodeNews({ applied, clock, rows }), CHANGES_KEPT, clock)
+    write.addAll(rows, ({ index, record }) => {
+      const { number } = keys.place(index)
+      return [write.key(keys.rows("items", this.number, number)), number % ROWS_PER_BUCKET, record]
+    })
+    this.home.seq = await write.send(cluster, onTrouble)
+  }
+}

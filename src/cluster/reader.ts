@@ -1,0 +1,293 @@
+/**
+ * A reader: the item matrix in memory, kept fresh from the homes' news; users' rows fetched when asked for and kept for a
+ * second. It writes events and items, too, but holds nothing that is not in Redis: any number of them may come and go.
+ */
+
+import { Broadcast } from "../engine/broadcast.ts"
+import { Catalogue } from "../engine/catalogue.ts"
+import { checkEvents, checkItems, checkName, checkTrials, toArray } from "../engine/check.ts"
+import { Reading } from "../engine/reading.ts"
+import type {
+  Accepted,
+  Event,
+  Explanation,
+  Id,
+  ItemEntry,
+  ItemView,
+  LiveReport,
+  Prediction,
+  Receipt,
+  Recommendation,
+  Recommender,
+  RecommendOptions,
+  SimilarOptions,
+  SnapshotInfo,
+  Status,
+  Trial,
+} from "../engine/types.ts"
+import { DessError } from "../errors.ts"
+import type { Side } from "../types.ts"
+import type { Cluster } from "./cluster.ts"
+import { Log } from "./log.ts"
+import { Mirror } from "./mirror.ts"
+import { type PartitionStatus, readPartition } from "./status.ts"
+import { encodeToken, readToken } from "./token.ts"
+
+export type Role = "both" | "reader" | "writer"
+
+export interface ReaderOptions {
+  /** What it does: take events, give lists, or both. Default both. */
+  role?: Role | undefined
+  /** Replicas that must have an event before it is acknowledged. Default 0. */
+  wait?: number | undefined
+  /** Users kept in memory. Default 10,000. */
+  users?: number | undefined
+  /** Told of what is worth a line. */
+  onNote?: ((text: string) => void) | undefined
+}
+
+const COUNT = 1000
+
+export class ClusterRecommender implements Recommender {
+  readonly #cluster: Cluster
+  readonly #options: ReaderOptions
+  readonly #catalogue: Catalogue
+  readonly #mirror: Mirror
+  readonly #reading: Reading
+  readonly #log: Log
+  readonly #reports = new Broadcast<LiveReport>()
+  readonly #opened = Date.now()
+  #partitions: PartitionStatus[] = []
+  #duplicates = 0
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+
+  private constructor(cluster: Cluster, options: ReaderOptions) {
+    this.#cluster = cluster
+    this.#options = options
+    const { run, keys, queue } = cluster.options
+    this.#catalogue = new Catalogue(run.likeThreshold)
+    this.#mirror = new Mirror(cluster, this.#catalogue, {
+      users: options.users ?? 10_000,
+      onNote: options.onNote ?? (() => {}),
+    })
+    this.#reading = new Reading(this.#catalogue, this.#mirror)
+    this.#log = new Log(cluster, { keys, queue: Math.ceil(queue / cluster.partitions), wait: options.wait ?? 0 })
+  }
+
+  /** Resolves when the item matrix is there. */
+  static async open(cluster: Cluster, options: ReaderOptions = {}): Promise<ClusterRecommender> {
+    const recommender = new ClusterRecommender(cluster, options)
+    try {
+      if (options.role !== "writer") await recommender.#mirror.start()
+      await recommender.#count()
+      return recommender
+    } catch (error) {
+      await recommender.close()
+      throw error
+    }
+  }
+
+  async #count(): Promise<void> {
+    try {
+      this.#partitions = await Promise.all(this.#cluster.all.map((p) => readPartition(this.#cluster, p)))
+      const sum = (name: string) => this.#partitions.reduce((total, { counters }) => total + counters[name], 0)
+      const classes = [0, 1, 2, 3, 4].map((c) => sum(`class${c}`))
+      this.#catalogue.setTotals({ likes: sum("likes"), classes })
+    } catch (error) {
+      if (this.#partitions.length === 0) throw error
+    }
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#count(), COUNT)
+  }
+
+  // Writing
+
+  async observe(given: Event | readonly Event[]): Promise<Accepted> {
+    this.#may("writer")
+    const events = checkEvents(given, this.#cluster.options.scale, Date.now() / 1000)
+    if (events.some(({ type }) => type !== undefined))
+      throw new DessError("UNSUPPORTED", "event type: expected none, a cluster keeps no types of events (--cluster)")
+    const { accepted, duplicates, last } = await this.#log.append(events)
+    this.#duplicates += duplicates
+    return { accepted, duplicates, token: encodeToken(last) }
+  }
+
+  async putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
+    this.#may("writer")
+    const entries = checkItems(given, undefined)
+    await this.#mirror.putItems(entries)
+    return entries.length
+  }
+
+  #may(role: Exclude<Role, "both">): void {
+    if (this.#closed) throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
+    const { role: own = "both" } = this.#options
+    if (own === "both" || own === role) return
+    const does = role === "writer" ? "takes no events" : "gives no lists"
+    throw new DessError("UNSUPPORTED", `role: expected both or ${role}, this one is a ${own} and ${does} (--role)`)
+  }
+
+  // Reading
+
+  async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
+    const { after, ...wish } = options
+    const reading = await this.#with(user, { after })
+    return reading.recommend(user, wish)
+  }
+
+  async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {
+    const checked = checkTrials(trials, this.#cluster.options.scale)
+    return (await this.#with(user)).recommend(user, { count }, checked)
+  }
+
+  async similar(item: Id, options: SimilarOptions = {}): Promise<Recommendation[]> {
+    return this.#read().similar(item, options)
+  }
+
+  predict(user: Id, item: Id): Promise<Prediction>
+  predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
+  async predict(first: Id | readonly { user: Id; item: Id }[], second?: Id): Promise<Prediction | Prediction[]> {
+    if (typeof first !== "object") return (await this.#with(first)).predict({ user: first, item: second as Id })
+    const pairs = toArray("pairs", first) as readonly { user: Id; item: Id }[]
+    const predictions: Prediction[] = []
+    // A few at a time, so that none is dropped before it is read.
+    for (let from = 0; from < pairs.length; from += 500) {
+      const some = pairs.slice(from, from + 500)
+      const names = [...new Set(some.map((pair) => checkName("user", pair?.user)))]
+      await Promise.all(names.map((name) => this.#mirror.fetchUser(name)))
+      for (const pair of some) predictions.push(this.#read().predict(pair))
+    }
+    return predictions
+  }
+
+  async explain(side: Side, id: Id, options: Pick<RecommendOptions, "after"> = {}): Promise<Explanation> {
+    const reading = side === "user" ? await this.#with(id, options) : this.#read()
+    return reading.explain(side, id)
+  }
+
+  #read(): Reading {
+    this.#may("reader")
+    return this.#reading
+  }
+
+  /** For a user whose row is there. */
+  async #with(user: Id, { after }: Pick<RecommendOptions, "after"> = {}): Promise<Reading> {
+    const reading = this.#read()
+    const name = checkName("user", user)
+    const entry = after === undefined ? undefined : readToken(after, this.#cluster.keys.partitionOf(name))
+    await this.#mirror.fetchUser(name, entry)
+    return reading
+  }
+
+  item(item: Id): ItemView | undefined {
+    return this.#read().item(item)
+  }
+
+  /** Of users only those in memory. */
+  has(side: Side, id: Id): boolean {
+    return this.#read().has(side, id)
+  }
+
+  ids(side: Side, options: { offset?: number; count?: number } = {}): string[] {
+    if (side === "item") return this.#read().ids(side, options)
+    throw new DessError("UNSUPPORTED", "users: expected a single machine, a cluster does not list them")
+  }
+
+  /** Of users only those in memory. */
+  history(user: Id, options: { count?: number } = {}): string[] {
+    return this.#read().history(user, options)
+  }
+
+  items(): Iterable<ItemView & { features: readonly number[] | null }> {
+    return this.#read().items()
+  }
+
+  // Operations
+
+  events(): AsyncIterable<{ user: string; item: string; rating?: number; timestamp: number }> {
+    throw new DessError("UNSUPPORTED", "events: expected a single machine; dess cluster snapshot writes all there is")
+  }
+
+  async feedback(): Promise<never> {
+    throw new DessError("UNSUPPORTED", "feedback: expected a single machine, a cluster keeps no types of events")
+  }
+
+  async retract(): Promise<never> {
+    throw new DessError("UNSUPPORTED", "retract: expected a single machine, a cluster takes no events away")
+  }
+
+  async similarUsers(): Promise<never> {
+    throw new DessError("UNSUPPORTED", "users: expected a single machine, a cluster does not compare them")
+  }
+
+  async forget(_user: Id): Promise<Receipt> {
+    throw new DessError("UNSUPPORTED", "forget: expected a single machine, a cluster cannot forget a user yet")
+  }
+
+  async snapshot(): Promise<SnapshotInfo> {
+    throw new DessError("UNSUPPORTED", "snapshot: expected a single machine; use dess cluster snapshot <directory>")
+  }
+
+  /** Resolves when everything accepted so far is learned. */
+  async drain(): Promise<void> {
+    for (;;) {
+      const partitions = await Promise.all(this.#cluster.all.map((p) => readPartition(this.#cluster, p)))
+      if (partitions.every(({ lag }) => lag <= 0)) return
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+
+  reports(signal?: AbortSignal): AsyncIterableIterator<LiveReport> {
+    return this.#reports.listen(signal)
+  }
+
+  status(): Status {
+    const { run } = this.#cluster.options
+    const sum = (of: (one: PartitionStatus) => number) => this.#partitions.reduce((total, one) => total + of(one), 0)
+    const held = this.#mirror.held
+    return {
+      state: this.#closed ? "closed" : "learning",
+      task: run.task,
+      method: run.method,
+      directory: null,
+      opened: this.#opened,
+      events: {
+        accepted: sum(({ appended }) => appended),
+        duplicates: this.#duplicates,
+        learned: sum(({ applied }) => applied),
+        queue: sum(({ lag }) => lag),
+      },
+      segments: 0,
+      users: { known: sum(({ users }) => users), held: held.user.seen },
+      items: { known: sum(({ items }) => items), held: held.item.seen, hidden: this.#catalogue.hidden.size },
+      memory: {
+        budget: null,
+        heldBytes: held.heldBytes,
+        embeddingBytes: held.embeddingBytes,
+        sizes: { user: held.user.histogram, item: held.item.histogram },
+        shrunk: { user: 0, item: 0 },
+        left: { user: 0, item: 0 },
+      },
+      freshness: null,
+      journal: null,
+      snapshot: null,
+      last: null,
+      cluster: {
+        partitions: this.#cluster.partitions,
+        owned: this.#partitions.filter(({ owner }) => owner !== null).length,
+        lost: this.#log.lost,
+        failures: this.#cluster.redis.failures,
+        newsAge: this.#mirror.age,
+      },
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    clearTimeout(this.#timer)
+    await this.#mirror.close()
+    this.#reports.end()
+    this.#cluster.close()
+  }
+}

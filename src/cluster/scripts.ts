@@ -1,0 +1,242 @@
+/**
+ * Everything that must happen at once, as Lua scripts of one slot each. A write of a trainer names the lease it holds
+ * (owner and fence) and the number of the write before it: a late one, or one whose predecessor was lost with a master,
+ * changes nothing. The nonce tells a repetition whose answer got lost from a stranger's write.
+ */
+
+import { createHash } from "node:crypto"
+import type { Argument, Redis, Reply } from "./redis.ts"
+
+interface Script {
+  text: string
+  sha: string
+  readonly: boolean
+}
+
+function script(text: string, readonly = false): Script {
+  return { text, sha: createHash("sha1").update(text).digest("hex"), readonly }
+}
+
+const NOW = `local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+`
+
+/** What a fenced write begins with: KEYS lease, counters; ARGV owner, fence, number expected, nonce, lease in ms. */
+const FENCED = `${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
+if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return {-1} end
+local s = redis.call('HMGET', KEYS[2], 'seq', 'nonce')
+local seq = tonumber(s[1] or '0')
+if seq ~= tonumber(ARGV[3]) then
+  if s[2] == ARGV[4] then return {seq} end
+  return {-2, seq}
+end
+seq = seq + 1
+redis.call('HSET', KEYS[1], 'until', now + tonumber(ARGV[5]))
+redis.call('HSET', KEYS[2], 'seq', seq, 'nonce', ARGV[4])
+local at = 6
+local function take() at = at + 1 return ARGV[at - 1] end
+`
+
+/** Rows: how many, then key, place and record of each. A row past the end of its list is appended. */
+const ROWS = `for _ = 1, tonumber(take()) do
+  local key, place, record = KEYS[tonumber(take())], tonumber(take()), take()
+  if place < redis.call('LLEN', key) then redis.call('LSET', key, place, record)
+  else
+    for _ = redis.call('LLEN', key) + 1, place do redis.call('RPUSH', key, '') end
+    redis.call('RPUSH', key, record)
+  end
+end
+`
+
+export const SCRIPTS = {
+  /**
+   * KEYS events, keys of now, keys of before, state, this call. ARGV milliseconds to remember the call, keys to
+   * remember, most unlearned events, then key hash ('' for none) and event, each.
+   * → [taken, last id, events ever]; −1: done before; −2: too many waiting.
+   */
+  append: script(`local function known(k)
+  return redis.call('SISMEMBER', KEYS[2], k) == 1 or redis.call('SISMEMBER', KEYS[3], k) == 1
+end
+local s = redis.call('HMGET', KEYS[4], 'last', 'appended', 'applied')
+local appended = tonumber(s[2] or '0')
+if redis.call('EXISTS', KEYS[5]) == 1 then return {-1, s[1] or '0-0', appended} end
+if appended - tonumber(s[3] or '0') + (#ARGV - 3) / 2 > tonumber(ARGV[3]) then return {-2, s[1] or '0-0', appended} end
+redis.call('SET', KEYS[5], '', 'PX', ARGV[1])
+local taken, last = 0, s[1] or '0-0'
+for i = 4, #ARGV, 2 do
+  local k = ARGV[i]
+  if k == '' or not known(k) then
+    if k ~= '' then redis.call('SADD', KEYS[2], k) end
+    last = redis.call('XADD', KEYS[1], '*', 'e', ARGV[i + 1])
+    taken = taken + 1
+  end
+end
+redis.call('HSET', KEYS[4], 'last', last, 'appended', appended + taken)
+if redis.call('SCARD', KEYS[2]) > tonumber(ARGV[2]) then redis.call('RENAME', KEYS[2], KEYS[3]) end
+return {taken, last, appended + taken}`),
+
+  /** KEYS lease. ARGV owner, milliseconds. → [fence, owner]; fence 0 where another holds it. */
+  acquire: script(`${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'until')
+if l[1] and l[1] ~= '' and l[1] ~= ARGV[1] and tonumber(l[2]) > now then return {0, l[1]} end
+local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'until', now + tonumber(ARGV[2]))
+return {fence, ARGV[1]}`),
+
+  /** KEYS lease. ARGV owner, fence, milliseconds (0 gives it back). → 1, or 0 where it is lost. */
+  renew: script(`${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
+if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
+if ARGV[3] == '0' then redis.call('HSET', KEYS[1], 'owner', '', 'until', 0)
+else redis.call('HSET', KEYS[1], 'until', now + tonumber(ARGV[3])) end
+return 1`),
+
+  /** KEYS members. ARGV own id, own note ('' leaves), milliseconds others may be silent. → ids and notes of the living. */
+  members: script(`${NOW}if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1])
+elseif ARGV[1] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], now .. ' ' .. ARGV[2]) end
+local all, living = redis.call('HGETALL', KEYS[1]), {}
+for i = 1, #all, 2 do
+  local seen, note = string.match(all[i + 1], '^(%d+) (.*)$')
+  if tonumber(seen) + tonumber(ARGV[3]) < now then redis.call('HDEL', KEYS[1], all[i])
+  else living[#living + 1] = all[i] living[#living + 1] = note end
+end
+return living`),
+
+  /**
+   * One segment. Its last event's id is the offset, and its place in outbox and evidence.
+   * KEYS lease, state, outbox, evidence, events, then lists of rows and hashes of names. ARGV fence …, offset, counters to add (name, by), evidence, entries of evidence kept, outbox position all have
+   * applied, events to keep, changes (home, bytes), rows, names (key, name, number), users. → [number].
+   */
+  segment: script(`${FENCED}local offset = take()
+redis.call('HSET', KEYS[2], 'offset', offset)
+for _ = 1, tonumber(take()) do redis.call('HINCRBY', KEYS[2], take(), take()) end
+redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[at + 1], offset, 'e', ARGV[at])
+at = at + 2
+local done, keep = take(), tonumber(take())
+redis.call('XTRIM', KEYS[3], 'MINID', '~', done)
+local kept = redis.call('HGET', KEYS[2], 'snapshot') or '0-0'
+if kept ~= '0-0' then redis.call('XTRIM', KEYS[5], 'MINID', '~', kept) end
+if redis.call('XLEN', KEYS[5]) > keep then
+  local behind = tonumber(redis.call('HGET', KEYS[2], 'appended')) - tonumber(redis.call('HGET', KEYS[2], 'applied'))
+  redis.call('XTRIM', KEYS[5], 'MAXLEN', '~', math.max(keep, behind))
+end
+local entry = {}
+for _ = 1, tonumber(take()) do entry[#entry + 1] = take() entry[#entry + 1] = take() end
+if #entry > 0 then redis.call('XADD', KEYS[3], offset, unpack(entry)) end
+${ROWS}for _ = 1, tonumber(take()) do redis.call('HSET', KEYS[tonumber(take())], take(), take()) end
+redis.call('HSET', KEYS[2], 'users', take())
+return {seq}`),
+
+  /**
+   * Item rows of a home. KEYS lease, home, changes, then lists of rows. ARGV fence …, outbox positions applied
+   * (partition, position), change, entries of changes kept, clock, rows. → [number].
+   */
+  home: script(`${FENCED}for _ = 1, tonumber(take()) do redis.call('HSET', KEYS[2], take(), take()) end
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[at + 1], seq .. '-0', 'r', ARGV[at])
+at = at + 2
+redis.call('HSET', KEYS[2], 'clock', take(), 'fence', ARGV[2])
+${ROWS}return {seq}`),
+
+  /** The dense part. KEYS lease, dense. ARGV owner, fence, bytes. → 1, or 0 where the lease is lost. */
+  dense: script(`local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
+if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
+redis.call('SET', KEYS[2], ARGV[3])
+return 1`),
+
+  /** Numbers of item names, given to new ones. KEYS home, hash of names each. ARGV prefix of lists, rows in one, then name and record of a new one, each. → numbers. */
+  meet: script(`local numbers = {}
+for i = 2, #KEYS do
+  local name, record = ARGV[2 * i - 1], ARGV[2 * i]
+  local number = redis.call('HGET', KEYS[i], name)
+  if not number then
+    number = redis.call('HINCRBY', KEYS[1], 'items', 1) - 1
+    redis.call('HSET', KEYS[i], name, number)
+    local list, place = ARGV[1] .. math.floor(number / ARGV[2]), number % ARGV[2]
+    local length = redis.call('LLEN', list)
+    for _ = length + 1, place do redis.call('RPUSH', list, '') end
+    if length > place then redis.call('LSET', list, place, record) else redis.call('RPUSH', list, record) end
+  end
+  numbers[#numbers + 1] = tonumber(number)
+end
+return numbers`),
+
+  /** Users by name. KEYS state, hash of names each. ARGV prefix of lists, rows in one, names. → [offset, number or −1, record, …]. */
+  users: script(
+    `local found = {redis.call('HGET', KEYS[1], 'offset') or '0-0'}
+for i = 2, #KEYS do
+  local number = redis.call('HGET', KEYS[i], ARGV[i + 1])
+  found[#found + 1] = number and tonumber(number) or -1
+  found[#found + 1] = number and redis.call('LINDEX', ARGV[1] .. math.floor(number / ARGV[2]), number % ARGV[2]) or ''
+end
+return found`,
+    true,
+  ),
+
+  /**
+   * What is new in a partition. KEYS outbox, evidence, changes, home, entries put. ARGV last outbox position, last
+   * evidence, last change, last entry ('' for what is not wanted), then the homes asked for.
+   * → [outbox, evidence, changes, entries, number and fence of the home].
+   */
+  news: script(
+    `local wanted, out = {}, {}
+for i = 5, #ARGV do wanted[ARGV[i]] = true end
+local function since(key, id)
+  local found = {}
+  if id == '' then return found end
+  for _, e in ipairs(redis.call('XRANGE', key, '(' .. id, '+', 'COUNT', 200)) do
+    found[#found + 1] = e[1]
+    found[#found + 1] = e[2][2]
+  end
+  return found
+end
+if #ARGV > 4 then
+  for _, e in ipairs(redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+', 'COUNT', 200)) do
+    local f, mine = e[2], {e[1]}
+    for i = 1, #f, 2 do if wanted[f[i]] then mine[#mine + 1] = f[i] mine[#mine + 1] = f[i + 1] end end
+    out[#out + 1] = mine
+  end
+end
+local home = redis.call('HMGET', KEYS[4], 'seq', 'fence')
+return {out, since(KEYS[2], ARGV[2]), since(KEYS[3], ARGV[3]), since(KEYS[5], ARGV[4]),
+  tonumber(home[1] or '0'), home[2] or ''}`,
+    true,
+  ),
+
+  /** Entries of the catalogue. KEYS entries, their log. ARGV entries kept, then number and entry, each. */
+  put: script(`for i = 2, #ARGV, 2 do
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], '*', 'e', ARGV[i] .. ' ' .. ARGV[i + 1])
+end
+return 1`),
+} satisfies Record<string, Script>
+
+export type ScriptName = keyof typeof SCRIPTS
+
+/** Sends a script's call in the slot of its first key; one that the node does not know goes as its text. */
+async function sendScript<T>(
+  name: ScriptName,
+  p: { keys: string[]; args: Argument[] },
+  send: (key: string, args: Argument[], readonly: boolean) => Promise<T>,
+): Promise<T> {
+  const { text, sha, readonly } = SCRIPTS[name]
+  const rest = [String(p.keys.length), ...p.keys, ...p.args]
+  const [bySha, byText] = readonly ? ["EVALSHA_RO", "EVAL_RO"] : ["EVALSHA", "EVAL"]
+  try {
+    return await send(p.keys[0], [bySha, sha, ...rest], readonly)
+  } catch (error) {
+    if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error
+    return send(p.keys[0], [byText, text, ...rest], readonly)
+  }
+}
+
+export function runScript(redis: Redis, name: ScriptName, keys: string[], args: Argument[]): Promise<Reply> {
+  return sendScript(name, { keys, args }, (key, all, readonly) => redis.send(key, all, readonly))
+}
+
+/** Runs a script, and says how many replicas have what it wrote within a second. */
+export function runAndWait(
+  redis: Redis,
+  name: ScriptName,
+  p: { keys: string[]; args: Argument[]; replicas: number },
+): Promise<{ reply: Reply; reached: number }> {
+  const wait = { replicas: p.replicas, milliseconds: 1000 }
+  return sendScript(name, p, (key, all) => redis.sendAndWait(key, all, wait))
+}

@@ -1,0 +1,257 @@
+/**
+ * The whole cluster as a directory that a single machine can serve, and the way back. A snapshot is taken while trainers
+ * work: each row is as it stood at some moment between begin and end, and every event learned before the begin is in it.
+ */
+
+import { existsSync, mkdirSync, readdirSync } from "node:fs"
+import { resolve } from "node:path"
+import { Catalogue } from "../engine/catalogue.ts"
+import { openLmdbStore } from "../engine/lmdb-store.ts"
+import { Recommender } from "../engine/open.ts"
+import { fixedOptions } from "../engine/options.ts"
+import { listSnapshots, readNewest, snapshotPath, writeSnapshot } from "../engine/snapshots.ts"
+import { noWrites, type StoredItem } from "../engine/store.ts"
+import { DessError, show } from "../errors.ts"
+import { State } from "../kernels/state.ts"
+import { Run } from "../run/loop.ts"
+import { Cluster, type ClusterOptions } from "./cluster.ts"
+import { decodeStored, encodeStored } from "./encoding.ts"
+import { Items, putInto } from "./items.ts"
+import { ROWS_PER_BUCKET } from "./keys.ts"
+import { START } from "./log.ts"
+import type { Argument } from "./redis.ts"
+import { readPartition } from "./status.ts"
+import { joinDense, splitDense } from "./trainer.ts"
+
+export interface SnapshotResult {
+  directory: string
+  users: number
+  items: number
+  /** Events learned that are in it, at least. */
+  events: number
+  bytes: number
+}
+
+const AT_ONCE = 64
+
+export async function takeSnapshot(cluster: Cluster, directory: string): Promise<SnapshotResult> {
+  const place = resolve(directory)
+  if (existsSync(place) && readdirSync(place).length > 0)
+    throw new DessError("INVALID_ARGUMENT", `directory: expected a new or empty one, got ${show(directory)}`)
+  mkdirSync(place, { recursive: true })
+  const before = await Promise.all(cluster.all.map((p) => readPartition(cluster, p)))
+  const run = new Run(cluster.options.run)
+  try {
+    const catalogue = new Catalogue(cluster.options.run.likeThreshold)
+    await loadDense(cluster, run)
+    const items = new Items(cluster, putInto(run))
+    for (const home of cluster.all) await items.load(home)
+    for (const [name, index] of items.names()) {
+      catalogue.names.item.set(index, name)
+      catalogue.setItem(index, { events: items.popularity(index).events, trend: items.trend(index) })
+    }
+    const entries = await readEntries(cluster)
+    for (const p of cluster.all) await readUsers(cluster, p, { run, catalogue })
+    const sum = (name: string) => before.reduce((total, { counters }) => total + counters[name], 0)
+    catalogue.setTotals({ likes: sum("likes"), classes: [0, 1, 2, 3, 4].map((c) => sum(`class${c}`)) })
+    const events = before.reduce((total, { applied }) => total + applied, 0)
+    const bytes = await write(place, { cluster, run, catalogue, entries, events })
+    // Streams need not reach back behind it.
+    for (const { partition, offset } of before) {
+      const key = cluster.keys.of(partition, "state")
+      if (offset !== "0-0") await cluster.redis.send(key, ["HSET", key, "snapshot", offset])
+    }
+    return { directory: place, users: catalogue.names.user.size, items: items.size, events, bytes }
+  } finally {
+    run.close()
+  }
+}
+
+async function loadDense(cluster: Cluster, run: Run): Promise<void> {
+  const key = cluster.keys.of(0, "dense")
+  const bytes = (await cluster.redis.send(key, ["GET", key])) as Buffer | null
+  if (bytes) run.shared.putDense(splitDense(bytes).dense)
+}
+
+async function readEntries(cluster: Cluster): Promise<{ index: number; item: StoredItem }[]> {
+  const found: { index: number; item: StoredItem }[] = []
+  for (const home of cluster.all) {
+    const key = cluster.keys.of(home, "entries")
+    const fields = (await cluster.redis.send(key, ["HGETALL", key])) as Buffer[]
+    for (let i = 0; i < fields.length; i += 2)
+      found.push({
+        index: cluster.keys.index(home, Number(String(fields[i]))),
+        item: JSON.parse(String(fields[i + 1])) as StoredItem,
+      })
+  }
+  return found
+}
+
+async function readUsers(cluster: Cluster, p: number, to: { run: Run; catalogue: Catalogue }): Promise<void> {
+  const { keys, redis } = cluster
+  const state = keys.of(p, "state")
+  const count = Number((await redis.send(state, ["HGET", state, "users"])) ?? 0)
+  const lists = Math.ceil(count / ROWS_PER_BUCKET)
+  for (let from = 0; from < lists; from += AT_ONCE)
+    await Promise.all(
+      Array.from({ length: Math.min(AT_ONCE, lists - from) }, async (_, i) => {
+        const first = (from + i) * ROWS_PER_BUCKET
+        const list = keys.rows("users", p, first)
+        const records = (await redis.send(list, ["LRANGE", list, "0", "-1"])) as Buffer[]
+        records.forEach((record, at) => {
+          if (record.length === 0) return
+          const { name, row, met } = decodeStored(record)
+          const index = keys.index(p, first + at)
+          to.catalogue.names.user.set(index, name)
+          if (row.length > 0) to.run.shared.putRow("user", index, row)
+          to.catalogue.setHistory(index, met ?? to.run.shared.met(index))
+        })
+      }),
+    )
+}
+
+async function write(
+  directory: string,
+  p: {
+    cluster: Cluster
+    run: Run
+    catalogue: Catalogue
+    entries: { index: number; item: StoredItem }[]
+    events: number
+  },
+): Promise<number> {
+  const { cluster, run, catalogue, entries, events } = p
+  const segments = Math.max(1, Math.ceil(events / cluster.options.segment))
+  const store = await openLmdbStore(directory)
+  try {
+    store.create(fixedOptions(cluster.options))
+    const names = (["user", "item"] as const).flatMap((side) => {
+      const all = catalogue.names[side]
+      return all.list(0, all.size).map((name) => ({ side, index: all.find(name) as number, name }))
+    })
+    await store.write({ ...noWrites(), names, items: entries })
+    const state = new State()
+    catalogue.save(state.at("catalogue"))
+    state.set("engine", { segments, accepted: events, position: 0, time: Date.now(), limits: {}, journal: store.id })
+    run.save(state.at("run"))
+    state.set("through", segments)
+    state.put("totals", new Float64Array(4))
+    return writeSnapshot(snapshotPath(directory, 0), state, { directory })
+  } finally {
+    await store.close()
+  }
+}
+
+/** Brings a single machine's directory into a cluster that has nothing yet. */
+export async function loadDirectory(directory: string, options: ClusterOptions): Promise<SnapshotResult> {
+  const place = resolve(directory)
+  if (!existsSync(place))
+    throw new DessError("NOT_FOUND", `directory: expected one of a recommender, got ${show(directory)}`)
+  // Learns what its journal holds and writes a snapshot of all of it.
+  await (await Recommender.open({ directory: place })).close()
+  const store = await openLmdbStore(place)
+  try {
+    const { found } = readNewest(listSnapshots(place))
+    if (!found || !store.created)
+      throw new DessError("INVALID_DATA", `directory: expected one with a snapshot, got ${show(directory)}`)
+    const { created } = store
+    const { features, scale, ...settled } = created
+    if (features)
+      throw new DessError(
+        "UNSUPPORTED",
+        "features: expected none, a cluster has no item features yet (dess cluster load)",
+      )
+    const cluster = await Cluster.open({ ...options, recommender: { ...settled, scale } })
+    try {
+      return await fill(cluster, found.state, { directory: place, store })
+    } finally {
+      cluster.close()
+    }
+  } finally {
+    await store.close()
+  }
+}
+
+type OpenStore = Awaited<ReturnType<typeof openLmdbStore>>
+
+async function fill(
+  cluster: Cluster,
+  state: State,
+  { directory, store }: { directory: string; store: OpenStore },
+): Promise<SnapshotResult> {
+  const { keys, redis } = cluster
+  for (const p of cluster.all)
+    if ((await readPartition(cluster, p)).appended > 0 || (await readPartition(cluster, p)).items > 0)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `cluster: expected an empty one to load into, ${show(keys.prefix)} has events; use another --cluster-prefix`,
+      )
+  const run = new Run(cluster.options.run)
+  try {
+    run.load(state.at("run"))
+    const catalogue = new Catalogue(cluster.options.run.likeThreshold)
+    const names = { user: [...store.names("user")], item: [...store.names("item")] }
+    catalogue.load(state.at("catalogue"))
+    const items = new Items(cluster, () => {})
+    await items.meet(names.item.map(({ name }) => name))
+    const toCluster = new Map(names.item.map(({ index, name }) => [index, items.find(name) as number]))
+    const renumber = (old: number) => toCluster.get(old)
+    const rows = new Map<string, { place: number; record: Buffer }[]>()
+    const add = (key: string, at: number, record: Buffer) => {
+      const list = rows.get(key) ?? []
+      list.push({ place: at % ROWS_PER_BUCKET, record })
+      rows.set(key, list)
+    }
+    for (const { index, name } of names.item) {
+      const { partition, number } = keys.place(toCluster.get(index) as number)
+      const row = run.shared.takeRow("item", index, renumber) ?? new Uint8Array(0)
+      const popularity = { events: catalogue.events(index), trend: catalogue.trend(index), clock: 0 }
+      add(keys.rows("items", partition, number), number, encodeStored({ name, row, popularity }))
+    }
+    const counts = cluster.all.map(() => 0)
+    const hashes = new Map<string, string[]>()
+    const rowsKnowMet = cluster.options.run.task === "topk"
+    for (const { index, name } of names.user) {
+      const p = keys.partitionOf(name)
+      const number = counts[p]++
+      const row = run.shared.takeRow("user", index, renumber) ?? new Uint8Array(0)
+      const met = Array.from(catalogue.history(index), (item) => toCluster.get(item)).filter(
+        (item) => item !== undefined,
+      )
+      add(keys.rows("users", p, number), number, encodeStored({ name, row, ...(rowsKnowMet ? {} : { met }) }))
+      const hash = keys.names("users", p, name)
+      const fields = hashes.get(hash) ?? []
+      fields.push(name, String(number))
+      hashes.set(hash, fields)
+    }
+    await inPortions([...hashes], ([hash, fields]) => redis.send(hash, ["HSET", hash, ...fields]))
+    await inPortions([...rows], async ([key, list]) => {
+      list.sort((a, b) => a.place - b.place)
+      await redis.send(key, ["DEL", key])
+      await redis.send(key, ["RPUSH", key, ...list.map(({ record }) => record)] as Argument[])
+    })
+    for (const { index, item } of store.items()) {
+      const { partition, number } = keys.place(toCluster.get(index) as number)
+      const entry = JSON.stringify({ ...item, features: null })
+      await redis.send(keys.of(partition, "entries"), ["HSET", keys.of(partition, "entries"), String(number), entry])
+    }
+    const dense = joinDense(
+      cluster.all.map(() => START),
+      run.shared.takeDense(),
+    )
+    await redis.send(keys.of(0, "dense"), ["SET", keys.of(0, "dense"), dense])
+    // Last: from here on trainers know the users.
+    for (const p of cluster.all) {
+      const key = keys.of(p, "state")
+      await redis.send(key, ["HSET", key, "users", String(counts[p])])
+    }
+    const { accepted } = state.get<Record<string, number>>("engine")
+    return { directory, users: names.user.length, items: names.item.length, events: accepted, bytes: 0 }
+  } finally {
+    run.close()
+  }
+}
+
+async function inPortions<T>(all: readonly T[], action: (one: T) => Promise<unknown>): Promise<void> {
+  for (let from = 0; from < all.length; from += AT_ONCE) await Promise.all(all.slice(from, from + AT_ONCE).map(action))
+}

@@ -1,0 +1,77 @@
+/** The arguments of a fenced write, put together piece by piece in the order its script takes them. */
+
+import { randomBytes } from "node:crypto"
+import { DessError } from "../errors.ts"
+import type { Cluster } from "./cluster.ts"
+import type { Argument, Reply } from "./redis.ts"
+
+/** The lease is another's, or Redis is not where this trainer left it: what is in memory must be read anew. */
+export class Fenced extends Error {
+  constructor(what: string, reason: string) {
+    super(`${what}: ${reason}`)
+    this.name = "Fenced"
+  }
+}
+
+export interface Fence {
+  owner: string
+  fence: string
+  /** Number of the write before. */
+  seq: number
+  duration: string
+}
+
+/** How often a write is tried whose answer did not come, or for which there was no room. */
+const TRIES = 20
+const PAUSE = 100
+const LONGEST_PAUSE = 1000
+
+export class FencedWrite {
+  readonly #script: "segment" | "home"
+  readonly #keys: string[]
+  readonly #args: Argument[]
+  readonly #places = new Map<string, number>()
+
+  constructor(script: "segment" | "home", keys: string[], fence: Fence) {
+    this.#script = script
+    this.#keys = [...keys]
+    this.#args = [fence.owner, fence.fence, String(fence.seq), randomBytes(9), fence.duration]
+  }
+
+  add(...args: (Argument | number)[]): void {
+    for (const arg of args) this.#args.push(typeof arg === "number" ? String(arg) : arg)
+  }
+
+  /** A list with its length before it. */
+  addAll<T>(all: readonly T[], toArgs: (one: T) => (Argument | number)[]): void {
+    this.add(all.length)
+    for (const one of all) this.add(...toArgs(one))
+  }
+
+  /** The place of a key among the keys. */
+  key(name: string): number {
+    let place = this.#places.get(name)
+    if (place === undefined) {
+      place = this.#keys.push(name)
+      this.#places.set(name, place)
+    }
+    return place
+  }
+
+  /** The number of this write. Tried again while Redis does not answer or is full: it is the same write. */
+  async send(cluster: Cluster, onTrouble: (error: DessError) => void): Promise<number> {
+    const what = `${this.#script} ${this.#keys[0]}`
+    for (let tries = 1; ; tries++) {
+      try {
+        const [seq, theirs] = (await cluster.run(this.#script, this.#keys, this.#args)) as Reply[]
+        if (seq === -1) throw new Fenced(what, "another trainer has the lease")
+        if (seq === -2) throw new Fenced(what, `expected write ${this.#args[2]} to be the last, got ${theirs}`)
+        return seq as number
+      } catch (error) {
+        if (!(error instanceof DessError && error.code === "UNAVAILABLE") || tries >= TRIES) throw error
+        onTrouble(error)
+        await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_PAUSE, PAUSE * tries)))
+      }
+    }
+  }
+}
