@@ -76,7 +76,8 @@ test.each([
   const compilerOptions = {
     ...form,
     target: "es2022",
-    lib: ["es2023"],
+    // AbortSignal comes from @types/node or from here.
+    lib: ["es2023", "dom"],
     strict: true,
     skipLibCheck: false,
     noEmit: true,

@@ -122,7 +122,13 @@ function complete(given: RecommenderOptions, created?: FixedOptions): EngineOpti
         "UNSUPPORTED",
         `${name}: expected without --cluster, a cluster has none yet; got ${show(value)}`,
       )
-  return completeOptions(given, created)
+  const options = completeOptions(given, created)
+  if (options.run.recipe === "paper")
+    throw new DessError(
+      "UNSUPPORTED",
+      "recipe: expected calibrated with --cluster, got paper: a network's dense part is not averaged there yet",
+    )
+  return options
 }
 
 function checkPrefix(prefix: string): string {

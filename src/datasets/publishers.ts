@@ -100,6 +100,8 @@ async function* fetchFile(address: string, part: string, signal?: AbortSignal): 
   } finally {
     clearTimeout(timer)
     out.destroy()
+    // Opened late, the file would come into being after it was removed.
+    if (!out.closed) await new Promise<void>((closed) => out.once("close", () => closed()))
   }
 }
 
