@@ -607,7 +607,9 @@ describe("a data set known by name", () => {
     expect(await refusal("ml-20m", { mirror, downloads })).toMatch(/NOT_FOUND .*expected the file, got "status 404"/)
     await new Promise((closed) => server?.close(closed))
     const told = await refusal("ml-20m", { mirror, downloads })
-    expect(told).toMatch(/NOT_FOUND download of http:.*ml-20m.zip: expected the file, got .*(ECONNREFUSED|other side closed)/)
+    expect(told).toMatch(
+      /NOT_FOUND download of http:.*ml-20m.zip: expected the file, got .*(ECONNREFUSED|other side closed)/,
+    )
     expect(told).toContain(`put it at ${join(downloads, "ml-20m.zip")} and run the command again`)
   })
 
