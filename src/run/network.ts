@@ -317,7 +317,8 @@ export class Network implements Learner, LiveLearner {
     const visited = side === "item" ? (this.#share?.visited() ?? []) : []
     const elsewhere = this.#visitors(visited.filter((id) => decides(id) && !last.has(id)))
     const growing: number[] = []
-    for (const choices of [met, elsewhere]) growing.push(...this.#growing(side, choices, search))
+    for (const choices of elsewhere.length > 0 ? [met, elsewhere] : [met])
+      growing.push(...this.#growing(side, choices, search))
     if (preparation.decided) preparation.decided[side] = { all: met.length + elsewhere.length, grown: growing.length }
     return growing
   }
