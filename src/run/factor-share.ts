@@ -16,6 +16,7 @@ import type { Side } from "../types.ts"
 import type { FactorRows, RowShare } from "./factor-rows.ts"
 import type { FactorSearch } from "./factor-search.ts"
 import { readIndicators, writeIndicators } from "./indicator-bytes.ts"
+import { ShareLedger } from "./share-ledger.ts"
 import type { ItemChange, Renumber, Sharing } from "./shared.ts"
 
 /** An item before it was trained on. */
@@ -30,22 +31,17 @@ const END = 1e12
 
 export class FactorShare implements Sharing, RowShare {
   readonly shape: string
-  isHome: (item: number) => boolean = () => true
   readonly #rows: FactorRows
   readonly #search: FactorSearch | undefined
-  readonly #bases = new Map<number, Base>()
-  /** Events of items taken in here that changes have told of. */
-  readonly #told = new Map<number, number>()
-  #settled: { index: number; write: (out: Packer) => void }[] = []
-  readonly #touched: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
-  readonly #visited = new Set<number>()
+  readonly #ledger: ShareLedger<Base>
   #time = 0
   readonly #global: Float64Array
 
   constructor(rows: FactorRows, search: FactorSearch | undefined) {
     this.#rows = rows
     this.#search = search
-    const { model, indicators } = rows
+    const { model, indicators, limiter } = rows
+    this.#ledger = new ShareLedger({ items: model.tables.item, indicators, limiter })
     const { task, sizes, seed, heads } = model
     const policy = search?.options.policy
     this.shape = JSON.stringify(["factor", task, sizes, seed, heads, indicators.columns, policy?.context ?? null])
@@ -58,12 +54,7 @@ export class FactorShare implements Sharing, RowShare {
     const { model, time } = this.#rows
     this.#time = time
     this.#global.set(model.global)
-    this.#bases.clear()
-    this.#settled = []
-    this.#told.clear()
-    for (const item of model.tables.item.ids()) this.#told.set(item, this.#rows.indicators.eventsHere(item))
-    this.#visited.clear()
-    for (const side of ["user", "item"] as const) this.#touched[side].clear()
+    this.#ledger.restart()
     this.#search?.options.policy.record?.()
   }
 
@@ -79,17 +70,11 @@ export class FactorShare implements Sharing, RowShare {
   // What the rows say.
 
   note(side: Side, id: number): void {
-    this.#touched[side].add(id)
+    const ledger = this.#ledger
+    ledger.touch(side, id)
     if (side === "user") return
-    if (!this.has("item", id)) this.#leave(id)
-    else if (!this.#bases.has(id)) this.#bases.set(id, this.#baseOf(id))
-  }
-
-  /** Nothing is left of an item here. */
-  #leave(item: number): void {
-    this.#bases.delete(item)
-    this.#told.delete(item)
-    this.#visited.delete(item)
+    if (!this.has("item", id)) ledger.leave(id)
+    else if (!ledger.bases.has(id)) ledger.bases.set(id, this.#baseOf(id))
   }
 
   #baseOf(item: number): Base {
@@ -102,7 +87,7 @@ export class FactorShare implements Sharing, RowShare {
 
   /** The base of a row that changed its size follows it: numbers the row got or lost are no change. */
   resized(item: number, cold: boolean): void {
-    const base = this.#bases.get(item)
+    const base = this.#ledger.bases.get(item)
     if (!base) return
     const { row: old, step } = base
     const now = this.#baseOf(item)
@@ -125,23 +110,20 @@ export class FactorShare implements Sharing, RowShare {
       for (let k = 0; k < shared; k++) each(head + v * sizes[from] + k, head + v * sizes[to] + k)
   }
 
+  isHome(item: number): boolean {
+    return this.#ledger.isHome(item)
+  }
+
   visited(): number[] {
-    const found = [...this.#visited].filter((item) => this.isHome(item) && this.has("item", item))
-    this.#visited.clear()
-    return found
+    return this.#ledger.takeVisited()
   }
 
   decide(isHome: (item: number) => boolean): void {
-    this.isHome = isHome
-    const { limiter, model } = this.#rows
-    for (const item of model.tables.item.ids()) if (!isHome(item)) limiter.forget("item", [item])
+    this.#ledger.decide(isHome)
   }
 
   takeTouched(): Record<Side, number[]> {
-    const user = [...this.#touched.user]
-    const item = [...this.#touched.item].filter((id) => this.isHome(id))
-    for (const side of ["user", "item"] as const) this.#touched[side].clear()
-    return { user, item }
+    return this.#ledger.takeTouched()
   }
 
   // Rows.
@@ -197,42 +179,34 @@ export class FactorShare implements Sharing, RowShare {
     limiter.forget(side, one)
     sizeLog?.forget(side, one)
     this.#search?.forget(side, one)
-    this.#touched[side].delete(id)
-    if (side === "item") this.#leave(id)
+    this.#ledger.untouch(side, id)
+    if (side === "item") this.#ledger.leave(id)
     if (live) changed[side].add(id)
   }
 
   // Changes of items.
 
   takeChanges(seal: (write: (out: Packer) => void) => Uint8Array): ItemChange[] {
-    for (const item of [...this.#bases.keys()]) this.#settle(item)
-    const changes = this.#settled.map(({ index, write }) => ({ index, change: seal(write) }))
-    this.#settled = []
-    return changes
+    return this.#ledger.takeChanges(seal, (item) => this.#settle(item))
   }
 
   /** Sets the change of an item aside, to be taken; its row as it is now is the next base. */
   #settle(item: number): void {
-    const base = this.#bases.get(item)
+    const base = this.#ledger.bases.get(item)
     if (!base) return
-    this.#bases.delete(item)
+    this.#ledger.bases.delete(item)
     const now = this.#baseOf(item)
     const change = now.row.map((number, k) => number - base.row[k])
-    const here = this.#rows.indicators.eventsHere(item)
-    const events = here - (this.#told.get(item) ?? 0)
-    this.#told.set(item, here)
+    const events = this.#ledger.takeEvents(item)
     const met = this.#rows.activity.since("item", item, base.met)
     if (events === 0 && met.count === 0 && change.every((number) => number === 0)) return
     const { step } = now
-    this.#settled.push({
-      index: item,
-      write(out) {
-        out.byte(step)
-        for (const number of change) out.float(number)
-        out.double(met.count)
-        out.double(met.last)
-        out.count(events)
-      },
+    this.#ledger.setAside(item, (out) => {
+      out.byte(step)
+      for (const number of change) out.float(number)
+      out.double(met.count)
+      out.double(met.last)
+      out.count(events)
     })
   }
 
@@ -259,7 +233,7 @@ export class FactorShare implements Sharing, RowShare {
       throw from.damaged("a change that leaves a row", Array.from(change.subarray(0, 8)))
     return () => {
       if (model.meetOne("item", item)) rows.logSize("item", item, { step: held, why: "met" })
-      const base = this.#bases.get(item)
+      const base = this.#ledger.bases.get(item)
       if (base) {
         this.#match(step, base.step, addTo(base.row))
         base.met = addMet(base.met, met)
@@ -269,10 +243,7 @@ export class FactorShare implements Sharing, RowShare {
       activity.add("item", item, met)
       indicators.addElsewhere(item, events)
       if (rows.live) rows.changed.item.add(item)
-      this.#touched.item.add(item)
-      if (!this.isHome(item)) return
-      this.#visited.add(item)
-      if (events > 0) rows.limiter.meet("item", item, { segment: rows.segments })
+      if (this.#ledger.visit(item) && events > 0) rows.limiter.meet("item", item, { segment: rows.segments })
     }
   }
 

@@ -27,10 +27,9 @@ import type { SizePolicy } from "../search/policy.ts"
 import type { Side } from "../types.ts"
 import { readIndicators, writeIndicators } from "./indicator-bytes.ts"
 import type { Limiter } from "./limiter.ts"
+import { ShareLedger } from "./share-ledger.ts"
 import type { ItemChange, Sharing } from "./shared.ts"
 import type { Reason } from "./size-log.ts"
-
-const SIDES = ["user", "item"] as const
 
 /** No number of a row or a parameter, and no running statistic, is taken from elsewhere beyond these. */
 const LARGEST = 1e4
@@ -62,31 +61,20 @@ interface Row {
 
 export class NetworkShare implements Sharing {
   readonly shape: string
-  isHome: (item: number) => boolean = () => true
   readonly #parts: NetworkParts
-  /** Items as they were before they were trained on. */
-  readonly #bases = new Map<number, Row>()
-  /** Events of items taken in here that changes have told of. */
-  readonly #told = new Map<number, number>()
-  #settled: { index: number; write: (out: Packer) => void }[] = []
-  readonly #touched: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
-  readonly #visited = new Set<number>()
+  readonly #ledger: ShareLedger<Row>
 
   constructor(parts: NetworkParts) {
     this.#parts = parts
-    const { model, indicators, policy } = parts
+    const { model, indicators, policy, limiter } = parts
+    this.#ledger = new ShareLedger({ items: this.#table("item"), indicators, limiter })
     this.shape = JSON.stringify(["network", model.shape, indicators.columns, policy?.context ?? null])
     this.restart()
   }
 
   /** Begins anew with the rows as they are: nothing has changed since. */
   restart(): void {
-    this.#bases.clear()
-    this.#settled = []
-    this.#told.clear()
-    for (const item of this.#table("item").ids()) this.#told.set(item, this.#parts.indicators.eventsHere(item))
-    this.#visited.clear()
-    for (const side of SIDES) this.#touched[side].clear()
+    this.#ledger.restart()
     this.#parts.policy?.record?.()
   }
 
@@ -107,52 +95,39 @@ export class NetworkShare implements Sharing {
   /** Rows are about to change. */
   note(side: Side, ids: ArrayLike<number>): void {
     for (let i = 0; i < ids.length; i++) {
-      this.#touched[side].add(ids[i])
-      if (side === "item" && !this.#bases.has(ids[i])) this.#bases.set(ids[i], this.#read("item", ids[i]))
+      this.#ledger.touch(side, ids[i])
+      if (side === "item" && !this.#ledger.bases.has(ids[i])) this.#ledger.bases.set(ids[i], this.#read("item", ids[i]))
     }
   }
 
   /** A row is about to change its size here: what was learned before was learned at the old one. */
   resize(side: Side, id: number): void {
     if (side === "item") this.#settle(id)
-    this.#touched[side].add(id)
+    this.#ledger.touch(side, id)
   }
 
   /** Ids are gone. */
   left(side: Side, ids: Iterable<number>): void {
     for (const id of ids) {
-      this.#touched[side].add(id)
-      if (side === "item") this.#leave(id)
+      this.#ledger.touch(side, id)
+      if (side === "item") this.#ledger.leave(id)
     }
   }
 
-  #leave(item: number): void {
-    this.#bases.delete(item)
-    this.#told.delete(item)
-    this.#visited.delete(item)
-  }
-
-  /** Items at home here that changed elsewhere, to be decided on; given once. */
   visited(): number[] {
-    const found = [...this.#visited].filter((item) => this.isHome(item) && this.has("item", item))
-    this.#visited.clear()
-    return found
+    return this.#ledger.takeVisited()
   }
 
   decides(side: Side, id: number): boolean {
-    return side === "user" || this.isHome(id)
+    return this.#ledger.decides(side, id)
   }
 
   decide(isHome: (item: number) => boolean): void {
-    this.isHome = isHome
-    for (const item of this.#table("item").ids()) if (!isHome(item)) this.#parts.limiter.forget("item", [item])
+    this.#ledger.decide(isHome)
   }
 
   takeTouched(): Record<Side, number[]> {
-    const user = [...this.#touched.user]
-    const item = [...this.#touched.item].filter((id) => this.isHome(id))
-    for (const side of SIDES) this.#touched[side].clear()
-    return { user, item }
+    return this.#ledger.takeTouched()
   }
 
   // Rows.
@@ -197,26 +172,21 @@ export class NetworkShare implements Sharing {
     if (!this.has(side, id)) return
     if (side === "item") this.#settle(id)
     this.#parts.drop(side, id)
-    this.#touched[side].delete(id)
+    this.#ledger.untouch(side, id)
   }
 
   // Changes of items.
 
   takeChanges(seal: (write: (out: Packer) => void) => Uint8Array): ItemChange[] {
-    for (const item of [...this.#bases.keys()]) this.#settle(item)
-    const changes = this.#settled.map(({ index, write }) => ({ index, change: seal(write) }))
-    this.#settled = []
-    return changes
+    return this.#ledger.takeChanges(seal, (item) => this.#settle(item))
   }
 
   /** Sets the change of an item aside, to be taken; its row as it is now is the next base. */
   #settle(item: number): void {
-    const base = this.#bases.get(item)
+    const base = this.#ledger.bases.get(item)
     if (!base) return
-    this.#bases.delete(item)
-    const here = this.#parts.indicators.eventsHere(item)
-    const events = here - (this.#told.get(item) ?? 0)
-    this.#told.set(item, here)
+    this.#ledger.bases.delete(item)
+    const events = this.#ledger.takeEvents(item)
     const { step, numbers, steps } = this.#read("item", item)
     const taken = steps - base.steps
     if (events === 0 && taken === 0) return
@@ -225,14 +195,11 @@ export class NetworkShare implements Sharing {
     const change = numbers.map((number, k) => number - kept[Math.floor(k / size)] * base.numbers[k])
     // A sum of squares.
     for (let k = 2 * size; k < change.length; k++) change[k] = Math.max(0, change[k])
-    this.#settled.push({
-      index: item,
-      write(out) {
-        out.byte(step)
-        out.count(events)
-        out.count(taken)
-        if (taken > 0) for (const number of change) out.float(number)
-      },
+    this.#ledger.setAside(item, (out) => {
+      out.byte(step)
+      out.count(events)
+      out.count(taken)
+      if (taken > 0) for (const number of change) out.float(number)
     })
   }
 
@@ -260,10 +227,7 @@ export class NetworkShare implements Sharing {
       table.restore(item, row.step, row)
       indicators.addElsewhere(item, events)
       changed("item", item, met ? "met" : undefined)
-      this.#touched.item.add(item)
-      if (!this.isHome(item)) return
-      this.#visited.add(item)
-      if (events + taken > 0) limiter.meet("item", item, { segment: segments() })
+      if (this.#ledger.visit(item) && events + taken > 0) limiter.meet("item", item, { segment: segments() })
     }
   }
 
