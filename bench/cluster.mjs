@@ -15,7 +15,7 @@ import { Log } from "../dist/cluster/log.js"
 import { readStatus } from "../dist/cluster/status.js"
 import { Random } from "../dist/kernels/random.js"
 import { Run } from "../dist/run/loop.js"
-import { startCluster } from "../tools/redis-cluster.mjs"
+import { patiently, startCluster } from "../tools/redis-cluster.mjs"
 
 const MAIN = join(import.meta.dirname, "..", "dist", "cli", "main.js")
 const PARTITIONS = 16
@@ -72,18 +72,6 @@ function alone(cluster, events, segment) {
   const { user, system } = process.cpuUsage(start)
   run.close()
   return { microseconds: (user + system) / events.length, accuracy: hits / rows }
-}
-
-/** A machine that is busy with the bench itself may answer late. */
-async function patiently(action) {
-  for (;;) {
-    try {
-      return await action()
-    } catch (error) {
-      if (error.code !== "UNAVAILABLE") throw error
-      await sleep(200)
-    }
-  }
 }
 
 /** Processor seconds of a process. */

@@ -31,3 +31,5 @@ export function hasRedis(): Promise<boolean>
 export function startServer(p: { folder: string; port: number; bus?: number; settings?: string[] }): Promise<RedisNode>
 export function startCluster(p?: { settings?: string[] }): Promise<RedisCluster>
 export function startProxy(target: number): Promise<Proxy>
+
+export function patiently<T>(action: () => Promise<T>): Promise<T>

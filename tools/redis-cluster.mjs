@@ -224,3 +224,15 @@ export async function startProxy(target) {
     },
   }
 }
+
+/** Asks again while the cluster cannot answer: a busy machine, or a master that is being replaced, may be late. */
+export async function patiently(action) {
+  for (;;) {
+    try {
+      return await action()
+    } catch (error) {
+      if (error.code !== "UNAVAILABLE") throw error
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+}

@@ -23,7 +23,7 @@ import { Log } from "../dist/cluster/log.js"
 import { readPartition, readStatus } from "../dist/cluster/status.js"
 import { Random } from "../dist/kernels/random.js"
 import { Run } from "../dist/run/loop.js"
-import { startCluster, startProxy } from "./redis-cluster.mjs"
+import { patiently, startCluster, startProxy } from "./redis-cluster.mjs"
 
 const MAIN = join(import.meta.dirname, "..", "dist", "cli", "main.js")
 const LEASE = 2000
@@ -132,17 +132,6 @@ async function untilResumed(cluster) {
     await sleep(50)
   }
   return Date.now() - start
-}
-
-async function patiently(action) {
-  for (;;) {
-    try {
-      return await action()
-    } catch (error) {
-      if (error.code !== "UNAVAILABLE") throw error
-      await sleep(100)
-    }
-  }
 }
 
 const FAULTS = {
