@@ -1,7 +1,7 @@
 /** What is made of results: tables, verdicts, pages and figures. */
 
 import { createHash } from "node:crypto"
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
@@ -10,7 +10,7 @@ import { roundNumbers } from "../src/experiments/drawing.ts"
 import { renderMarkdown } from "../src/experiments/markdown.ts"
 import { paperFigure, paperMemory } from "../src/experiments/paper.ts"
 import { buildReport, drawFigures, type Report } from "../src/experiments/report.ts"
-import type { CellRecord } from "../src/experiments/results.ts"
+import { type CellRecord, readResults } from "../src/experiments/results.ts"
 import type { Table } from "../src/experiments/tables.ts"
 import { writeReport } from "../src/experiments/write-report.ts"
 import { paretoOf } from "../src/figures/dots.ts"
@@ -343,6 +343,18 @@ describe("figures", () => {
       svgs["toy-topk-ncf-memory"].replace(/<style>[\s\S]*?<\/style>/g, "").replaceAll("><", ">\n<"),
     ).toMatchSnapshot()
   })
+})
+
+test("records kept without their timelines make the same tables and no lines", () => {
+  const folder = mkdtempSync(join(tmpdir(), "dess-report-"))
+  const bare = RATING.map(({ series: _, ...record }) => JSON.stringify(record))
+  writeFileSync(join(folder, "results.jsonl"), `${bare.join("\n")}\n`)
+  const report = buildReport(readResults(folder))
+  rmSync(folder, { recursive: true })
+  expect(report.parts[0].tables).toEqual(buildReport(RATING).parts[0].tables)
+  const figures = report.parts[0].blocks.flatMap((block) => block.figures)
+  expect(figures.some(({ id }) => id.endsWith("-frontier"))).toBe(true)
+  expect(figures.some(({ id }) => id.endsWith("-regret"))).toBe(false)
 })
 
 test("labels are moved apart as far as needed and not beyond the edges", () => {

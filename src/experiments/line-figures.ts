@@ -14,9 +14,10 @@ type ColumnName = Exclude<keyof Series, "interactions">
 
 /** A column of the runs' series, averaged over the seeds point by point. */
 export function averageSeries(entry: Entry, column: ColumnName): { x: number; y: number }[] {
-  const columns = entry.runs.map(({ series }) => series[column]).filter((values) => values !== undefined)
+  const drawn = entry.runs.filter(({ series }) => series.interactions.length > 0)
+  const columns = drawn.map(({ series }) => series[column]).filter((values) => values !== undefined)
   if (columns.length === 0) return []
-  const { interactions } = entry.runs[0].series
+  const { interactions } = drawn[0].series
   const length = Math.min(interactions.length, ...columns.map((values) => values.length))
   return Array.from({ length }, (_, i) => {
     const known = columns.map((values) => values[i]).filter((value) => value !== null)
@@ -37,7 +38,7 @@ const lineOf = (entry: Entry, points: Line["points"]): Line => ({
 /** Regret of everybody who decides, with the rate of Corollary 1 (scaled) and, on logarithmic axes, the bound of Theorem 1. */
 export function regretFigures(block: Block, id: string): Figure[] {
   const deciding = block.entries.filter(
-    ({ runs, label }) => label !== MAJORITY && runs[0].series.userRegret !== undefined,
+    ({ runs, label }) => label !== MAJORITY && runs.some(({ series }) => series.userRegret !== undefined),
   )
   if (deciding.length === 0) return []
   const chart = (side: Side, logarithmic: boolean): LinesPanel => {

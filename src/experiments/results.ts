@@ -46,6 +46,9 @@ export type DoneRecord = CellRecord & { status: "done"; result: RunSummary; seri
 
 export const isDone = (record: CellRecord): record is DoneRecord => record.status === "done"
 
+/** Of a record kept without its timeline, which takes most of its room: tables need none. */
+const NO_SERIES: Series = { interactions: [], userSize: [], itemSize: [], embeddingBytes: [] }
+
 /** The version of dess, which results must share. */
 export function packageVersion(): string {
   const text = readFileSync(join(import.meta.dirname, "../../package.json"), "utf8")
@@ -150,7 +153,9 @@ function parseLine(line: string): CellRecord | undefined {
   try {
     const record = JSON.parse(line) as Partial<CellRecord>
     const whole = typeof record.key === "string" && typeof record.status === "string" && typeof record.cell === "object"
-    return whole && (record.status !== "done" || record.result) ? (record as CellRecord) : undefined
+    if (!whole || (record.status === "done" && !record.result)) return undefined
+    if (record.status === "done") record.series ??= NO_SERIES
+    return record as CellRecord
   } catch {
     return undefined
   }
