@@ -11,7 +11,7 @@ export function planFigures(block: Block, id: string): Figure[] {
   if (block.entries.length === 0) return []
   return [
     frontierFigure(block, id),
-    qualityFigure(block, id),
+    ...qualityFigure(block, id),
     ...sizeFigure(block, id),
     ...regretFigures(block, id),
     memoryFigure(block, id),

@@ -91,7 +91,7 @@ function theoryLines(block: Block, own: readonly Line[], bound: boolean): Line[]
 }
 
 /** Accuracy, or recall, along the timeline: DESS, the best baseline, and the controls that matter. */
-export function qualityFigure(block: Block, id: string): Figure {
+export function qualityFigure(block: Block, id: string): Figure[] {
   const [measure] = MEASURES[block.task]
   const factor = measure === "accuracy" ? 100 : 1
   const lines = selectEntries(block).map((entry) => {
@@ -101,14 +101,17 @@ export function qualityFigure(block: Block, id: string): Figure {
       points.map(({ x, y }) => ({ x, y: factor * y })),
     )
   })
+  if (lines.every(({ points }) => points.length === 0)) return []
   const y = measure === "accuracy" ? "accuracy %" : `recall@${block.setting.k}`
-  return {
-    id: `${id}-timeline`,
-    title: "Who predicts best along the timeline?",
-    caption:
-      "Running mean over a twentieth of the stream, mean over seeds: DESS, the best baseline, and the best and the matched controls.",
-    panels: [{ kind: "lines", lines, x: "interactions", y, width: 640, height: 320 }],
-  }
+  return [
+    {
+      id: `${id}-timeline`,
+      title: "Who predicts best along the timeline?",
+      caption:
+        "Running mean over a twentieth of the stream, mean over seeds: DESS, the best baseline, and the best and the matched controls.",
+      panels: [{ kind: "lines", lines, x: "interactions", y, width: 640, height: 320 }],
+    },
+  ]
 }
 
 /** Everybody in one picture is nobody: DESS and those it has to be measured by. */
