@@ -387,6 +387,20 @@ describe("methods and tasks", () => {
     },
   )
 
+  test.each(["binary", "topk"] as const)(
+    "%s: ESAPN searches sizes with the calibrated recipe when asked to",
+    async (task) => {
+      const options = { method: "esapn", recipe: "calibrated", task, limit: 600 } as const
+      const { result } = await runAll(STREAM, options)
+      expect(result.growShare?.user).toBeGreaterThan(0)
+      expect(result.growShare?.user).toBeLessThan(1)
+      expect((await runAll(STREAM, options)).result.embeddingBytes).toBe(result.embeddingBytes)
+      const run = new Run(options)
+      expect(() => run.shared).toThrow(/esapn, darts, autoemb and plain-… learn in one process/)
+      run.close()
+    },
+  )
+
   test("a plain model reports the loss of the task, (σ(z) − y)² or the cross-entropy of its logits", () => {
     for (const task of ["binary", "multiclass"] as const) {
       const run = new Run({ method: "plain-bias", task })
@@ -432,7 +446,7 @@ describe("methods and tasks", () => {
     [{ seed: 1.5 }, /seed: expected a whole number, got 1.5/],
     [{ likeThreshold: Number.NaN }, /like threshold: expected a number, got NaN/],
     [{ method: "fixed-99999" }, /sizes: expected strictly increasing whole numbers .*, got \[99999\]/],
-    [{ method: "esapn", recipe: "calibrated" }, /method esapn: expected with the paper recipe, got the calibrated one/],
+    [{ method: "darts", recipe: "calibrated" }, /method darts: expected with the paper recipe, got the calibrated one/],
     [{ model: "ncf", recipe: "calibrated" }, /model: expected mf with the calibrated recipe, got "ncf"/],
     [{ method: "fixed-4", price: 1 }, /price: expected with a dess method and the calibrated recipe and preset/],
     [{ recipe: "paper", memoryBudget: 1e6 }, /memory budget: expected with a dess method and the calibrated recipe/],

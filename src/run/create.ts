@@ -72,7 +72,7 @@ function createFactor(method: Method, options: FullRunOptions, features: ItemFea
   const { live } = options
   if (method.family !== "search") return new Factor(model, undefined, live)
   const preset = PRESETS[options.preset]
-  const policy = createFactorPolicy(method, { tables: model.tables, preset, options, features })
+  const policy = createFactorPolicy(method, { model, preset, options, features })
   const learner = new Factor(model, { policy, preset, initial: method.initial, features }, live)
   if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
   return learner
@@ -102,10 +102,14 @@ const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 
 
 function createFactorPolicy(
   method: SearchMethod,
-  p: { tables: RowModel["tables"]; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
+  p: { model: RowModel; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
 ): SizePolicy {
-  const { tables, preset, options, features } = p
+  const { model, preset, options, features } = p
+  const { tables } = model
   const { policy } = method
+  // Its controller is the only network there: one thread does.
+  if (policy.name === "esapn")
+    return new Esapn({ kernels: openKernels({ threads: 1 }), sizes: model.sizes, seed: options.seed })
   if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
   const dimension = contextDimension(policy.context, preset, features)
   const discount = options.discount === undefined ? RENT_DISCOUNT : discountOf(options, preset, dimension)

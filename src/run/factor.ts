@@ -4,6 +4,7 @@ import type { State } from "../kernels/state.ts"
 import { turnFrame } from "../models/frame.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { RowModel } from "../models/rows.ts"
+import { Esapn } from "../search/esapn.ts"
 import type { Segment, Side } from "../types.ts"
 import { FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
 import { FactorSearch } from "./factor-search.ts"
@@ -46,7 +47,9 @@ export class Factor implements Learner, LiveLearner {
     if (search) this.#search = new FactorSearch(this.#rows, search, context)
   }
 
-  share(): Sharing {
+  /** ESAPN keeps a network of its own and losses of every id, which do not add up. */
+  share(): Sharing | undefined {
+    if (this.#search?.options.policy instanceof Esapn) return undefined
     this.#share ??= new FactorShare(this.#rows, this.#search)
     this.#rows.share = this.#share
     return this.#share
@@ -145,7 +148,9 @@ export class Factor implements Learner, LiveLearner {
     return this.#search?.outlook()
   }
 
-  close(): void {}
+  close(): void {
+    this.#search?.options.policy.close?.()
+  }
 
   limit(limits: Limits, events: number): void {
     this.#rows.limit(limits, events)

@@ -108,12 +108,12 @@ export function defaultNegatives(recipe: RunOptions["recipe"], ranking: RunOptio
   return recipe === "calibrated" || ranking === "bpr" ? 10 : 4
 }
 
-/** The calibrated recipe has one head, and no mixtures or controllers: what asks for others asks for the paper's recipe. */
+/** The calibrated recipe has one head and no mixtures: what asks for others asks for the paper's recipe, and so does ESAPN as published. */
 export function needsNetwork({ model = "mf", method = "" }: RunOptions): boolean {
-  return model !== "mf" || NETWORK_METHODS.has(method)
+  return model !== "mf" || method === "esapn" || MIXTURES.has(method)
 }
 
-const NETWORK_METHODS = new Set(["darts", "autoemb", "esapn"])
+const MIXTURES = new Set(["darts", "autoemb"])
 
 /** The options that were given: an undefined one must not hide a default. */
 export function dropUndefined<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
@@ -194,7 +194,7 @@ function checkCalibrated(options: FullRunOptions): void {
       "INVALID_ARGUMENT",
       `model: expected mf with the calibrated recipe, got ${show(model)}; or use the paper recipe`,
     )
-  if (calibrated && NETWORK_METHODS.has(method))
+  if (calibrated && MIXTURES.has(method))
     throw new DessError("INVALID_ARGUMENT", `method ${method}: expected with the paper recipe, got the calibrated one`)
   if (calibrated && norm !== "running")
     throw new DessError(

@@ -19,6 +19,7 @@ export class Esapn implements SizePolicy {
   readonly context = "fre"
   readonly from = 2
   readonly #steps: number
+  readonly #kernels: Kernels
   readonly #controllers: Record<Side, Controller>
   readonly #random: Record<Side, Random>
   /** The last losses of each id, oldest first. */
@@ -27,6 +28,7 @@ export class Esapn implements SizePolicy {
   constructor(options: { kernels: Kernels; sizes: readonly number[]; seed: number }) {
     const { kernels, sizes, seed } = options
     this.#steps = sizes.length
+    this.#kernels = kernels
     const build = (side: Side) =>
       new Controller({ kernels, second: sizes.length, outputs: 2, seed: `${seed} esapn ${side}` })
     this.#controllers = { user: build("user"), item: build("item") }
@@ -67,6 +69,11 @@ export class Esapn implements SizePolicy {
     recorded.push(loss)
     if (recorded.length > RECORDED) recorded.shift()
     return reward
+  }
+
+  /** Where the kernels are its own. */
+  close(): void {
+    this.#kernels.close()
   }
 
   save(state: State): void {

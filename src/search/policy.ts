@@ -53,6 +53,8 @@ export interface SizePolicy {
   learn(side: Side, round: Round): Uint8Array
   /** Decides without learning: 1 grows. */
   decide(side: Side, choices: Choices): Uint8Array
+  /** Gives back what a policy made for itself holds. */
+  close?(): void
   /** A policy that takes numbers back: 1 gives up the last rung held. It may also grow an id several sizes at a time. */
   release?(side: Side, choices: Choices): Uint8Array
   /** Told after each round how much time has passed (in segments of 500 events) and on how many of its events both sides held each rung. */
