@@ -36,7 +36,8 @@ Method
                                    always-grow, random-grow, esapn, darts, autoemb, plain-bias, plain-factor-<k>;
                                    top-k: plain-popular, plain-trending, plain-knn (${RUN_DEFAULTS.method})
   --preset paper|calibrated        reward and exploration of the policy (${RUN_DEFAULTS.preset})
-  --recipe paper|calibrated        how the model learns (${RUN_DEFAULTS.recipe}; paper for ncf, distance, esapn, darts, autoemb; esapn has both)
+  --recipe paper|calibrated        how the model learns (${RUN_DEFAULTS.recipe}; paper for ncf, distance, darts, autoemb and,
+                                   unless asked for, esapn)
   --task binary|multiclass|topk    what is predicted (${RUN_DEFAULTS.task})
   --k <n>                          length of the list (top-k task, ${RUN_DEFAULTS.k})
   --ranking bce|bpr                what the top-k task optimises (${RUN_DEFAULTS.ranking})
