@@ -364,13 +364,14 @@ describe("forms that circulate", () => {
   it("CSV packed by zstd", async () => {
     const path = fresh()
     const duck = await openDuck({ memoryBytes: 1e9, threads: 1, temporary: fresh() })
-    const values = wanted.map(([u, i, r, t]) => `('${u}é', '${i}', ${r}, ${t})`).join(", ")
+    // Bytes of every kind that UTF-8 has: é is two from 0xa0 on, 日 has one below.
+    const values = wanted.map(([u, i, r, t]) => `('${u}é日😀', '${i}', ${r}, ${t})`).join(", ")
     await duck.run(
       `COPY (SELECT * FROM (VALUES ${values}) t("user", item, rating, ts)) TO '${path}.csv.zst' (FORMAT csv, HEADER, COMPRESSION zstd)`,
     )
     duck.close()
     expect(await rows(await prepareAndOpen(`${path}.csv.zst`))).toEqual(
-      wanted.map(([u, ...rest]) => [`${u}é`, ...rest]),
+      wanted.map(([u, ...rest]) => [`${u}é日😀`, ...rest]),
     )
   })
 
