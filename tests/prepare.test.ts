@@ -337,13 +337,14 @@ describe("forms that circulate", () => {
 
   it("RecBole with items: genres by the word", async () => {
     const source = folder({
-      "ml.inter": "user_id:token\titem_id:token\trating:float\ttimestamp:float\n1\t10\t4\t5\n1\t20\t4\t6\n",
+      "ml.inter":
+        "user_id:token\titem_id:token\trating:float\ttimestamp:float\n1\t10\t4\t5\n1\t20\t4\t6\n1\t30\t4\t7\n",
       "ml.item":
-        "item_id:token\tmovie_title:token_seq\tclass:token_seq\n10\tToy Story\tComedy Animation\n20\tOther\t\n",
+        "item_id:token\tmovie_title:token_seq\tclass:token_seq\n10\tToy Story\tComedy Animation\n20\tOther\t\n30\tThird\t(no genres listed)\n",
     })
     const stream = await prepareAndOpen(source)
     expect(stream.features?.columns).toEqual(["Animation", "Comedy"])
-    expect([...(stream.features?.present ?? [])]).toEqual([1, 0])
+    expect([...(stream.features?.present ?? [])]).toEqual([1, 0, 0])
     expect(stream.itemTitle?.(0)).toBe("Toy Story")
     expect(await contents(await openData(join(source, "ml.inter")))).toEqual(await contents(stream))
   })
