@@ -487,6 +487,9 @@ describe("bad input", () => {
     )
     expect(await refusal(file("user,item,rating,timestamp\n"))).toMatch(/expected interactions, got none/)
     expect(await refusal(file(""))).toMatch(/got an empty file/)
+    expect(await refusal(file('[\n {"user":1,"item":2,"rating":3,"timestamp":4}]', "data.json"))).toMatch(
+      /UNSUPPORTED data file: expected JSON lines, one object a line, got a JSON array \(.*data.json\)/,
+    )
     expect(await refusal(file(Buffer.from(`\ufeff${head}`, "utf16le")))).toMatch(/expected UTF-8 text, got UTF-16/)
     expect(await refusal(folder({ "notes.md": "?" }))).toMatch(/NOT_FOUND data folder: expected ratings.dat/)
   })
