@@ -124,6 +124,18 @@ describe("tables", () => {
     expect(rowOf(table, "fixed-128")?.filter((_, c) => c % 2 === 0)).toEqual(["fixed-128", "50.08", "55.36"])
   })
 
+  test("of the calibrated recipe have both measures, as the paper's own model has", () => {
+    const setting = { recipe: "calibrated", preset: "calibrated" } as const
+    const made = (["binary", "topk"] as const).flatMap((task) =>
+      makeRecords({ method: "dess-fre", model: "mf", task, setting }, around(0.6)),
+    )
+    const tables = buildReport(made).parts[0].tables
+    expect(tables.map(({ title, columns }) => [title, ...columns.slice(1).map((column) => column.title)])).toEqual([
+      ["Top-k recommendation", "Recall@10", "NDCG@10"],
+      ["Rating prediction", "Accuracy %", "Loss"],
+    ])
+  })
+
   test("of the ablation set warm against cold, with the test between them", () => {
     const table = tableOf(report, "Ablation")
     expect(table.rows.map(({ cells }) => cells.map(({ text }) => text))).toEqual([
