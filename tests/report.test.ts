@@ -170,6 +170,7 @@ test("the paper's figures are those of method.md §10", () => {
     data,
     task,
     model,
+    setting: { k: 10, recipe: "paper" } as const,
   })
   expect(paperFigure(place("ml-20m"), "dess-cv", "accuracy")).toBeCloseTo(0.7328, 10)
   expect(paperFigure(place("ml-latest", "multiclass"), "esapn", "loss")).toBe(1.151)
@@ -187,6 +188,10 @@ test("the paper's figures are those of method.md §10", () => {
   ])
     expect(paperFigure(absent, "dess-cv", "accuracy")).toBeUndefined()
   expect(paperFigure(place("ml-20m"), "constructor", "accuracy")).toBeUndefined()
+  const at20 = { ...place("ml-20m", "topk"), setting: { k: 20, recipe: "paper" } as const }
+  expect(paperFigure(at20, "dess-cv", "recall")).toBeUndefined()
+  const calibrated = { ...place("ml-20m", "binary", "mf"), setting: { k: 10, recipe: "calibrated" } as const }
+  expect(paperFigure(calibrated, "dess-cv", "loss")).toBe(0.1768)
   expect(paperMemory("ml-latest", "dess-fre")).toBe(0.502)
   expect(paperMemory("ml-20m", "fixed-128")).toBe(1)
   expect(paperMemory("ml-1m", "dess-fre")).toBeUndefined()
