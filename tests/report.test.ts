@@ -5,6 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import type { Setting } from "../src/experiments/cells.ts"
 import { renderRunsCsv, renderSummaryCsv } from "../src/experiments/csv.ts"
 import { roundNumbers } from "../src/experiments/drawing.ts"
 import { renderMarkdown } from "../src/experiments/markdown.ts"
@@ -16,6 +17,7 @@ import { writeReport } from "../src/experiments/write-report.ts"
 import { paretoOf } from "../src/figures/dots.ts"
 import { spread } from "../src/figures/lines.ts"
 import { smooth, thin } from "../src/figures/points.ts"
+import { regretBound } from "../src/search/regret-bound.ts"
 import { buildCommand } from "./support/command.ts"
 import { makeRecord, makeRecords } from "./support/experiments.ts"
 
@@ -338,6 +340,26 @@ describe("figures", () => {
     expect(labels(regret)).not.toContain("fixed-128")
     expect(labels(svgs["ml-20m-binary-ncf-bound"])).toContain("Theorem 1")
     expect(regret).toContain('stroke-dasharray="9 4"')
+  })
+
+  test("draw the bound of the discount used, and none where nothing is forgotten", () => {
+    const boundOf = (setting: Partial<Setting>) => {
+      const made = makeRecords({ method: "dess-fre", setting }, around(0.6))
+      const figures = buildReport(made).parts[0].blocks[0].figures
+      const panel = figures.find(({ id }) => id.endsWith("-bound"))?.panels[0]
+      const lines = panel?.kind === "lines" ? panel.lines : []
+      return lines.find(({ label }) => label === "Theorem 1")?.points.at(-1)?.y
+    }
+    const [length, dimension, variation] = [10_000, 1, 3]
+    const of = (discount: number, given: number) =>
+      regretBound({
+        ...{ length, dimension, discount, variation: given, subgaussian: 3 },
+        ...{ largestReward: 1, smallestReward: 1 },
+      }).total
+    expect(boundOf({})).toBeCloseTo(of(0.99, length * 0.01 ** 2.5), 6)
+    expect(boundOf({ discount: 0.9 })).toBeCloseTo(of(0.9, length * 0.1 ** 2.5), 6)
+    expect(boundOf({ discount: "auto", variation })).toBeCloseTo(of(1 - (3 / length) ** 0.4, variation), 6)
+    expect(boundOf({ discount: 1 })).toBeUndefined()
   })
 
   test("draw sizes of those whose sizes move", () => {
