@@ -21,6 +21,7 @@ import type { Manifest } from "../src/datasets/manifest.ts"
 import { type DataStream, type OpenOptions, openData } from "../src/datasets/open.ts"
 import { type PrepareOptions, prepareData } from "../src/datasets/prepare.ts"
 import { PUBLISHED } from "../src/datasets/publishers.ts"
+import { completeGrid } from "../src/experiments/grid.ts"
 import { Random } from "../src/kernels/random.ts"
 
 const home = mkdtempSync(join(tmpdir(), "dess-prepare-"))
@@ -219,6 +220,16 @@ describe("a prepared folder", () => {
       dropped: { duplicates: 0, minRatings: 0, kCore: 0 },
     })
     expect(Object.keys(manifest.files)).toEqual(["interactions.parquet", "items.parquet", "users.parquet"])
+  })
+
+  it("has the name of the published set, wherever its file and the folder lie, and a grid calls it so", async () => {
+    const source = file("A2SUAM1J3GNN3B,B00004CWX1,5.0,10\n", "ratings_Books.csv")
+    const { manifest, out } = await prepare(source)
+    expect(manifest.name).toBe("amazon-books")
+    expect(completeGrid({ data: [out, { path: out, name: "mine" }] }).data.map(({ name }) => name)).toEqual([
+      "amazon-books",
+      "mine",
+    ])
   })
 
   it("keeps the declared scale and threshold, lets the threshold be changed and the scale not", async () => {
