@@ -151,6 +151,18 @@ describe("tables", () => {
     expect(rowOf(tableOf(one, "Rating prediction"), "dess-fre")).toEqual(["dess-fre", "60.00", "0.4000"])
   })
 
+  test("keep data apart that have another label, or other bytes", () => {
+    const made = (likeThreshold: number | undefined, bytes: number) =>
+      makeRecords({ method: "dess-fre" }, [0.5, 0.6]).map((record) => ({
+        ...record,
+        cell: { ...record.cell, data: { ...record.cell.data, bytes, ...(likeThreshold && { likeThreshold }) } },
+      }))
+    const { blocks, tables } = buildReport([...made(undefined, 1), ...made(2, 1), ...made(undefined, 5)]).parts[0]
+    expect(blocks.map(({ block }) => block.data)).toEqual(["toy", "toy (liked above 2)", "toy (2)"])
+    expect(new Set(blocks.map(({ id }) => id)).size).toBe(3)
+    expect(tables[0].columns).toHaveLength(7)
+  })
+
   test("keep settings apart", () => {
     const other = RATING.map((record) => ({
       ...record,
