@@ -163,6 +163,15 @@ describe("tables", () => {
     expect(tables[0].columns).toHaveLength(7)
   })
 
+  test("say of a setting all that departs from the usual", () => {
+    const setting = { k: 20, discount: 0.9, price: 0.5, memoryBudget: 4096, norm: "batch" } as const
+    const [{ title, configuration }] = buildReport(makeRecords({ method: "dess-fre", setting }, [0.5])).parts
+    expect(title).toMatch(/norm batch, discount 0.9, price 0.5, memory budget 4,096 bytes, lists of 20$/)
+    const facts = Object.fromEntries(configuration.map(({ name, value }) => [name, value]))
+    expect(facts).toMatchObject({ norm: "batch", discount: "0.9", price: "0.5", "memory budget": "4096" })
+    expect(facts).not.toHaveProperty("variation")
+  })
+
   test("keep settings apart", () => {
     const other = RATING.map((record) => ({
       ...record,

@@ -1,5 +1,6 @@
 /** Records in order: blocks of runs that may be compared with each other, and their measures over the seeds. */
 
+import { RUN_DEFAULTS } from "../run/options.ts"
 import type { HeadKind, Task } from "../types.ts"
 import type { Setting } from "./cells.ts"
 import { compareMethods, MAJORITY, type MethodKind, methodKind } from "./controls.ts"
@@ -157,7 +158,8 @@ export function settingKey(setting: Setting): string {
 }
 
 export function describeSetting(setting: Setting): string {
-  const { preset, recipe, protocol, order, segment, sizes, limit, ranking, norm, discount, variation } = setting
+  const { preset, recipe, protocol, order, segment, sizes, k, limit, ranking, norm, discount, variation } = setting
+  const { price, memoryBudget } = setting
   return [
     `preset ${preset}`,
     `recipe ${recipe}`,
@@ -170,6 +172,9 @@ export function describeSetting(setting: Setting): string {
     ...(discount === undefined
       ? []
       : [`discount ${discount}${variation === undefined ? "" : ` for B = ${variation}`}`]),
+    ...(price === undefined ? [] : [`price ${price}`]),
+    ...(memoryBudget === undefined ? [] : [`memory budget ${memoryBudget.toLocaleString("en")} bytes`]),
+    ...(k === RUN_DEFAULTS.k ? [] : [`lists of ${k}`]),
     ...(limit === null ? [] : [`first ${limit.toLocaleString("en")} interactions`]),
   ].join(", ")
 }
