@@ -72,10 +72,10 @@ const KEYS =
   "method preset recipe task model protocol order seed interactions segments accuracy loss lastQuarter majorityAccuracy embeddingBytes heldBytes meanSize meanSizeOverTime sizeHistogram regret milliseconds interactionsPerSecond peakRssBytes".split(
     " ",
   )
-const EXTRAS = ["data", "embeddingBytesOverTime", "growShare"]
+const EXTRAS = ["data", "embeddingBytesOverTime", "growShare", "liked"]
 
 describe.concurrent("dess run --json", () => {
-  test("prints one object with the keys of the contract, and three more", async () => {
+  test("prints one object with the keys of the contract, and four more", async () => {
     const result = parse(await dess([...SMALL, "--json"]))
     expect(Object.keys(result).toSorted()).toEqual([...KEYS, ...EXTRAS].toSorted())
     expect(result).toMatchObject({
@@ -301,7 +301,10 @@ describe("Ctrl-C of the demo", () => {
 })
 
 describe("files that are not as they should be are read all the same", () => {
-  const figures = async (path: string, ...more: string[]) => untimed(JSON.parse(await printed(onFile(path, ...more))))
+  const figures = async (path: string, ...more: string[]) => {
+    const { liked: _, ...result } = JSON.parse(await printed(onFile(path, ...more)))
+    return untimed(result)
+  }
   const rows = (change: (row: (typeof ROWS)[number], r: number) => readonly unknown[]) => csv(ROWS.map(change))
   let [plain, want] = ["", ""]
 
@@ -340,6 +343,10 @@ describe("files that are not as they should be are read all the same", () => {
         /liked +(.*)/,
       )?.[1]
     expect(await told()).toBe("a rating above 7 (scale 0-10)")
+    expect(JSON.parse(await printed(onFile(doubled, "--rating-scale", "0-10"))).liked).toEqual({
+      above: 7,
+      scale: { min: 0, max: 10 },
+    })
     expect(await told("--like-threshold", "5.5")).toBe("a rating above 5.5 (scale 0-10)")
     expect(await told("--task", "multiclass")).toBeUndefined()
   })

@@ -21,6 +21,7 @@ import type { Manifest } from "../src/datasets/manifest.ts"
 import { type DataStream, type OpenOptions, openData } from "../src/datasets/open.ts"
 import { type PrepareOptions, prepareData } from "../src/datasets/prepare.ts"
 import { PUBLISHED } from "../src/datasets/publishers.ts"
+import { completeGrid } from "../src/experiments/grid.ts"
 import { Random } from "../src/kernels/random.ts"
 
 const home = mkdtempSync(join(tmpdir(), "dess-prepare-"))
@@ -221,6 +222,16 @@ describe("a prepared folder", () => {
     expect(Object.keys(manifest.files)).toEqual(["interactions.parquet", "items.parquet", "users.parquet"])
   })
 
+  it("has the name of the published set, wherever its file and the folder lie, and a grid calls it so", async () => {
+    const source = file("A2SUAM1J3GNN3B,B00004CWX1,5.0,10\n", "ratings_Books.csv")
+    const { manifest, out } = await prepare(source)
+    expect(manifest.name).toBe("amazon-books")
+    expect(completeGrid({ data: [out, { path: out, name: "mine" }] }).data.map(({ name }) => name)).toEqual([
+      "amazon-books",
+      "mine",
+    ])
+  })
+
   it("keeps the declared scale and threshold, lets the threshold be changed and the scale not", async () => {
     const source = file("user,item,rating,timestamp\na,x,8,10\n")
     const { out } = await prepare(source, { ratingScale: { min: 0, max: 10 }, likeThreshold: 6 })
@@ -337,13 +348,14 @@ describe("forms that circulate", () => {
 
   it("RecBole with items: genres by the word", async () => {
     const source = folder({
-      "ml.inter": "user_id:token\titem_id:token\trating:float\ttimestamp:float\n1\t10\t4\t5\n1\t20\t4\t6\n",
+      "ml.inter":
+        "user_id:token\titem_id:token\trating:float\ttimestamp:float\n1\t10\t4\t5\n1\t20\t4\t6\n1\t30\t4\t7\n",
       "ml.item":
-        "item_id:token\tmovie_title:token_seq\tclass:token_seq\n10\tToy Story\tComedy Animation\n20\tOther\t\n",
+        "item_id:token\tmovie_title:token_seq\tclass:token_seq\n10\tToy Story\tComedy Animation\n20\tOther\t\n30\tThird\t(no genres listed)\n",
     })
     const stream = await prepareAndOpen(source)
     expect(stream.features?.columns).toEqual(["Animation", "Comedy"])
-    expect([...(stream.features?.present ?? [])]).toEqual([1, 0])
+    expect([...(stream.features?.present ?? [])]).toEqual([1, 0, 0])
     expect(stream.itemTitle?.(0)).toBe("Toy Story")
     expect(await contents(await openData(join(source, "ml.inter")))).toEqual(await contents(stream))
   })
@@ -364,13 +376,14 @@ describe("forms that circulate", () => {
   it("CSV packed by zstd", async () => {
     const path = fresh()
     const duck = await openDuck({ memoryBytes: 1e9, threads: 1, temporary: fresh() })
-    const values = wanted.map(([u, i, r, t]) => `('${u}é', '${i}', ${r}, ${t})`).join(", ")
+    // Bytes of every kind that UTF-8 has: é is two from 0xa0 on, 日 has one below.
+    const values = wanted.map(([u, i, r, t]) => `('${u}é日😀', '${i}', ${r}, ${t})`).join(", ")
     await duck.run(
       `COPY (SELECT * FROM (VALUES ${values}) t("user", item, rating, ts)) TO '${path}.csv.zst' (FORMAT csv, HEADER, COMPRESSION zstd)`,
     )
     duck.close()
     expect(await rows(await prepareAndOpen(`${path}.csv.zst`))).toEqual(
-      wanted.map(([u, ...rest]) => [`${u}é`, ...rest]),
+      wanted.map(([u, ...rest]) => [`${u}é日😀`, ...rest]),
     )
   })
 
@@ -485,6 +498,9 @@ describe("bad input", () => {
     )
     expect(await refusal(file("user,item,rating,timestamp\n"))).toMatch(/expected interactions, got none/)
     expect(await refusal(file(""))).toMatch(/got an empty file/)
+    expect(await refusal(file('[\n {"user":1,"item":2,"rating":3,"timestamp":4}]', "data.json"))).toMatch(
+      /UNSUPPORTED data file: expected JSON lines, one object a line, got a JSON array \(.*data.json\)/,
+    )
     expect(await refusal(file(Buffer.from(`\ufeff${head}`, "utf16le")))).toMatch(/expected UTF-8 text, got UTF-16/)
     expect(await refusal(folder({ "notes.md": "?" }))).toMatch(/NOT_FOUND data folder: expected ratings.dat/)
   })

@@ -5,6 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import type { Setting } from "../src/experiments/cells.ts"
 import { renderRunsCsv, renderSummaryCsv } from "../src/experiments/csv.ts"
 import { roundNumbers } from "../src/experiments/drawing.ts"
 import { renderMarkdown } from "../src/experiments/markdown.ts"
@@ -16,6 +17,7 @@ import { writeReport } from "../src/experiments/write-report.ts"
 import { paretoOf } from "../src/figures/dots.ts"
 import { spread } from "../src/figures/lines.ts"
 import { smooth, thin } from "../src/figures/points.ts"
+import { regretBound } from "../src/search/regret-bound.ts"
 import { buildCommand } from "./support/command.ts"
 import { makeRecord, makeRecords } from "./support/experiments.ts"
 
@@ -124,6 +126,18 @@ describe("tables", () => {
     expect(rowOf(table, "fixed-128")?.filter((_, c) => c % 2 === 0)).toEqual(["fixed-128", "50.08", "55.36"])
   })
 
+  test("of the calibrated recipe have both measures, as the paper's own model has", () => {
+    const setting = { recipe: "calibrated", preset: "calibrated" } as const
+    const made = (["binary", "topk"] as const).flatMap((task) =>
+      makeRecords({ method: "dess-fre", model: "mf", task, setting }, around(0.6)),
+    )
+    const tables = buildReport(made).parts[0].tables
+    expect(tables.map(({ title, columns }) => [title, ...columns.slice(1).map((column) => column.title)])).toEqual([
+      ["Top-k recommendation", "Recall@10", "NDCG@10"],
+      ["Rating prediction", "Accuracy %", "Loss"],
+    ])
+  })
+
   test("of the ablation set warm against cold, with the test between them", () => {
     const table = tableOf(report, "Ablation")
     expect(table.rows.map(({ cells }) => cells.map(({ text }) => text))).toEqual([
@@ -135,6 +149,27 @@ describe("tables", () => {
   test("of one seed have neither deviation nor stars", () => {
     const one = buildReport(["dess-fre", "fixed-128"].map((method, i) => makeRecord({ method, value: 0.6 - 0.1 * i })))
     expect(rowOf(tableOf(one, "Rating prediction"), "dess-fre")).toEqual(["dess-fre", "60.00", "0.4000"])
+  })
+
+  test("keep data apart that have another label, or other bytes", () => {
+    const made = (likeThreshold: number | undefined, bytes: number) =>
+      makeRecords({ method: "dess-fre" }, [0.5, 0.6]).map((record) => ({
+        ...record,
+        cell: { ...record.cell, data: { ...record.cell.data, bytes, ...(likeThreshold && { likeThreshold }) } },
+      }))
+    const { blocks, tables } = buildReport([...made(undefined, 1), ...made(2, 1), ...made(undefined, 5)]).parts[0]
+    expect(blocks.map(({ block }) => block.data)).toEqual(["toy", "toy (liked above 2)", "toy (2)"])
+    expect(new Set(blocks.map(({ id }) => id)).size).toBe(3)
+    expect(tables[0].columns).toHaveLength(7)
+  })
+
+  test("say of a setting all that departs from the usual", () => {
+    const setting = { k: 20, discount: 0.9, price: 0.5, memoryBudget: 4096, norm: "batch" } as const
+    const [{ title, configuration }] = buildReport(makeRecords({ method: "dess-fre", setting }, [0.5])).parts
+    expect(title).toMatch(/norm batch, discount 0.9, price 0.5, memory budget 4,096 bytes, lists of 20$/)
+    const facts = Object.fromEntries(configuration.map(({ name, value }) => [name, value]))
+    expect(facts).toMatchObject({ norm: "batch", discount: "0.9", price: "0.5", "memory budget": "4096" })
+    expect(facts).not.toHaveProperty("variation")
   })
 
   test("keep settings apart", () => {
@@ -158,6 +193,7 @@ test("the paper's figures are those of method.md §10", () => {
     data,
     task,
     model,
+    setting: { k: 10, recipe: "paper" } as const,
   })
   expect(paperFigure(place("ml-20m"), "dess-cv", "accuracy")).toBeCloseTo(0.7328, 10)
   expect(paperFigure(place("ml-latest", "multiclass"), "esapn", "loss")).toBe(1.151)
@@ -175,6 +211,10 @@ test("the paper's figures are those of method.md §10", () => {
   ])
     expect(paperFigure(absent, "dess-cv", "accuracy")).toBeUndefined()
   expect(paperFigure(place("ml-20m"), "constructor", "accuracy")).toBeUndefined()
+  const at20 = { ...place("ml-20m", "topk"), setting: { k: 20, recipe: "paper" } as const }
+  expect(paperFigure(at20, "dess-cv", "recall")).toBeUndefined()
+  const calibrated = { ...place("ml-20m", "binary", "mf"), setting: { k: 10, recipe: "calibrated" } as const }
+  expect(paperFigure(calibrated, "dess-cv", "loss")).toBe(0.1768)
   expect(paperMemory("ml-latest", "dess-fre")).toBe(0.502)
   expect(paperMemory("ml-20m", "fixed-128")).toBe(1)
   expect(paperMemory("ml-1m", "dess-fre")).toBeUndefined()
@@ -321,6 +361,26 @@ describe("figures", () => {
     expect(labels(regret)).not.toContain("fixed-128")
     expect(labels(svgs["ml-20m-binary-ncf-bound"])).toContain("Theorem 1")
     expect(regret).toContain('stroke-dasharray="9 4"')
+  })
+
+  test("draw the bound of the discount used, and none where nothing is forgotten", () => {
+    const boundOf = (setting: Partial<Setting>) => {
+      const made = makeRecords({ method: "dess-fre", setting }, around(0.6))
+      const figures = buildReport(made).parts[0].blocks[0].figures
+      const panel = figures.find(({ id }) => id.endsWith("-bound"))?.panels[0]
+      const lines = panel?.kind === "lines" ? panel.lines : []
+      return lines.find(({ label }) => label === "Theorem 1")?.points.at(-1)?.y
+    }
+    const [length, dimension, variation] = [10_000, 1, 3]
+    const of = (discount: number, given: number) =>
+      regretBound({
+        ...{ length, dimension, discount, variation: given, subgaussian: 3 },
+        ...{ largestReward: 1, smallestReward: 1 },
+      }).total
+    expect(boundOf({})).toBeCloseTo(of(0.99, length * 0.01 ** 2.5), 6)
+    expect(boundOf({ discount: 0.9 })).toBeCloseTo(of(0.9, length * 0.1 ** 2.5), 6)
+    expect(boundOf({ discount: "auto", variation })).toBeCloseTo(of(1 - (3 / length) ** 0.4, variation), 6)
+    expect(boundOf({ discount: 1 })).toBeUndefined()
   })
 
   test("draw sizes of those whose sizes move", () => {

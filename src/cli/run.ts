@@ -1,14 +1,15 @@
 /** `dess run`: one method along one stream. */
 
 import { parseArgs } from "node:util"
+import { type DataStream, describeLiked, type Liked, likedOf } from "../datasets/data-stream.ts"
 import { parseColumnChoice } from "../datasets/header.ts"
-import { type DataStream, openData } from "../datasets/open.ts"
+import { openData } from "../datasets/open.ts"
 import { DessError, show } from "../errors.ts"
 import { runStream } from "../run/loop.ts"
 import { dropUndefined, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
 import { PRESETS } from "../search/presets.ts"
-import { DEFAULT_SCALE, parseRatingScale } from "../stream/interaction.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
 import { checkOrder, type Order } from "../stream/order.ts"
 import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
@@ -130,8 +131,9 @@ export async function runCommand(args: string[]): Promise<void> {
     data: stream.name,
   }
   const peakRssBytes = process.resourceUsage().maxRSS * 1024
-  const summary = { ...named, ...result, peakRssBytes, ...(interrupted ? { interrupted } : {}) }
-  console.log(values.json ? JSON.stringify(summary) : describe(summary, describeLabel(stream, options)))
+  const liked = task === "binary" ? { liked: likedOf(stream) } : {}
+  const summary = { ...named, ...liked, ...result, peakRssBytes, ...(interrupted ? { interrupted } : {}) }
+  console.log(values.json ? JSON.stringify(summary) : describe(summary))
   if (interrupted) {
     process.exitCode = 130
     process.stderr.write(`dess: stopped after ${result.interactions} interactions; the figures are of these\n`)
@@ -171,12 +173,12 @@ function readOptions(values: Values): RunOptions {
   }) as RunOptions
 }
 
-type Summary = RunResult & { method: string; data: string; peakRssBytes: number }
+type Summary = RunResult & { method: string; data: string; liked?: Liked; peakRssBytes: number }
 
 /** Opens what --data names. */
 async function openStream(
   values: Omit<Values, "seed" | "order" | "limit"> & { seed: number; order: Order; limit: number | undefined },
-): Promise<Stream & { likeThreshold?: number }> {
+): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale">>> {
   const { data = "synthetic", seed, order, limit } = values
   const likeThreshold =
     values["like-threshold"] === undefined ? undefined : readNumber("like-threshold", values["like-threshold"])
@@ -258,17 +260,7 @@ function measureRows(s: Summary): string[][] {
   ]
 }
 
-/** The label a binary task predicts, on the scale the ratings were declared on. */
-function describeLabel(
-  stream: Stream & Partial<Pick<DataStream, "ratingScale" | "likeThreshold">>,
-  options: RunOptions,
-) {
-  if ((options.task ?? RUN_DEFAULTS.task) !== "binary") return []
-  const { likeThreshold = RUN_DEFAULTS.likeThreshold, ratingScale: { min, max } = DEFAULT_SCALE } = stream
-  return [["liked", `a rating above ${Number(((likeThreshold * max) / 5).toPrecision(6))} (scale ${min}-${max})`]]
-}
-
-function describe(s: Summary, label: string[][]): string {
+function describe(s: Summary): string {
   const both = (pair: Record<"user" | "item", number> | null, digits: number) =>
     pair === null ? "–" : `${pair.user.toFixed(digits)} users, ${pair.item.toFixed(digits)} items`
   const rows = [
@@ -276,7 +268,7 @@ function describe(s: Summary, label: string[][]): string {
       "interactions",
       `${s.interactions.toLocaleString("en")} in ${s.segments.toLocaleString("en")} segments (${s.data})`,
     ],
-    ...label,
+    ...(s.liked === undefined ? [] : [["liked", describeLiked(s.liked)]]),
     ...measureRows(s),
     ["mean size", both(s.meanSize, 1)],
     ["embedding bytes", `${formatBytes(s.embeddingBytes)} (held ${formatBytes(s.heldBytes)})`],

@@ -1,7 +1,7 @@
 /** What a stream from files offers beyond a stream, and the options it is opened with. */
 
 import { DessError } from "../errors.ts"
-import type { RatingScale } from "../stream/interaction.ts"
+import { DEFAULT_SCALE, type RatingScale } from "../stream/interaction.ts"
 import { LIKE_THRESHOLD } from "../stream/labels.ts"
 import type { Order } from "../stream/order.ts"
 import type { Stream } from "../stream/stream.ts"
@@ -44,4 +44,20 @@ export function scaleThreshold(threshold: number | undefined, { min, max }: Rati
     "INVALID_ARGUMENT",
     `like threshold: expected a number from ${min} to below ${max}, the scale declared, got ${threshold}`,
   )
+}
+
+/** What counts as a like: a rating above it, on the scale declared. */
+export interface Liked {
+  above: number
+  scale: RatingScale
+}
+
+export function likedOf(stream: { likeThreshold?: number; ratingScale?: RatingScale }): Liked {
+  const { likeThreshold = LIKE_THRESHOLD, ratingScale: scale = DEFAULT_SCALE } = stream
+  return { above: Number(((likeThreshold * scale.max) / 5).toPrecision(6)), scale }
+}
+
+/** In words. */
+export function describeLiked({ above, scale: { min, max } }: Liked): string {
+  return `a rating above ${above} (scale ${min}-${max})`
 }

@@ -163,18 +163,38 @@ export class DuckWriter {
 
 /** A text file whose bytes DuckDB unpacks: zstd, which Node.js before 22.15 does not know. */
 export function duckTextFile({ stream }: Duck, path: string): TextFile {
-  // Read as latin-1, one line a row, every byte is one character and comes back as it was.
-  const sql = `SELECT line FROM read_csv(${quote(path)}, columns = {'line': 'VARCHAR'}, compression = 'zstd',
-    encoding = 'latin-1', delim = '\u001f', quote = '', escape = '', header = false, auto_detect = false,
-    strict_mode = false, max_line_size = ${16 << 20})`
+  // One line a row, parted by what no text holds. A line that is not UTF-8 is tried as latin-1, like any other file.
+  const sql = (encoding: string) => `SELECT line FROM read_csv(${quote(path)}, columns = {'line': 'VARCHAR'},
+    compression = 'zstd', encoding = '${encoding}', delim = '\u0001\u0002\u0003\u0004', quote = '', escape = '',
+    header = false, auto_detect = false, strict_mode = false, max_line_size = ${16 << 20})`
   async function* chunks(): AsyncGenerator<Buffer> {
-    for await (const { length, columns } of stream(sql)) {
-      let text = ""
-      for (let row = 0; row < length; row++) text += `${columns[0].getItem(row) ?? ""}\n`
-      yield Buffer.from(text, "latin1")
+    let done = 0
+    for (const encoding of ["utf-8", "latin-1"] as const) {
+      try {
+        for await (const { length, columns } of stream(`${sql(encoding)} OFFSET ${done}`)) {
+          let text = ""
+          for (let row = 0; row < length; row++) text += `${columns[0].getItem(row) ?? ""}\n`
+          yield Buffer.from(text, encoding === "utf-8" ? "utf8" : "latin1")
+          done += length
+        }
+        return
+      } catch (error) {
+        if (!/invalid unicode|not (utf|latin)-\d+ encoded/i.test(messagesOf(error))) throw error
+        if (encoding === "latin-1")
+          throw new DessError(
+            "INVALID_DATA",
+            `data file: expected UTF-8 text, got other bytes (${path}); unpack it first: zstd -d ${path}`,
+            { cause: error },
+          )
+      }
     }
   }
   return { path, chunks }
+}
+
+/** What an error says, with what caused it. */
+function messagesOf(error: unknown): string {
+  return error instanceof Error ? `${error.message} ${messagesOf(error.cause)}` : ""
 }
 
 /** A text in SQL. */

@@ -1,6 +1,7 @@
 /** Which reader a text file needs, told by its name and its first byte. */
 
 import { basename, dirname, resolve } from "node:path"
+import { DessError } from "../errors.ts"
 import type { TextFile } from "./bytes.ts"
 import type { ColumnChoice } from "./header.ts"
 import { DAT_LAYOUT, detectLayout, TAB_LAYOUT } from "./layout.ts"
@@ -18,7 +19,13 @@ export async function readText(
   const given = Object.keys(choice).length > 0
   if (basename(file.path) === "ratings.dat" && !given) return readRatings(file, DAT_LAYOUT, options)
   if (basename(file.path) === "u.data" && !given) return readRatings(file, TAB_LAYOUT, options)
-  if (await startsWithBrace(file)) return readJsonRatings(file, choice, options)
+  const bracket = await openingBracket(file)
+  if (bracket === "{") return readJsonRatings(file, choice, options)
+  if (bracket === "[")
+    throw new DessError(
+      "UNSUPPORTED",
+      `data file: expected JSON lines, one object a line, got a JSON array (${file.path}); turn it with: jq -c .[]`,
+    )
   return readRatings(file, await detectLayout(file, choice), options)
 }
 
@@ -29,7 +36,9 @@ export function nameOf(path: string): string {
   return basename(full).replace(/(\.(zip|csv|tsv|txt|json|jsonl|ndjson|inter|dat|parquet|gz|zst))+$/i, "")
 }
 
-async function startsWithBrace(file: TextFile): Promise<boolean> {
-  for await (const chunk of file.chunks()) return /^(\xef\xbb\xbf)?\s*\{/.test(chunk.toString("latin1", 0, 100))
-  return false
+/** The brace or bracket a JSON file begins with; an array that is no list of objects may be a name in a header. */
+async function openingBracket(file: TextFile): Promise<string | undefined> {
+  for await (const chunk of file.chunks())
+    return /^(?:\xef\xbb\xbf)?\s*(\{|\[(?=\s*\{))/.exec(chunk.toString("latin1", 0, 100))?.[1]
+  return undefined
 }

@@ -118,7 +118,8 @@ async function readRecboleItems(path: string): Promise<Movies> {
     } else {
       const { id, title, genres, width } = header
       if (texts.length !== width) refuse(`${width} fields`, texts.join(" "), where)
-      const words = genres < 0 ? [] : texts[genres].split(" ").filter((word) => !NO_GENRES.has(word))
+      const text = genres < 0 ? "" : texts[genres]
+      const words = NO_GENRES.has(text) ? [] : text.split(" ").filter((word) => !NO_GENRES.has(word))
       movies.set(texts[id], { title: title < 0 ? "" : texts[title], genres: words })
     }
   }

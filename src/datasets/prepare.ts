@@ -21,7 +21,7 @@ import { type Filters, INTERACTIONS, ITEMS, MANIFEST, type Manifest, USERS, VERS
 import { type NameArena, NameTable } from "./names.ts"
 import { claimPartial, describeFiles, moveInto, refuseTaken, writingError } from "./out-folder.ts"
 import { readParquetRatings } from "./parquet.ts"
-import { download, PUBLISHED } from "./publishers.ts"
+import { download, PUBLISHED, publishedName } from "./publishers.ts"
 import { type RatingBlock, type ReadOptions, refuseEmpty } from "./ratings.ts"
 import { chooseEntries, findSource, type Source } from "./source.ts"
 import { extractEntry, listZip } from "./zip.ts"
@@ -74,7 +74,7 @@ export async function* prepareData(from: string, options: PrepareOptions): Async
     const manifest: Manifest = {
       format: "dess-data",
       version: VERSION,
-      name: named ? from : nameOf(path),
+      name: named ? from : (publishedName(path) ?? nameOf(path)),
       source: { from: named ? PUBLISHED[from] : resolve(path), form: source.form, bytes: result.bytes },
       ...result.counts,
       ratingScale,

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto"
 import { createReadStream, createWriteStream, existsSync, mkdirSync, renameSync, rmSync } from "node:fs"
 import { homedir } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { DessError, show } from "../errors.ts"
 
 const MOVIELENS = "https://files.grouplens.org/datasets/movielens"
@@ -20,6 +20,12 @@ export const PUBLISHED: Readonly<Record<string, string>> = {
   "ml-latest-small": `${MOVIELENS}/ml-latest-small.zip`,
   "amazon-books": `${AMAZON}/ratings_Books.csv`,
   "amazon-cds": `${AMAZON}/ratings_CDs_and_Vinyl.csv`,
+}
+
+/** The name of the data set that is published as a file of this name, packed or not. */
+export function publishedName(path: string): string | undefined {
+  const file = basename(path).replace(/\.(gz|zst)$/i, "")
+  return Object.keys(PUBLISHED).find((name) => PUBLISHED[name].endsWith(`/${file}`))
 }
 
 export interface DownloadOptions {

@@ -1,5 +1,6 @@
 /** One cell, run in this process. */
 
+import { type DataStream, type Liked, likedOf } from "../datasets/data-stream.ts"
 import { parseColumnChoice } from "../datasets/header.ts"
 import { openData } from "../datasets/open.ts"
 import { runStream } from "../run/loop.ts"
@@ -27,6 +28,8 @@ export type RunSummary = RunResult & {
   order: string
   seed: number
   data: string
+  /** Binary task. */
+  liked?: Liked
   peakRssBytes: number
 }
 
@@ -93,7 +96,8 @@ export async function runCell(
     if (done) {
       const { preset, recipe, protocol } = setting
       const named = { method, preset, recipe, task, model, protocol, order, seed, data: cell.data.name }
-      const result = { ...named, ...value, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
+      const liked = task === "binary" ? { liked: likedOf(stream) } : {}
+      const result = { ...named, ...liked, ...value, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
       const series = recorder.series()
       if (!matched || !reference) return { status: "done", result, series }
       const { probability } = matched
@@ -116,7 +120,7 @@ function needsFeatures(cell: Cell): boolean {
   return method.family === "search" && method.policy.name === "dess" && method.policy.context === "cv"
 }
 
-async function openStream(cell: Cell): Promise<Stream & { likeThreshold?: number }> {
+async function openStream(cell: Cell): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale">>> {
   const { path, interactions, users, items, columns, ratingScale, likeThreshold } = cell.data
   const { seed } = cell
   const { limit, order } = cell.setting

@@ -16,6 +16,8 @@ export function configurationOf(blocks: readonly Block[]): Fact[] {
   const runs = entries.flatMap((entry) => entry.runs)
   const distinct = <T>(values: readonly T[]) => [...new Set(values)].join(", ")
   const { name: _, ...preset } = PRESETS[setting.preset]
+  const { ranking, norm, discount, variation, price, memoryBudget } = setting
+  const given = Object.entries({ ranking, norm, discount, variation, price, "memory budget": memoryBudget })
   const details = Object.entries(preset).map(([key, value]) => `${key} ${value}`)
   return [
     { name: "data", value: distinct(blocks.map(({ data }) => data)) },
@@ -30,6 +32,7 @@ export function configurationOf(blocks: readonly Block[]): Fact[] {
     { name: "segment", value: `${setting.segment} interactions` },
     { name: "sizes", value: setting.sizes.join(", ") },
     { name: "ranked list", value: `${setting.k} items, ${setting.negatives} negatives per positive` },
+    ...given.flatMap(([name, value]) => (value === undefined ? [] : [{ name, value: String(value) }])),
     {
       name: "limit",
       value: setting.limit === null ? "none" : `first ${setting.limit.toLocaleString("en")} interactions`,

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, statSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
 import { nameOf } from "../datasets/formats.ts"
 import { parseColumnChoice } from "../datasets/header.ts"
+import { isPrepared, readManifest } from "../datasets/manifest.ts"
 import { DessError, show } from "../errors.ts"
 import { dropUndefined, needsNetwork, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
 import { parseMethod } from "../search/methods.ts"
@@ -147,7 +148,9 @@ function findData(entry: DataEntry, base: string): GridData {
   const path = isAbsolute(entry.path) ? entry.path : resolve(base, entry.path)
   if (!existsSync(path))
     throw new DessError("NOT_FOUND", `grid data: expected "synthetic", a file or a folder, got nothing at ${path}`)
-  const name = entry.name ?? nameOf(path)
+  // What dess prepare made knows what it is, wherever it lies.
+  const prepared = statSync(path).isDirectory() && isPrepared(path) ? readManifest(path).name : undefined
+  const name = entry.name ?? prepared ?? nameOf(path)
   return { ...entry, path, name, bytes: bytesOf(path) }
 }
 

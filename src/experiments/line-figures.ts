@@ -3,8 +3,10 @@
 import type { Figure, Line, LinesPanel } from "../figures/figure.ts"
 import { smooth } from "../figures/points.ts"
 import { PRESETS } from "../search/presets.ts"
-import { regretBound, regretRate } from "../search/regret-bound.ts"
+import { discountFor, regretBound, regretRate } from "../search/regret-bound.ts"
+import { RENT_DISCOUNT } from "../search/rent.ts"
 import type { Side } from "../types.ts"
+import type { Setting } from "./cells.ts"
 import { colourOf } from "./colours.ts"
 import { MAJORITY } from "./controls.ts"
 import type { Series } from "./series.ts"
@@ -62,7 +64,7 @@ export function regretFigures(block: Block, id: string): Figure[] {
     {
       id: `${id}-bound`,
       title: "How far below Theorem 1's bound does regret stay?",
-      caption: `The same on logarithmic axes, which have no place for a regret of 0. Long dashes: Theorem 1 as printed for k = c = 1 and the variation B for which the discount used is Corollary 1's choice; see docs/paper-notes.md for what of the proof holds.`,
+      caption: `The same on logarithmic axes, which have no place for a regret of 0. Long dashes: Theorem 1 as printed for k = c = 1, the discount used and the variation B given with it, or else the B for which that discount is Corollary 1's choice; see docs/paper-notes.md for what of the proof holds.`,
       panels: sides.map((side) => chart(side, true)),
     },
   ]
@@ -78,16 +80,30 @@ function theoryLines(block: Block, own: readonly Line[], bound: boolean): Line[]
   if (xs.length === 0 || !(last.y > 0)) return []
   const preset = PRESETS[block.setting.preset]
   const dimension = (shown.label.startsWith("dess-cv") ? 2 : 1) + (preset.constant ? 1 : 0)
-  // γ = 1 − (B/(√d·L))^{2/5} solved for B, at the end of the stream.
-  const variation = Math.sqrt(dimension) * last.x * (1 - preset.discount) ** 2.5
-  const rate = (x: number) => regretRate(variation, dimension, x)
-  const scaled = xs.map((x) => ({ x, y: (last.y * rate(x)) / rate(last.x) }))
   const dashed = { colour: "rule" as const, dash: LONG_DASH }
-  if (!bound) return [{ ...dashed, label: "rate L^4/5", points: scaled }]
-  const { discount, subgaussian } = preset
+  if (!bound) {
+    const [end, unit] = [regretRate(1, dimension, last.x), last.y]
+    const points = xs.map((x) => ({ x, y: (unit * regretRate(1, dimension, x)) / end }))
+    return [{ ...dashed, label: "rate L^4/5", points }]
+  }
+  const { discount, variation } = discountUsed(block.setting, dimension, last.x)
+  // What is never forgotten has no bound.
+  if (discount >= 1) return []
+  const { subgaussian } = preset
   const fixed = { dimension, discount, subgaussian, variation, largestReward: 1, smallestReward: 1 }
   const points = xs.map((x) => ({ x, y: regretBound({ ...fixed, length: x }).total }))
   return [{ ...dashed, label: "Theorem 1", points }]
+}
+
+/** γ of the runs and B: the B given with `discount: "auto"`, else the one for which γ is Corollary 1's choice at the stream's end. */
+function discountUsed(setting: Setting, dimension: number, length: number): { discount: number; variation: number } {
+  const { preset, recipe, discount: given, variation: known } = setting
+  if (given === "auto" && known !== undefined)
+    return { discount: discountFor(known, dimension, length), variation: known }
+  const own = recipe === "calibrated" && preset === "calibrated" ? RENT_DISCOUNT : PRESETS[preset].discount
+  const discount = typeof given === "number" ? given : own
+  // γ = 1 − (B/(√d·L))^{2/5} solved for B.
+  return { discount, variation: Math.sqrt(dimension) * length * (1 - discount) ** 2.5 }
 }
 
 /** Accuracy, or recall, along the timeline: DESS, the best baseline, and the controls that matter. */

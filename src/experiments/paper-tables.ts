@@ -7,12 +7,13 @@ import { judgeControls } from "./verdict.ts"
 
 const TASK_TITLES = { binary: "binary", multiclass: "multiclass", topk: "top-k" } as const
 
-/** All tables that blocks of one setting give. */
+/** All tables that blocks of one setting give. The calibrated recipe has one model, which is its own and not a base model. */
 export function paperTables(blocks: readonly Block[]): Table[] {
+  const own = ({ model, setting }: Block) => model === "ncf" || setting.recipe === "calibrated"
   return [
-    ...topkTable(blocks.filter(({ task, model }) => task === "topk" && model === "ncf")),
-    ...ratingTables(blocks.filter(({ task, model }) => task !== "topk" && model === "ncf")),
-    ...baseModelTables(blocks.filter(({ model }) => model !== "ncf")),
+    ...topkTable(blocks.filter((block) => block.task === "topk" && own(block))),
+    ...ratingTables(blocks.filter((block) => block.task !== "topk" && own(block))),
+    ...baseModelTables(blocks.filter((block) => !own(block))),
     ...ablationTable(blocks),
   ]
 }
@@ -111,7 +112,7 @@ function ablationRow(block: Block, pair: { warm: Entry; cold: Entry }, measure: 
   const texts = [
     pair.warm.label,
     block.data,
-    `${TASK_TITLES[block.task]}${block.model === "ncf" ? "" : `, ${block.model}`}`,
+    `${TASK_TITLES[block.task]}${block.model === "ncf" || block.setting.recipe === "calibrated" ? "" : `, ${block.model}`}`,
     measureTitle(measure, block.setting.k),
     formatMeasure(measure, cold.mean),
     formatMeasure(measure, warm.mean),

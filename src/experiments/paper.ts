@@ -1,6 +1,7 @@
 /** What the paper reports, to stand beside our figures (method.md §10; tables 1–4 of the paper). Never used to compute anything. */
 
 import type { HeadKind, Task } from "../types.ts"
+import type { Setting } from "./cells.ts"
 import type { Measure } from "./summary.ts"
 
 const DATA = ["ml-20m", "ml-latest", "amazon-books", "amazon-cds"] as const
@@ -77,19 +78,27 @@ export interface PaperPlace {
   data: string
   task: Task
   model: HeadKind
+  setting: Pick<Setting, "k" | "recipe">
 }
 
-/** The paper's figure for a method there, as a share (not in percent), or undefined. */
+/** The length of the paper's ranked lists. */
+const PAPER_K = 10
+
+/**
+ * The paper's figure for a method there, as a share (not in percent), or undefined. Beside the calibrated recipe's one
+ * model stand the figures of the paper's own.
+ */
 export function paperFigure(place: PaperPlace, method: string, measure: Measure): number | undefined {
   const data = indexOfData(place.data)
   if (data < 0) return undefined
+  const model = place.setting.recipe === "calibrated" ? "ncf" : place.model
   if (place.task === "topk") {
-    if (place.model !== "ncf" || (measure !== "recall" && measure !== "ndcg")) return undefined
+    if (model !== "ncf" || place.setting.k !== PAPER_K || (measure !== "recall" && measure !== "ndcg")) return undefined
     return own(TOPK, method)?.[2 * data + (measure === "recall" ? 0 : 1)]
   }
-  if (place.model !== "ncf") {
+  if (model !== "ncf") {
     if (place.task !== "binary" || measure !== "accuracy" || data > 1) return undefined
-    return percent(own(BASE_MODELS, method)?.[(place.model === "mf" ? 0 : 2) + data])
+    return percent(own(BASE_MODELS, method)?.[(model === "mf" ? 0 : 2) + data])
   }
   const value = own(RATING, method)?.[4 * data + (place.task === "binary" ? 0 : 2) + (measure === "accuracy" ? 0 : 1)]
   return measure === "accuracy" ? percent(value) : value

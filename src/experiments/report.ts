@@ -1,5 +1,6 @@
 /** From records to a report: tables per setting, and per block what it costs and how it looks. */
 
+import { describeLiked } from "../datasets/data-stream.ts"
 import type { Figure } from "../figures/figure.ts"
 import { configurationOf, type Fact } from "./configuration.ts"
 import { costTable } from "./cost-table.ts"
@@ -82,10 +83,11 @@ function factsOf(records: readonly CellRecord[]): string[] {
   const distinct = (values: readonly string[]) => [...new Set(values)]
   const hours = records.reduce((sum, { milliseconds }) => sum + milliseconds, 0) / 3.6e6
   const data = distinct(done.map(({ cell }) => cell.data.name)).map((name) => {
-    const most = Math.max(
-      ...done.filter(({ cell }) => cell.data.name === name).map(({ result }) => result.interactions),
-    )
-    return `${name} (${most.toLocaleString("en")} interactions)`
+    const own = done.filter(({ cell }) => cell.data.name === name).map(({ result }) => result)
+    const most = Math.max(...own.map(({ interactions }) => interactions))
+    const liked = distinct(own.flatMap((result) => (result.liked ? [describeLiked(result.liked)] : [])))
+    const like = liked.length === 0 ? "" : `; a like is ${liked.join(" or ")}`
+    return `${name} (${most.toLocaleString("en")} interactions${like})`
   })
   const failed = records.filter(({ status }) => status === "failed")
   return [

@@ -1,8 +1,10 @@
 /** Records in order: blocks of runs that may be compared with each other, and their measures over the seeds. */
 
+import { RUN_DEFAULTS } from "../run/options.ts"
 import type { HeadKind, Task } from "../types.ts"
 import type { Setting } from "./cells.ts"
 import { compareMethods, MAJORITY, type MethodKind, methodKind } from "./controls.ts"
+import type { GridData } from "./grid.ts"
 import { type CellRecord, type DoneRecord, isDone } from "./results.ts"
 import { mean, type PairedTest, pairedTest, standardDeviation } from "./statistics.ts"
 
@@ -88,18 +90,40 @@ export function bestBaseline(block: Block, measure: Measure): Entry | undefined 
 
 /** Sorts records into blocks, in the order they were first met. */
 export function gatherBlocks(records: readonly CellRecord[]): Block[] {
+  const names = nameData(records)
   const groups = new Map<string, CellRecord[]>()
   for (const record of records) {
     const { setting, data, task, model } = record.cell
-    const place = JSON.stringify([settingKey(setting), data.name, task, model])
+    const place = JSON.stringify([settingKey(setting), dataKey(data), task, model])
     groups.set(place, [...(groups.get(place) ?? []), record])
   }
   return [...groups.values()].map((group) => {
-    const { setting, data, task, model } = group[0].cell
+    const { setting, task, model, data: own } = group[0].cell
+    const data = names.get(dataKey(own)) ?? own.name
     const unsupported = group.filter(({ status }) => status === "unsupported").map(labelOf)
     const entries = gatherEntries(group.filter(isDone))
-    return { setting, data: data.name, task, model, entries, unsupported: [...new Set(unsupported)] }
+    return { setting, data, task, model, entries, unsupported: [...new Set(unsupported)] }
   })
+}
+
+/** A name for each data set there is: read or labelled in another way, or of other bytes, it is another. */
+function nameData(records: readonly CellRecord[]): Map<string, string> {
+  const names = new Map<string, string>()
+  for (const { cell } of records) {
+    const key = dataKey(cell.data)
+    if (names.has(key)) continue
+    const { name, likeThreshold } = cell.data
+    const full = likeThreshold === undefined ? name : `${name} (liked above ${likeThreshold})`
+    const taken = new Set(names.values())
+    let free = full
+    for (let n = 2; taken.has(free); n++) free = `${full} (${n})`
+    names.set(key, free)
+  }
+  return names
+}
+
+function dataKey({ path: _, ...data }: GridData): string {
+  return JSON.stringify(Object.entries(data).sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 function gatherEntries(records: readonly DoneRecord[]): Entry[] {
@@ -134,7 +158,8 @@ export function settingKey(setting: Setting): string {
 }
 
 export function describeSetting(setting: Setting): string {
-  const { preset, recipe, protocol, order, segment, sizes, limit, ranking, norm, discount, variation } = setting
+  const { preset, recipe, protocol, order, segment, sizes, k, limit, ranking, norm, discount, variation } = setting
+  const { price, memoryBudget } = setting
   return [
     `preset ${preset}`,
     `recipe ${recipe}`,
@@ -147,6 +172,9 @@ export function describeSetting(setting: Setting): string {
     ...(discount === undefined
       ? []
       : [`discount ${discount}${variation === undefined ? "" : ` for B = ${variation}`}`]),
+    ...(price === undefined ? [] : [`price ${price}`]),
+    ...(memoryBudget === undefined ? [] : [`memory budget ${memoryBudget.toLocaleString("en")} bytes`]),
+    ...(k === RUN_DEFAULTS.k ? [] : [`lists of ${k}`]),
     ...(limit === null ? [] : [`first ${limit.toLocaleString("en")} interactions`]),
   ].join(", ")
 }

@@ -17,11 +17,13 @@ export interface Made {
   bytes?: number
   /** random-grow: what it was matched with. */
   match?: string
+  /** Where it departs from the tests' setting. */
+  setting?: Partial<Cell["setting"]>
 }
 
 /** A cell in the tests' setting. */
 export function makeCell(made: Omit<Made, "value">): Cell {
-  const { method, data = "toy", task = "binary", model = "ncf", seed = 1, match } = made
+  const { method, data = "toy", task = "binary", model = "ncf", seed = 1, match, setting } = made
   return {
     data: { name: data, path: `/nowhere/${data}`, bytes: 1 },
     task,
@@ -39,6 +41,7 @@ export function makeCell(made: Omit<Made, "value">): Cell {
       k: 10,
       negatives: 4,
       limit: null,
+      ...setting,
     },
   }
 }
