@@ -33,3 +33,14 @@ export function show(value: unknown): string {
   }
   return text.length > 80 ? `${text.slice(0, 77)}…` : text
 }
+
+/** The error of an optional package that is not there, or not with its binary for this machine. */
+export function missingPackage(noun: string, packages: string, cause: unknown): DessError {
+  const { code, message } = cause as { code?: string; message: string }
+  const missing = code === "ERR_MODULE_NOT_FOUND"
+  return new DessError(
+    "UNSUPPORTED",
+    `${noun}: expected ${packages.replace(" ", " and ")}, got ${missing ? "none" : show(message)}; npm install ${missing ? "" : "--include=optional "}${packages}`,
+    { cause },
+  )
+}

@@ -47,9 +47,11 @@ export async function exportCommand(args: string[]): Promise<void> {
   const writer = await openTableWriter(file, items ? ITEMS : EVENTS)
   const progress = new Progress("export")
   let rows = 0
+  let isWhole = true
   try {
     const contents = await openContents(resolve(directory))
     try {
+      isWhole = items || contents.isWhole
       for await (const row of items ? contents.items() : contents.events()) {
         writer.add({ ...row })
         progress.update(++rows)
@@ -64,5 +66,7 @@ export async function exportCommand(args: string[]): Promise<void> {
   } finally {
     progress.done()
   }
+  if (!isWhole)
+    process.stderr.write("dess: earlier events are learned and no longer kept; with --keep-journal all would be\n")
   console.log(`${rows.toLocaleString("en")} ${items ? "items" : "events"} written to ${file}`)
 }

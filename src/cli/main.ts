@@ -71,7 +71,7 @@ async function main(args: string[]): Promise<void> {
   if (!Object.hasOwn(COMMANDS, name))
     throw new DessError(
       "INVALID_ARGUMENT",
-      `command: expected one of ${Object.keys(COMMANDS).join(", ")}, got ${JSON.stringify(name)}`,
+      `command: expected one of ${Object.keys(COMMANDS).join(", ")}, got ${JSON.stringify(name)} (dess --help)`,
     )
   const command = await COMMANDS[name].load()
   await command(rest)
@@ -87,7 +87,8 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 main(process.argv.slice(2)).catch((error: unknown) => {
   const code = error instanceof Error && "code" in error ? String(error.code) : ""
   if (error instanceof DessError || code.startsWith("ERR_PARSE_ARGS")) {
-    process.stderr.write(`dess: ${(error as Error).message}\n`)
+    const hint = error instanceof DessError ? "" : ` (dess ${process.argv[2]} --help)`
+    process.stderr.write(`dess: ${(error as Error).message}${hint}\n`)
     process.exitCode = 2
   } else {
     process.stderr.write(

@@ -151,7 +151,7 @@ function describe(manifest: Manifest, out: string, seconds: number): string {
     features === undefined
       ? "item features: none, so dess-fre rather than dess-cv"
       : `item features: ${count(features.columns.length)} ${kind}, for ${count(features.items)} items`,
-    `written to ${out} (${formatBytes(bytes)}) in ${formatSeconds(seconds)}; next: dess run --data ${out}`,
+    `written to ${out} (${formatBytes(bytes)}) in ${formatSeconds(seconds)}; next: dess run --data ${/\s/.test(out) ? JSON.stringify(out) : out}`,
   ]
     .filter((line) => line !== "")
     .join("\n")

@@ -10,14 +10,19 @@ type Configuring = typeof import("../server/configuration.ts")
 const FLAGS = ["check", "schema", "help"]
 
 export async function serveCommand(args: string[]): Promise<void> {
-  await requirePackages()
+  try {
+    await requirePackages()
+  } catch (error) {
+    if (!args.includes("--help") && !args.includes("-h")) throw error
+    return console.log(help([`  more settings; to see them: ${(error as Error).message}`]))
+  }
   const configuring = await import("../server/configuration.ts")
   const options: NonNullable<ParseArgsConfig["options"]> = { config: { type: "string" } }
   for (const { flag, isSwitch } of configuring.SETTINGS) options[flag] = { type: isSwitch ? "boolean" : "string" }
   for (const flag of FLAGS) options[flag] = { type: "boolean", ...(flag === "help" ? { short: "h" } : {}) }
   const { values } = parseArgs({ args, options, strict: true })
   const flags = values as Record<string, string | boolean | undefined>
-  if (flags.help) return console.log(help(configuring))
+  if (flags.help) return console.log(help(describeSettings(configuring)))
   if (flags.schema) {
     const { SettingsSchema } = await import("../server/settings.ts")
     return console.log(JSON.stringify(SettingsSchema, null, 2))
@@ -86,11 +91,14 @@ function describe(error: unknown): string {
     : String(error)
 }
 
-function help({ SETTINGS }: Configuring): string {
-  const lines = SETTINGS.map(({ flag, isSwitch, description, default: value }) => {
+function describeSettings({ SETTINGS }: Configuring): string[] {
+  return SETTINGS.map(({ flag, isSwitch, description, default: value }) => {
     const shown = value === undefined || value === false ? "" : ` (${Array.isArray(value) ? value.join(",") : value})`
     return `  ${`--${flag}${isSwitch ? "" : " <…>"}`.padEnd(25)} ${description}${shown}`
   })
+}
+
+function help(lines: string[]): string {
   return `dess serve – the live recommender over HTTP
 
 Usage: dess serve [options]

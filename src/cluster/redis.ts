@@ -3,7 +3,7 @@
  * built anew when it has lost its way. What comes back is bytes. Everything sent twice must be harmless.
  */
 
-import { DessError, show } from "../errors.ts"
+import { DessError, missingPackage, show } from "../errors.ts"
 
 export type Argument = string | Buffer
 
@@ -303,7 +303,7 @@ async function loadPackage(): Promise<Package> {
   try {
     return (await import("redis")) as unknown as Package
   } catch (cause) {
-    throw new DessError("UNSUPPORTED", "cluster: expected the package redis, got none; npm install redis", { cause })
+    throw missingPackage("cluster", "redis", cause)
   }
 }
 

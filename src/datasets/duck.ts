@@ -1,7 +1,7 @@
 /** DuckDB, loaded when data are prepared or prepared data are read, and nowhere else. */
 
 import type { DuckDBAppender, DuckDBDataChunk, DuckDBValue, DuckDBVector } from "@duckdb/node-api"
-import { DessError } from "../errors.ts"
+import { DessError, missingPackage } from "../errors.ts"
 import type { TextFile } from "./bytes.ts"
 
 export interface DuckOptions {
@@ -231,9 +231,7 @@ export function fullDisk(got: string, cause: unknown): DessError {
 async function loadDuck(): Promise<typeof import("@duckdb/node-api")> {
   try {
     return await import("@duckdb/node-api")
-  } catch (error) {
-    throw new DessError("UNSUPPORTED", `DuckDB: expected @duckdb/node-api, got none; npm install @duckdb/node-api`, {
-      cause: error,
-    })
+  } catch (cause) {
+    throw missingPackage("DuckDB", "@duckdb/node-api", cause)
   }
 }

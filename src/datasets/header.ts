@@ -26,6 +26,12 @@ const NAMES: Record<ColumnRole, readonly string[]> = {
   ],
 }
 
+/** What to do where there is none. */
+const WITHOUT: Partial<Record<ColumnRole, string>> = {
+  rating: "; clicks without ratings: add a column of fives and use --task topk",
+  timestamp: "; without times: add the number of the line",
+}
+
 /** Reads `user=…,item=…,rating=…,timestamp=…`. */
 export function parseColumnChoice(text: string): ColumnChoice {
   const choice: ColumnChoice = {}
@@ -105,7 +111,7 @@ function recognise(role: ColumnRole, header: readonly string[], where: string): 
   if (known === undefined) {
     throw new DessError(
       "INVALID_DATA",
-      `${role} column: expected one of ${NAMES[role].slice(0, 6).join(", ")}, …, got ${list(header)} (${where}); name it with --columns ${role}=<name>`,
+      `${role} column: expected one of ${NAMES[role].slice(0, 6).join(", ")}, …, got ${list(header)} (${where}); name it with --columns ${role}=<name>${WITHOUT[role] ?? ""}`,
     )
   }
   const place = keys.indexOf(known)

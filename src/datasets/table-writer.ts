@@ -32,7 +32,7 @@ export async function openTableWriter(path: string, columns: TableColumns): Prom
 
 function openText(path: string, head: string, line: (row: TableRow) => string): TableWriter {
   const beside = `${path}.new`
-  const file = openSync(beside, "w")
+  const file = openToWrite(beside)
   let waiting = head
   const flush = () => {
     writeSync(file, waiting)
@@ -53,6 +53,16 @@ function openText(path: string, head: string, line: (row: TableRow) => string): 
       closeSync(file)
       rmSync(beside, { force: true })
     },
+  }
+}
+
+function openToWrite(path: string): number {
+  try {
+    return openSync(path, "w")
+  } catch (cause) {
+    throw new DessError("INVALID_ARGUMENT", `file: expected one that can be written, got ${(cause as Error).message}`, {
+      cause,
+    })
   }
 }
 

@@ -8,6 +8,8 @@ import type { ReadableStore, StoredItem } from "./store.ts"
 export interface Contents {
   /** The events that are kept, in order of acceptance. */
   events(): AsyncGenerator<NamedEvent>
+  /** No record is gone: every event ever accepted is among them, but for those of users forgotten. */
+  readonly isWhole: boolean
   items(): Generator<StoredItem & { item: string }>
   close(): Promise<void>
 }
@@ -16,7 +18,9 @@ export interface Contents {
 export async function openContents(directory: string): Promise<Contents> {
   const store = await openToRead(directory)
   const names = { user: readNames(store, "user"), item: readNames(store, "item") }
+  const [first] = store.log(0, 1)
   return {
+    isWhole: (first?.position ?? store.next) === 0,
     async *events() {
       const former = await readFormerNames(store)
       const now = (side: Side, index: number) => names[side].get(index)

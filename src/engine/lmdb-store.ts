@@ -14,7 +14,7 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import type { Database, RootDatabase } from "lmdb"
-import { DessError, show } from "../errors.ts"
+import { DessError, missingPackage, show } from "../errors.ts"
 import type { Side } from "../types.ts"
 import { type Lock, lockDirectory } from "./lock.ts"
 import type { FixedOptions } from "./options.ts"
@@ -57,7 +57,7 @@ export async function loadLmdb(): Promise<typeof import("lmdb")> {
   try {
     return await import("lmdb")
   } catch (cause) {
-    throw new DessError("UNSUPPORTED", "directory: expected the package lmdb; install it: npm install lmdb", { cause })
+    throw missingPackage("directory", "lmdb", cause)
   }
 }
 

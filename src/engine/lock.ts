@@ -29,7 +29,10 @@ export async function lockDirectory(directory: string): Promise<Lock> {
       const server = await listen(place.path)
       if (server) return { release: () => release(server, place) }
       if ((await isAnswered(place.path)) || !(await place.clear()))
-        throw new DessError("LOCKED", `directory ${show(directory)}: expected it to be free, somebody has it open`)
+        throw new DessError(
+          "LOCKED",
+          `directory ${show(directory)}: expected it to be free, somebody has it open; close that first, or go through its service`,
+        )
     }
   } catch (error) {
     place.close()
@@ -99,7 +102,7 @@ function listen(path: string): Promise<Server | undefined> {
       if (error.code === "EADDRINUSE") resolve(undefined)
       else
         reject(
-          new DessError("INVALID_DATA", `directory: expected one that holds a socket, got: ${error.message}`, {
+          new DessError("INVALID_DATA", `directory: expected one that can be written, got ${error.message}`, {
             cause: error,
           }),
         )

@@ -84,4 +84,4 @@ export interface Store {
 }
 
 /** What can be asked of a store that nobody writes to. */
-export type ReadableStore = Pick<Store, "created" | "names" | "items" | "log" | "forgetting" | "close">
+export type ReadableStore = Pick<Store, "created" | "names" | "items" | "log" | "next" | "forgetting" | "close">

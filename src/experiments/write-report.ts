@@ -28,7 +28,7 @@ export function writeReport(directory: string, { report, records, pictures = {} 
     files[join("figures", `${id}.svg`)] = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
   let part = ""
   try {
-    mkdirSync(join(directory, "figures"), { recursive: true })
+    mkdirSync(Object.keys(pictures).length > 0 ? join(directory, "figures") : directory, { recursive: true })
     return Object.entries(files).map(([name, text]) => {
       const path = join(directory, name)
       // Beside it first: a half-written file is never taken for a whole one.

@@ -77,7 +77,7 @@ function convertText(schema: TSchema, given: unknown): unknown {
   const entries = Object.entries(given as Record<string, unknown>).map(([name, text]) => {
     const type = Object.hasOwn(properties, name) ? properties[name].type : undefined
     if ((type === "integer" || type === "number") && typeof text === "string" && text.trim() !== "")
-      return [name, Number(text)]
+      return [name, Number.isNaN(Number(text)) ? text : Number(text)]
     if (type === "boolean" && (text === "true" || text === "false")) return [name, text === "true"]
     return [name, text]
   })

@@ -12,7 +12,7 @@ test("without lmdb a directory is refused with what to install, and none is made
   const directory = join(tmpdir(), `dess-without-lmdb-${process.pid}`)
   await expect(Recommender.open({ directory })).rejects.toMatchObject({
     code: "UNSUPPORTED",
-    message: expect.stringContaining("npm install lmdb"),
+    message: expect.stringMatching(/npm install .*lmdb/),
   })
   expect(existsSync(directory)).toBe(false)
 })

@@ -94,6 +94,32 @@ test("an export after a crash changes nothing: the next one gives the same", asy
   expect(readFileSync(two, "utf8")).toBe(readFileSync(one, "utf8"))
 })
 
+test("an export says when earlier events are no longer kept, and where it cannot write", async () => {
+  const directory = join(folder, "short-memory")
+  const recommender = await Recommender.open({ directory, threads: 1, sizes: [2, 4] })
+  const file = join(folder, "short-memory.csv")
+  const warned = vi.spyOn(process.stderr, "write").mockImplementation(() => true)
+  try {
+    await recommender.observe({ user: "ada", item: "dune" })
+    await recommender.snapshot()
+    await recommender.close()
+    expect(await said(() => exportCommand([file, "--directory", directory]))).toContain("1 events written")
+    expect(warned.mock.calls.join()).not.toContain("no longer kept")
+    const again = await Recommender.open({ directory, threads: 1, sizes: [2, 4] })
+    await again.observe({ user: "bob", item: "dune" })
+    await again.snapshot()
+    await again.close()
+    expect(await said(() => exportCommand([file, "--directory", directory]))).toContain("1 events written")
+    expect(warned.mock.calls.join()).toContain("no longer kept")
+  } finally {
+    warned.mockRestore()
+  }
+  const nowhere = join(folder, "no such folder", "out.csv")
+  await expect(exportCommand([nowhere, "--directory", directory])).rejects.toThrow(
+    /file: expected one that can be written/,
+  )
+})
+
 test("an export of what is not a recommender's directory is refused, and leaves nothing in it", async () => {
   const directory = join(folder, "mistyped")
   mkdirSync(directory)
