@@ -37,13 +37,17 @@ const WANTED = [
 
 /** Types that were left by a source that is gone are strangers, too: remove dist and build again. */
 const isType = (path: string) =>
-  path.endsWith(".d.ts") && existsSync(join(ROOT, path.replace(/^dist/, "src").replace(/\.d\.ts$/, ".ts")))
+  path.startsWith("dist/types/") &&
+  existsSync(join(ROOT, path.replace(/^dist\/types/, "src").replace(/\.d\.ts$/, ".ts")))
 
 test("the package holds what runs, its types and its pages, nothing else, in less than 10 MB", () => {
+  expect(files.filter((path) => /\/(cli|server|cluster)\//.test(path))).toEqual([])
   expect(files.filter((path) => !WANTED.some((form) => form.test(path)) && !isType(path))).toEqual([])
   const programs = ["index", "main", "worker", "cell-process"].map((name) => `dist/bundle/${name}.js`)
   const pages = ["dist/web/index.html", "dist/web/replay.html", "dist/web/report.js", "dist/web/report.css"]
-  expect(files).toEqual(expect.arrayContaining(["LICENSE", "README.md", "dist/index.d.ts", ...programs, ...pages]))
+  expect(files).toEqual(
+    expect.arrayContaining(["LICENSE", "README.md", "dist/types/index.d.ts", ...programs, ...pages]),
+  )
   const bytes = files.reduce((sum, path) => sum + statSync(join(ROOT, path)).size, 0)
   expect(bytes).toBeLessThan(10e6)
 })

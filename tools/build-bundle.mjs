@@ -2,9 +2,11 @@
  * Bundles what tsc wrote to dist/bundle, which is what the package runs: reading 180 small files takes Node longer than
  * running them. It has the two doors, the library and the command, and the programs that they start in a thread or a
  * process of their own. Folders below dist are one deep, as the modules are, so that paths taken from import.meta hold in
- * both.
+ * both. The declarations that the library's names lead to go to dist/types.
  */
 
+import { cpSync, readFileSync, rmSync } from "node:fs"
+import { dirname, join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
 import { build } from "vite"
 
@@ -27,3 +29,15 @@ await build({
     },
   },
 })
+
+rmSync(join(dist, "types"), { recursive: true, force: true })
+const taken = new Set()
+takeTypes(join(dist, "index.d.ts"))
+
+function takeTypes(file) {
+  if (taken.has(file)) return
+  taken.add(file)
+  cpSync(file, join(dist, "types", relative(dist, file)))
+  for (const [, path] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.[^"]+)\.ts"/g))
+    takeTypes(join(dirname(file), `${path}.d.ts`))
+}
