@@ -9,12 +9,13 @@ import { Progress } from "./terminal.ts"
 
 const HELP = `dess export – write a recommender's events or items to a file
 
-Usage: dess export <file> --directory <dir> [--items]
+Usage: dess export <file> --directory <dir> [--items] [--json]
 
 The file ends in .csv, .ndjson, .jsonl or .parquet (needs @duckdb/node-api). Events are those the journal keeps: since
 the older snapshot, or all where keepJournal is set. No service may have the directory open; nothing in it is changed.
 
   --items    the items with their categories and features, not the events
+  --json     one JSON object on stdout
 
 Examples
   dess export events.parquet --directory data
@@ -31,6 +32,7 @@ export async function exportCommand(args: string[]): Promise<void> {
     options: {
       directory: { type: "string" },
       items: { type: "boolean", default: false },
+      json: { type: "boolean", default: false },
       help: { type: "boolean", short: "h" },
     },
   })
@@ -66,6 +68,7 @@ export async function exportCommand(args: string[]): Promise<void> {
   } finally {
     progress.done()
   }
+  if (values.json) return console.log(JSON.stringify({ file, rows, isWhole }))
   if (!isWhole)
     process.stderr.write("dess: earlier events are learned and no longer kept; with --keep-journal all would be\n")
   console.log(`${rows.toLocaleString("en")} ${items ? "items" : "events"} written to ${file}`)

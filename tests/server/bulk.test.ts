@@ -111,6 +111,8 @@ test("an export says when earlier events are no longer kept, and where it cannot
     await again.close()
     expect(await said(() => exportCommand([file, "--directory", directory]))).toContain("1 events written")
     expect(warned.mock.calls.join()).toContain("no longer kept")
+    const told = await said(() => exportCommand([file, "--directory", directory, "--json"]))
+    expect(JSON.parse(told)).toEqual({ file, rows: 1, isWhole: false })
   } finally {
     warned.mockRestore()
   }
