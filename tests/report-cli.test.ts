@@ -65,7 +65,7 @@ describe("dess report", () => {
     const report = JSON.parse(await printed([filled(), "--json", "--no-figures", "--out", out]))
     expect(report.parts[0].tables[0].rows[1].cells[0]).toEqual({ text: "dess-fre" })
     expect(report.parts[0].costs[0].title).toBe("toy, binary, ncf")
-    expect(readdirSync(join(out, "figures"))).toEqual([])
+    expect(readdirSync(out)).not.toContain("figures")
   })
 
   test("refuses no folder, two folders, a folder without results and one of another version", async () => {

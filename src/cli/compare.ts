@@ -27,7 +27,7 @@ Grid (lists with commas; every grid also holds the controls of its tasks)
   --models ncf,mf,distance         (mf; ncf with the paper recipe)
   --data <folder|file|synthetic>   give it once per data set (synthetic)
   --seeds <n> or <a,b,…>           how many seeds, from 1, or which (5)
-  --presets, --recipes paper,calibrated   (calibrated; recipe paper for models and methods only it has)
+  --presets, --recipes paper,calibrated   (calibrated; recipe paper for all where one of them needs it)
   --protocols split,prequential    --orders time,shuffled
   --no-controls                    only the methods named
   --paper <experiment>             ${PAPER_NAMES.join(", ")}:
