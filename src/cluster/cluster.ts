@@ -8,7 +8,7 @@ import { type Argument, Redis, type RedisOptions, type Reply } from "./redis.ts"
 import { runScript, type ScriptName } from "./scripts.ts"
 
 /** Version of everything that is kept in Redis. */
-const FORMAT = 1
+const FORMAT = 2
 
 export interface ClusterOptions extends RedisOptions {
   /** What the keys begin with. Default "dess". */
@@ -122,13 +122,7 @@ function complete(given: RecommenderOptions, created?: FixedOptions): EngineOpti
         "UNSUPPORTED",
         `${name}: expected without --cluster, a cluster has none yet; got ${show(value)}`,
       )
-  const options = completeOptions(given, created)
-  if (options.run.recipe === "paper")
-    throw new DessError(
-      "UNSUPPORTED",
-      "recipe: expected calibrated with --cluster, got paper: a network's dense part is not averaged there yet",
-    )
-  return options
+  return completeOptions(given, created)
 }
 
 function checkPrefix(prefix: string): string {

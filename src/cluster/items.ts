@@ -42,6 +42,8 @@ export class Items {
   readonly #index = new Map<string, number>()
   readonly #names: string[] = []
   readonly #popularity = new Map<number, Popularity>()
+  /** Rows heard of that nobody here needed yet. */
+  readonly #late = new Map<number, Uint8Array>()
   /** By home: the last news heard of, and what its rows contain. */
   readonly homes: HomeState[]
 
@@ -84,8 +86,8 @@ export class Items {
     return fade(trend, this.homes[index % this.#cluster.partitions].clock - clock, this.#cluster.partitions)
   }
 
-  /** Reads everything of a home. */
-  async load(home: number): Promise<HomeState> {
+  /** Reads everything of a home. `lazily`: rows wait until they are caught up with. */
+  async load(home: number, { lazily } = { lazily: false }): Promise<HomeState> {
     const { keys, redis, partitions } = this.#cluster
     const key = keys.of(home, "home")
     const found = (await redis.send(key, ["HGETALL", key])) as Buffer[]
@@ -101,7 +103,7 @@ export class Items {
           const list = keys.rows("items", home, first)
           const records = (await redis.send(list, ["LRANGE", list, "0", "-1"])) as Buffer[]
           records.forEach((record, place) => {
-            if (record.length > 0) this.#take(keys.index(home, first + place), decodeStored(record))
+            if (record.length > 0) this.#take(keys.index(home, first + place), decodeStored(record), lazily)
           })
         }),
       )
@@ -110,11 +112,29 @@ export class Items {
     return this.homes[home]
   }
 
-  #take(index: number, { name, row, popularity }: Stored): void {
-    this.#index.set(name, index)
-    this.#names[index] = name
+  #take(index: number, { name, row, popularity }: Stored, lazily = false): void {
+    if (this.#names[index] === undefined) {
+      this.#index.set(name, index)
+      this.#names[index] = name
+    }
     if (popularity) this.#popularity.set(index, popularity)
-    this.#put(index, row.length > 0 ? row : undefined)
+    this.#late.delete(index)
+    // A copy: a part would keep all of what came with it in memory.
+    if (lazily && row.length > 0) this.#late.set(index, new Uint8Array(row))
+    else this.#put(index, row.length > 0 ? row : undefined)
+  }
+
+  /** Puts the rows that wait of some items, or of all; returns whose those were. */
+  catchUp(indices: Iterable<number> = [...this.#late.keys()]): Set<number> {
+    const put = new Set<number>()
+    for (const index of indices) {
+      const row = this.#late.get(index)
+      if (!row) continue
+      this.#late.delete(index)
+      this.#put(index, row)
+      put.add(index)
+    }
+    return put
   }
 
   /** Whether news of a home cannot be followed: some is gone, or another wrote it, who may not have known the last. */
@@ -124,9 +144,9 @@ export class Items {
     return changes.length > 0 ? numberOf(changes[0]) > seq + 1 : now.seq !== seq
   }
 
-  /** Hears a home's news; returns the items whose rows came. */
-  hear(home: number, seq: number, news: HomeNews): number[] {
-    for (const { index, record } of news.rows) this.#take(index, decodeStored(record))
+  /** Hears a home's news; returns the items whose rows came. `lazily`: rows wait until they are caught up with. */
+  hear(home: number, { seq, news, lazily }: { seq: number; news: HomeNews; lazily: boolean }): number[] {
+    for (const { index, record } of news.rows) this.#take(index, decodeStored(record), lazily)
     this.homes[home] = { ...this.homes[home], seq, applied: news.applied, clock: news.clock }
     return news.rows.map(({ index }) => index)
   }

@@ -4,20 +4,18 @@ import type { Catalogue } from "../engine/catalogue.ts"
 import type { CheckedItem } from "../engine/check.ts"
 import type { StoredItem } from "../engine/store.ts"
 import { DessError } from "../errors.ts"
-import type { Kernels } from "../kernels/kernels.ts"
-import { openKernels } from "../kernels/open.ts"
-import { Factor } from "../run/factor.ts"
-import { FactorReader } from "../run/factor-reader.ts"
 import type { LearnerStatus } from "../run/learner.ts"
 import { Run } from "../run/loop.ts"
+import type { Reader } from "../run/reader.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
+import { denseVersion, readDense } from "./dense.ts"
 import { decodeNews, decodeStored } from "./encoding.ts"
 import { Items, numberOf, putInto } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import { compareIds } from "./log.ts"
 import type { Reply } from "./redis.ts"
-import { splitDense } from "./trainer.ts"
+import { createScorer, type Scorer } from "./scorer.ts"
 
 /** Milliseconds between two looks at the homes' news, and for which a user's row is taken as fresh. */
 const PAUSE = 100
@@ -35,13 +33,13 @@ interface CachedUser {
 }
 
 export class Mirror {
-  readonly reader: FactorReader
+  readonly reader: Reader
   readonly thread: { ask: <T>(question: { kind: string; side?: Side; index?: number }) => Promise<T> }
   readonly #cluster: Cluster
   readonly #catalogue: Catalogue
   readonly #options: { users: number; onNote: (text: string) => void }
   readonly #run: Run
-  readonly #kernels: Kernels
+  readonly #scorer: Scorer
   readonly #items: Items
   /** By name, those asked for longest ago first. */
   readonly #users = new Map<string, CachedUser>()
@@ -49,6 +47,9 @@ export class Mirror {
   /** By home: the last entry of the catalogue heard of. */
   readonly #puts: string[]
   #grown = false
+  /** Items with a row, and the version of the dense part in memory. */
+  #listed = new Int32Array(0)
+  #dense = 0
   #heard = 0
   #trended = 0
   #timer: NodeJS.Timeout | undefined
@@ -60,21 +61,22 @@ export class Mirror {
     this.#options = options
     this.#run = new Run(cluster.options.run)
     const { learner } = this.#run
-    if (!(learner instanceof Factor)) {
+    try {
+      this.#scorer = createScorer(this.#run, cluster.options.run)
+    } catch (error) {
       this.#run.close()
-      throw new DessError("UNSUPPORTED", "recipe: expected the calibrated one with --cluster, got the paper's")
+      throw error
     }
-    this.#kernels = openKernels({ threads: 1 })
-    this.reader = new FactorReader(learner.model, this.#kernels)
+    this.reader = this.#scorer.reader
     this.thread = {
       ask: async <T>({ side, index }: { side?: Side; index?: number }) =>
-        learner.explain(side as Side, index as number) as T,
+        learner.live?.explain(side as Side, index as number) as T,
     }
     const put = putInto(this.#run)
     this.#items = new Items(cluster, (index, row) => {
       if (!this.#run.shared.has("item", index)) this.#grown = true
       put(index, row)
-      this.reader.refresh([index])
+      this.#scorer.touch(index)
     })
     this.#puts = cluster.all.map(() => "0-0")
   }
@@ -93,7 +95,7 @@ export class Mirror {
     await Promise.all(this.#cluster.all.map((home) => this.#items.load(home)))
     await Promise.all(this.#cluster.all.map((home) => this.#loadEntries(home)))
     await this.#loadDense()
-    this.#nameItems()
+    await this.#refresh()
     this.#heard = Date.now()
     this.#arm()
   }
@@ -106,7 +108,7 @@ export class Mirror {
     try {
       await Promise.all(this.#cluster.all.map((home) => this.#hear(home)))
       if (Date.now() - this.#trended > TRENDS) await this.#loadDense()
-      this.#nameItems()
+      await this.#refresh()
       this.#heard = Date.now()
     } catch (error) {
       if (!this.#closed) this.#options.onNote((error as Error).message)
@@ -123,7 +125,8 @@ export class Mirror {
     if (this.#items.hasMissed(home, changes, { seq: last, fence: String(fence) })) await this.#items.load(home)
     else
       for (let i = 0; i < changes.length; i += 2) {
-        const heard = this.#items.hear(home, numberOf(changes[i]), decodeNews(changes[i + 1]))
+        const news = decodeNews(changes[i + 1])
+        const heard = this.#items.hear(home, { seq: numberOf(changes[i]), news, lazily: false })
         for (const index of heard) this.#noteItem(index)
       }
     for (let i = 0; i < puts.length; i += 2) {
@@ -159,23 +162,30 @@ export class Mirror {
     this.#catalogue.setItem(index, { events: this.#items.popularity(index).events, trend: this.#items.trend(index) })
   }
 
-  /** Names new items to the catalogue, and tells now and then how all of them trend. */
-  #nameItems(): void {
-    if (!this.#grown && Date.now() - this.#trended < TRENDS) return
-    this.#trended = Date.now()
-    const items: number[] = []
-    for (const [, index] of this.#items.names()) {
-      this.#noteItem(index)
-      if (this.#run.shared.has("item", index)) items.push(index)
+  /** Names new items to the catalogue, tells now and then how all of them trend, and has them scored as they are. */
+  async #refresh(): Promise<void> {
+    const named = this.#grown || Date.now() - this.#trended >= TRENDS
+    if (named) {
+      this.#trended = Date.now()
+      const items: number[] = []
+      for (const [, index] of this.#items.names()) {
+        this.#noteItem(index)
+        if (this.#run.shared.has("item", index)) items.push(index)
+      }
+      this.#grown = false
+      this.#listed = Int32Array.from(items)
     }
-    this.#grown = false
-    this.reader.items = Int32Array.from(items)
+    if (named || this.#scorer.stale) await this.#scorer.refresh(this.#listed)
   }
 
   async #loadDense(): Promise<void> {
-    const key = this.#cluster.keys.of(0, "dense")
-    const bytes = (await this.#cluster.redis.send(key, ["GET", key])) as Buffer | null
-    if (bytes) this.#run.shared.putDense(splitDense(bytes).dense)
+    const version = await denseVersion(this.#cluster)
+    if (version === this.#dense) return
+    const stored = await readDense(this.#cluster)
+    if (!stored) return
+    this.#run.shared.putDense(stored.bytes)
+    this.#dense = stored.version
+    this.#scorer.stale = true
   }
 
   /** Has a user's row in memory, not older than a second; with `after`, not older than that entry of the log. */
@@ -216,6 +226,7 @@ export class Mirror {
     if (number < 0 || record.length === 0) return user
     const { row, met } = decodeStored(record)
     if (row.length > 0) this.#run.shared.putRow("user", user.index, row)
+    this.#scorer.putUser(user.index)
     this.#users.delete(name)
     this.#users.set(name, user)
     this.#catalogue.names.user.set(user.index, name)
@@ -229,6 +240,7 @@ export class Mirror {
       if (this.#users.size <= this.#options.users) return
       this.#users.delete(name)
       this.#run.shared.dropRow("user", index)
+      this.#scorer.putUser(index)
       this.#catalogue.names.user.remove(index)
       this.#catalogue.drop("user", [index])
     }
@@ -266,6 +278,6 @@ export class Mirror {
     this.#closed = true
     clearTimeout(this.#timer)
     this.#run.close()
-    this.#kernels.close()
+    this.#scorer.close()
   }
 }

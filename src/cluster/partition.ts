@@ -40,6 +40,8 @@ export interface Hands {
   isOwn(partition: number): boolean
   /** Hands ids whose rows training changed to the partitions that write them. */
   sortTouched(): void
+  /** Has the rows of items as fresh as they were heard of. */
+  catchUp(items: Iterable<number>): void
 }
 
 export class Partition {
@@ -164,6 +166,7 @@ export class Partition {
       events.map(({ event }) => event),
       time,
     )
+    this.#hands.catchUp(segment.item)
     const counters = new Map<string, number>([["applied", events.length]])
     try {
       const { testRows, accuracy, loss, recall, testUsers } = run.step(segment)

@@ -37,6 +37,11 @@ local at = 6
 local function take() at = at + 1 return ARGV[at - 1] end
 `
 
+/** KEYS lease; ARGV owner, fence. */
+const HELD = `local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
+if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
+`
+
 /** Rows: how many, then key, place and record of each. A row past the end of its list is appended. */
 const ROWS = `for _ = 1, tonumber(take()) do
   local key, place, record = KEYS[tonumber(take())], tonumber(take()), take()
@@ -135,10 +140,22 @@ at = at + 2
 redis.call('HSET', KEYS[2], 'clock', take(), 'fence', ARGV[2])
 ${ROWS}return {seq}`),
 
-  /** The dense part. KEYS lease, dense. ARGV owner, fence, bytes. → 1, or 0 where the lease is lost. */
-  dense: script(`local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
-if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
-redis.call('SET', KEYS[2], ARGV[3])
+  /** A piece of the dense part. KEYS lease, piece. ARGV owner, fence, bytes. → 1, or 0 where the lease is lost. */
+  piece: script(`${HELD}redis.call('SET', KEYS[2], ARGV[3])
+return 1`),
+
+  /**
+   * The dense part's head, once its pieces are there. KEYS lease, dense, parts, then pieces of parts that are done with.
+   * ARGV owner, fence, version before, version, pieces, positions, contained, then trainer and beginning of its part
+   * ('number '), each. → 1, or 0 where the lease is lost, −1 where another version was the last.
+   */
+  dense: script(`${HELD}if (redis.call('HGET', KEYS[2], 'version') or '0') ~= ARGV[3] then return -1 end
+redis.call('HSET', KEYS[2], 'version', ARGV[4], 'pieces', ARGV[5], 'positions', ARGV[6], 'contained', ARGV[7])
+for i = 8, #ARGV, 2 do
+  local left = redis.call('HGET', KEYS[3], ARGV[i])
+  if left and string.sub(left, 1, #ARGV[i + 1]) == ARGV[i + 1] then redis.call('HDEL', KEYS[3], ARGV[i]) end
+end
+for i = 4, #KEYS do redis.call('UNLINK', KEYS[i]) end
 return 1`),
 
   /** Numbers of item names, given to new ones. KEYS home, hash of names each. ARGV prefix of lists, rows in one, then name and record of a new one, each. → numbers. */

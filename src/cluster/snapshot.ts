@@ -15,13 +15,13 @@ import { DessError, show } from "../errors.ts"
 import { State } from "../kernels/state.ts"
 import { Run } from "../run/loop.ts"
 import { Cluster, type ClusterOptions } from "./cluster.ts"
+import { createDense, readDense } from "./dense.ts"
 import { decodeStored, encodeStored } from "./encoding.ts"
 import { Items, putInto } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import { START } from "./log.ts"
 import type { Argument } from "./redis.ts"
 import { readPartition } from "./status.ts"
-import { joinDense, splitDense } from "./trainer.ts"
 
 export interface SnapshotResult {
   directory: string
@@ -43,7 +43,8 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
   const run = new Run(cluster.options.run)
   try {
     const catalogue = new Catalogue(cluster.options.run.likeThreshold)
-    await loadDense(cluster, run)
+    const dense = await readDense(cluster)
+    if (dense) run.shared.putDense(dense.bytes)
     const items = new Items(cluster, putInto(run))
     for (const home of cluster.all) await items.load(home)
     for (const [name, index] of items.names()) {
@@ -65,12 +66,6 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
   } finally {
     run.close()
   }
-}
-
-async function loadDense(cluster: Cluster, run: Run): Promise<void> {
-  const key = cluster.keys.of(0, "dense")
-  const bytes = (await cluster.redis.send(key, ["GET", key])) as Buffer | null
-  if (bytes) run.shared.putDense(splitDense(bytes).dense)
 }
 
 async function readEntries(cluster: Cluster): Promise<{ index: number; item: StoredItem }[]> {
@@ -235,11 +230,8 @@ async function fill(
       const entry = JSON.stringify({ ...item, features: null })
       await redis.send(keys.of(partition, "entries"), ["HSET", keys.of(partition, "entries"), String(number), entry])
     }
-    const dense = joinDense(
-      cluster.all.map(() => START),
-      run.shared.takeDense(),
-    )
-    await redis.send(keys.of(0, "dense"), ["SET", keys.of(0, "dense"), dense])
+    const nothing = cluster.all.map(() => START)
+    await createDense(cluster, nothing, run.shared.takeDense())
     // Last: from here on trainers know the users.
     for (const p of cluster.all) {
       const key = keys.of(p, "state")

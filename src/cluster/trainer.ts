@@ -10,6 +10,7 @@
 import { DessError } from "../errors.ts"
 import { Run } from "../run/loop.ts"
 import type { Cluster } from "./cluster.ts"
+import { DensePart } from "./dense.ts"
 import { decodeChanges, decodeNews } from "./encoding.ts"
 import { Items, numberOf, putInto } from "./items.ts"
 import { Leases } from "./leases.ts"
@@ -23,6 +24,8 @@ export interface TrainerOptions {
   lease?: number | undefined
   /** Milliseconds between two looks at what others did. Default 100. */
   sync?: number | undefined
+  /** Events a trainer learns between two means of the dense part (networks only). Default 2,000. */
+  average?: number | undefined
   /** Events a stream may keep that no snapshot needs. Default 1,000,000 a partition. */
   keepEvents?: number | undefined
   /** Told of what is worth a line. */
@@ -32,8 +35,9 @@ export interface TrainerOptions {
 /** Milliseconds between two rounds when there was little to do. */
 const IDLE = 50
 const BALANCE = 1000
-/** The dense part is stored, and a home whose rows did not change written, so often. */
+/** A home whose rows did not change is written so often. */
 const SLOW = 5000
+const CATCH_UP = 1000
 
 /** What was heard of a partition that another owns. */
 interface Heard {
@@ -45,6 +49,7 @@ export class ClusterTrainer {
   readonly #options: TrainerOptions
   readonly #leases: Leases
   readonly #note: (text: string) => void
+  readonly #dense: DensePart
   #run: Run
   #items: Items
   #own = new Map<number, Partition>()
@@ -56,6 +61,7 @@ export class ClusterTrainer {
   #balanced = 0
   #synced = 0
   #slow = 0
+  #caughtUp = 0
   #learned = 0
   #resets = 0
 
@@ -64,6 +70,7 @@ export class ClusterTrainer {
     this.#options = options
     this.#leases = new Leases(cluster, options.lease ?? 5000)
     this.#note = options.onNote ?? (() => {})
+    this.#dense = new DensePart(cluster, this.#leases.id, options.average ?? 2000)
     this.#run = new Run(cluster.options.run)
     this.#items = this.#newItems()
   }
@@ -128,6 +135,7 @@ export class ClusterTrainer {
       onTrouble: (error) => this.#note(error.message),
       isOwn: (partition) => this.#own.has(partition),
       sortTouched: () => this.#sortTouched(),
+      catchUp: (items) => this.#catchUp(items),
     }
   }
 
@@ -139,9 +147,9 @@ export class ClusterTrainer {
     this.#run = new Run(this.#cluster.options.run)
     this.#items = this.#newItems()
     this.#balanced = 0
-    this.#heard = this.#cluster.all.map(() => ({ evidence: START }))
-    await this.#loadDense()
-    await Promise.all(this.#cluster.all.map((home) => this.#items.load(home)))
+    const positions = await this.#dense.begin(this.#run.shared)
+    this.#heard = this.#cluster.all.map((p) => ({ evidence: positions?.[p] ?? START }))
+    await Promise.all(this.#cluster.all.map((home) => this.#items.load(home, { lazily: true })))
     this.#decide()
   }
 
@@ -175,6 +183,7 @@ export class ClusterTrainer {
       }
       writes.push(partition.learn(events, Date.now()))
       this.#learned += events.length
+      this.#dense.learned(events.length)
     })
     await settle(writes)
     for (const partition of lost) await this.#afterReplay(partition)
@@ -230,8 +239,11 @@ export class ClusterTrainer {
     if (slow) {
       this.#slow = now
       this.#noteApplied()
-      await this.#storeDense()
     }
+    const first = this.#own.get(0)
+    const { living } = this.#leases
+    if (first) await this.#dense.lead(this.#run.shared, { fence: first.fence, living, positions: this.#positions })
+    else await this.#dense.follow(this.#run.shared)
     this.#synced = Date.now()
   }
 
@@ -275,25 +287,39 @@ export class ClusterTrainer {
     }
   }
 
-  /** Rows of another's home, with own changes on top that they do not contain yet. */
+  /** News of another's home: its rows wait until they are needed here; own changes they contain are no longer in flight. */
   async #follow(p: number, changes: Buffer[], now: { seq: number; fence: string }): Promise<void> {
-    if (this.#items.hasMissed(p, changes, now)) {
-      await this.#items.load(p)
-      return
-    }
-    const heard = new Set<number>()
-    for (let i = 0; i < changes.length; i += 2)
-      for (const index of this.#items.hear(p, numberOf(changes[i]), decodeNews(changes[i + 1]))) heard.add(index)
+    if (this.#items.hasMissed(p, changes, now)) await this.#items.load(p, { lazily: true })
+    else
+      for (let i = 0; i < changes.length; i += 2)
+        this.#items.hear(p, { seq: numberOf(changes[i]), news: decodeNews(changes[i + 1]), lazily: true })
     const { applied } = this.#items.homes[p]
     for (const partition of this.#own.values()) {
-      const waiting = (partition.inFlight.get(p) ?? []).filter(
-        ({ id }) => compareIds(id, applied[partition.number]) > 0,
+      const waiting = partition.inFlight.get(p)
+      if (!waiting) continue
+      const contained = applied[partition.number]
+      partition.inFlight.set(
+        p,
+        waiting.filter(({ id }) => compareIds(id, contained) > 0),
       )
-      partition.inFlight.set(p, waiting)
-      for (const { changes: own } of waiting)
-        for (const { index, changes: some } of own)
-          if (heard.has(index)) for (const change of some) this.#run.shared.addChange(index, change)
     }
+  }
+
+  /**
+   * Brings rows of others' homes up to date before they are learned with, own changes on top that they do not contain
+   * yet. Ranking also reads items that are in no event: all of them, once a second.
+   */
+  #catchUp(items: Iterable<number>): void {
+    const now = Date.now()
+    const all = this.#cluster.options.run.task === "topk" && now - this.#caughtUp >= CATCH_UP
+    if (all) this.#caughtUp = now
+    const put = this.#items.catchUp(all ? undefined : items)
+    if (put.size === 0) return
+    for (const partition of this.#own.values())
+      for (const waiting of partition.inFlight.values())
+        for (const { changes } of waiting)
+          for (const { index, changes: own } of changes)
+            if (put.has(index)) for (const change of own) this.#run.shared.addChange(index, change)
   }
 
   // Leases
@@ -318,6 +344,7 @@ export class ClusterTrainer {
     const fence = await this.#leases.acquire(number)
     if (fence === undefined) return
     const partition = await Partition.open(this.#hands, number, fence)
+    if (number === 0) await this.#dense.goOver(this.#run.shared, { home: true })
     this.#own.set(number, partition)
     // What the others' outboxes hold for the new home, and what its own holds for the homes that are here already.
     await Promise.all(this.#cluster.all.map((p) => this.#hear(p)))
@@ -329,6 +356,8 @@ export class ClusterTrainer {
     const partition = this.#own.get(number)
     if (!partition) return
     if (partition.touched.item.size > 0) await partition.writeHome()
+    if (number === 0)
+      await this.#dense.store(this.#run.shared, { fence: partition.fence, positions: this.#positions })
     await this.#leases.release(number, partition.fence)
     this.#own.delete(number)
     this.#items.homes[number] = partition.home
@@ -339,47 +368,14 @@ export class ClusterTrainer {
 
   async #leave(): Promise<void> {
     await this.#sync()
-    await this.#storeDense()
     for (const number of [...this.#own.keys()]) await this.#release(number)
     await this.#leases.leave()
   }
 
-  // What belongs to no id
-
-  async #storeDense(): Promise<void> {
-    const first = this.#own.get(0)
-    if (!first) return
-    const { keys } = this.#cluster
-    const bytes = joinDense(
-      this.#heard.map(({ evidence }) => evidence),
-      this.#run.shared.takeDense(),
-    )
-    const kept = await this.#cluster.run(
-      "dense",
-      [keys.of(0, "lease"), keys.of(0, "dense")],
-      [this.id, first.fence, bytes],
-    )
-    if (kept !== 1) throw new Fenced("dense part", "another trainer has the lease")
+  /** By partition: the evidence in memory. */
+  get #positions(): string[] {
+    return this.#heard.map(({ evidence }) => evidence)
   }
-
-  async #loadDense(): Promise<void> {
-    const key = this.#cluster.keys.of(0, "dense")
-    const bytes = (await this.#cluster.redis.send(key, ["GET", key])) as Buffer | null
-    if (!bytes) return
-    const { positions, dense } = splitDense(bytes)
-    this.#heard = positions.map((evidence) => ({ evidence }))
-    this.#run.shared.putDense(dense)
-  }
-}
-
-/** The dense part as it is stored: the evidence it contains, by partition, a line end, and the learner's bytes. */
-export function joinDense(contained: readonly string[], dense: Uint8Array): Buffer {
-  return Buffer.concat([Buffer.from(`${contained.join(" ")}\n`), dense])
-}
-
-export function splitDense(bytes: Buffer): { positions: string[]; dense: Uint8Array } {
-  const end = bytes.indexOf(10)
-  return { positions: bytes.toString("utf8", 0, end).split(" "), dense: bytes.subarray(end + 1) }
 }
 
 function later(a: string, b: string): string {

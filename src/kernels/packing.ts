@@ -37,6 +37,12 @@ export class Packer {
     this.#view.setFloat64(at, value, true)
   }
 
+  floats(values: ArrayLike<number>): void {
+    const at = this.#room(4 * values.length)
+    const view = this.#view
+    for (let i = 0; i < values.length; i++) view.setFloat32(at + 4 * i, values[i], true)
+  }
+
   /** Whole numbers from 0 as a set: how many, and ascending, each as what it is more than the one before. */
   set(values: Iterable<number>): void {
     const sorted = Float64Array.from(values).sort()
@@ -112,8 +118,11 @@ export class Unpacker {
   }
 
   floats(length: number): Float32Array {
-    this.#check(4 * length)
-    return Float32Array.from({ length }, () => this.float())
+    const at = this.#take(4 * length)
+    const view = this.#view
+    const values = new Float32Array(length)
+    for (let i = 0; i < length; i++) values[i] = this.#finite(view.getFloat32(at + 4 * i, true))
+    return values
   }
 
   doubles(length: number): Float64Array {

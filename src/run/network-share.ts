@@ -59,15 +59,24 @@ interface Row {
   steps: number
 }
 
+/** Parameters with moments and running statistics, one after the other. */
+interface Dense {
+  steps: number
+  numbers: Float32Array
+}
+
 export class NetworkShare implements Sharing {
   readonly shape: string
   readonly #parts: NetworkParts
   readonly #ledger: ShareLedger<Row>
+  /** The dense part when its change was taken last. */
+  #dense: Dense
 
   constructor(parts: NetworkParts) {
     this.#parts = parts
     const { model, indicators, policy, limiter } = parts
     this.#ledger = new ShareLedger({ items: this.#table("item"), indicators, limiter })
+    this.#dense = model.parameters.copyAll()
     this.shape = JSON.stringify(["network", model.shape, indicators.columns, policy?.context ?? null])
     this.restart()
   }
@@ -75,6 +84,7 @@ export class NetworkShare implements Sharing {
   /** Begins anew with the rows as they are: nothing has changed since. */
   restart(): void {
     this.#ledger.restart()
+    this.#dense = this.#parts.model.parameters.copyAll()
     this.#parts.policy?.record?.()
   }
 
@@ -144,7 +154,7 @@ export class NetworkShare implements Sharing {
     const { step, numbers, steps } = this.#read(side, id)
     out.byte(step)
     out.count(steps)
-    for (const number of numbers) out.float(number)
+    out.floats(numbers)
     out.count(this.#parts.limiter.lastOf(side, id))
     writeIndicators(out, this.#parts.indicators, { side, id })
   }
@@ -199,7 +209,7 @@ export class NetworkShare implements Sharing {
       out.byte(step)
       out.count(events)
       out.count(taken)
-      if (taken > 0) for (const number of change) out.float(number)
+      if (taken > 0) out.floats(change)
     })
   }
 
@@ -267,7 +277,8 @@ export class NetworkShare implements Sharing {
     out.double(steps)
     out.bytes(bytes)
     out.count(numbers.length)
-    for (const number of numbers) out.float(number)
+    out.floats(numbers)
+    this.#dense = { steps, numbers }
   }
 
   /** The policy's part only before the first segment: from then on it adds up by evidence. */
@@ -281,6 +292,103 @@ export class NetworkShare implements Sharing {
     const length = parameters.copyAll().numbers.length
     if (from.count() !== length) throw from.damaged(`${length} numbers`, "others")
     const numbers = from.floats(length)
+    this.#checkDense(from, numbers)
+    return () => {
+      this.#dense = { steps, numbers }
+      parameters.setAll(this.#dense)
+      if (segments() === 0) learn?.()
+    }
+  }
+
+  takeDenseChange(): ((out: Packer) => void) | undefined {
+    const { parameters } = this.#parts.model
+    const { steps, numbers: before } = this.#dense
+    const taken = parameters.steps - steps
+    if (taken <= 0) return undefined
+    this.#dense = parameters.copyAll()
+    const change = this.#dense.numbers.slice()
+    this.#eachKept(taken, (kept, k) => {
+      change[k] -= kept * before[k]
+    })
+    // Sums of squares.
+    for (const [from, to] of this.#squares()) for (let k = from; k < to; k++) change[k] = Math.max(0, change[k])
+    return (out) => {
+      out.count(taken)
+      out.floats(change)
+    }
+  }
+
+  readDenseChange(from: Unpacker): (own: boolean) => void {
+    const { parameters } = this.#parts.model
+    const sum = this.#addDense(from, parameters.copyAll())
+    return (own) => {
+      parameters.setAll(sum)
+      if (!own) this.#dense = sum
+    }
+  }
+
+  readDenseMean(parts: readonly { from: Unpacker; weight: number }[], own: number): () => void {
+    const { parameters } = this.#parts.model
+    const base = this.#dense
+    const all = [{ weight: own, ...parameters.copyAll() }]
+    for (const { from, weight } of parts)
+      all.push({ weight, ...this.#addDense(from, { ...base, numbers: base.numbers.slice() }) })
+    const total = all.reduce((sum, { weight }) => sum + weight, 0)
+    if (!(total > 0)) return () => {}
+    const mean = { steps: base.steps, numbers: base.numbers.slice() }
+    let steps = 0
+    for (const { weight, steps: taken, numbers } of all) {
+      const share = weight / total
+      steps += share * (taken - base.steps)
+      for (let k = 0; k < numbers.length; k++) mean.numbers[k] += share * (numbers[k] - base.numbers[k])
+    }
+    for (const [from, to] of this.#squares())
+      for (let k = from; k < to; k++) mean.numbers[k] = Math.max(0, mean.numbers[k])
+    mean.steps += Math.round(steps)
+    return () => {
+      this.#dense = mean
+      parameters.setAll(mean)
+    }
+  }
+
+  #addDense(from: Unpacker, { steps, numbers }: Dense): Dense {
+    const taken = from.count(MOST_STEPS)
+    const change = from.floats(numbers.length)
+    this.#eachKept(taken, (kept, k) => {
+      numbers[k] = kept * numbers[k] + change[k]
+    })
+    this.#checkDense(from, numbers)
+    return { steps: steps + taken, numbers }
+  }
+
+  /** Every place of the dense part, with what is left of it after so many steps apart from what those add. */
+  #eachKept(steps: number, each: (kept: number, place: number) => void): void {
+    const { count, norms } = this.#parts.model.parameters
+    const [all, first, second] = this.#kept(steps)
+    for (let k = 0; k < count; k++) each(all, k)
+    for (let k = count; k < 2 * count; k++) each(first, k)
+    for (let k = 2 * count; k < 3 * count; k++) each(second, k)
+    let at = 3 * count
+    for (const { columns, momentum } of norms) {
+      const running = power(1 - momentum, steps)
+      for (const end = at + 2 * columns; at < end; at++) each(running, at)
+    }
+  }
+
+  /** Where second moments and variances stand. */
+  #squares(): [from: number, to: number][] {
+    const { count, norms } = this.#parts.model.parameters
+    const places: [number, number][] = [[2 * count, 3 * count]]
+    let at = 3 * count
+    for (const { columns } of norms) {
+      places.push([at + columns, at + 2 * columns])
+      at += 2 * columns
+    }
+    return places
+  }
+
+  #checkDense(from: Unpacker, numbers: Float32Array): void {
+    const { parameters } = this.#parts.model
     checkLearned(from, numbers, parameters.count)
     let at = 3 * parameters.count
     for (const { columns } of parameters.norms) {
@@ -288,10 +396,6 @@ export class NetworkShare implements Sharing {
       if (!(mean.every((m) => m * m <= LARGEST_STATISTIC) && variance.every((v) => v >= 0 && v <= LARGEST_STATISTIC)))
         throw from.damaged("running statistics", "others")
       at += 2 * columns
-    }
-    return () => {
-      parameters.setAll({ steps, numbers })
-      if (segments() === 0) learn?.()
     }
   }
 }

@@ -5,7 +5,7 @@ import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { Side } from "../types.ts"
 import type { Exam } from "./exam.ts"
 import type { Learner } from "./learner.ts"
-import { Envelope, type ItemChange, type Renumber, type SharedLearner, type Sharing } from "./shared.ts"
+import { type DenseShare, Envelope, type ItemChange, type Renumber, type SharedLearner, type Sharing } from "./shared.ts"
 
 /** Item indices up to here. */
 const LAST = 0x7fff_fffe
@@ -109,6 +109,26 @@ export class SharedRun implements SharedLearner {
 
   putDense(dense: Uint8Array): void {
     this.#envelope.open("dense part", dense, (from) => this.#sharing.readDense(from))
+  }
+
+  takeDenseChange(): Uint8Array | undefined {
+    const write = this.#sharing.takeDenseChange?.()
+    return write && this.#envelope.seal("dense change", write)
+  }
+
+  addDenseChange(change: Uint8Array, { own } = { own: false }): void {
+    this.#envelope.open("dense change", change, (from) => {
+      const add = this.#sharing.readDenseChange?.(from)
+      if (!add) throw from.damaged("a learner with such a part", "one without")
+      return () => add(own)
+    })
+  }
+
+  averageDense(parts: readonly DenseShare[], own: number): void {
+    const open = parts.map(({ change, weight }) => ({ from: this.#envelope.begin("dense change", change), weight }))
+    const apply = this.#sharing.readDenseMean?.(open, own)
+    for (const { from } of open) from.end()
+    apply?.()
   }
 }
 

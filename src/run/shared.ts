@@ -45,8 +45,20 @@ export interface SharedLearner {
   addEvidence(evidence: Uint8Array): void
   /** All that belongs to no id. */
   takeDense(): Uint8Array
-  /** Takes the newest, or a mean, of others: all of it before the first segment, then only what is averaged. */
+  /** Takes the newest of others: all of it before the first segment, then only what does not add up by evidence. */
   putDense(dense: Uint8Array): void
+  /** What training here changed in that since it was taken or put last; undefined where there is no such thing. */
+  takeDenseChange(): Uint8Array | undefined
+  /** Adds a change made elsewhere; what was learned here counts as taken then. `own`: made here, and to be taken again. */
+  addDenseChange(change: Uint8Array, p?: { own: boolean }): void
+  /** Goes over to the mean of what was learned here and elsewhere since the last time, weighed by events. */
+  averageDense(parts: readonly DenseShare[], own: number): void
+}
+
+/** What one of many changed in the dense part, and the events it learned for that. */
+export interface DenseShare {
+  change: Uint8Array
+  weight: number
 }
 
 /** What a learner gives to be shared: pieces of bytes without their beginning. `read…` checks all, and returns what applies it. */
@@ -67,12 +79,15 @@ export interface Sharing {
   readEvidence(from: Unpacker): () => void
   writeDense(out: Packer): void
   readDense(from: Unpacker): () => void
+  takeDenseChange?(): ((out: Packer) => void) | undefined
+  readDenseChange?(from: Unpacker): (own: boolean) => void
+  readDenseMean?(parts: readonly { from: Unpacker; weight: number }[], own: number): () => void
 }
 
 /** Written by this release, and the only one read. */
-export const VERSION = 1
+const VERSION = 1
 
-export const KINDS = ["user row", "item row", "item change", "evidence", "dense part"] as const
+const KINDS = ["user row", "item row", "item change", "evidence", "dense part", "dense change"] as const
 export type Kind = (typeof KINDS)[number]
 
 /** Bytes with the beginning that says what they are. */
@@ -96,6 +111,14 @@ export class Envelope {
 
   /** Reads all before anything is applied. */
   open(kind: Kind, bytes: Uint8Array, read: (from: Unpacker) => () => void): void {
+    const from = this.begin(kind, bytes)
+    const apply = read(from)
+    from.end()
+    apply()
+  }
+
+  /** Bytes behind a beginning that is as it should be. */
+  begin(kind: Kind, bytes: Uint8Array): Unpacker {
     const from = new Unpacker(bytes, kind)
     checkHead(from, kind)
     if (from.short() !== this.#mark)
@@ -103,9 +126,7 @@ export class Envelope {
         "INVALID_DATA",
         `${kind}: expected one of a learner with the same options, got another's; every process needs the same method, task, sizes, features and seed`,
       )
-    const apply = read(from)
-    from.end()
-    apply()
+    return from
   }
 }
 
@@ -118,56 +139,4 @@ function checkHead(from: Unpacker, kind: Kind): void {
     )
   const found = from.byte()
   if (KINDS[found] !== kind) throw from.damaged(show(kind), KINDS[found] ?? found)
-}
-
-/** Doubles and floats one after the other: how a dense part is written, so that a mean can be taken of any. */
-export function writeDense(out: Packer, doubles: ArrayLike<number>, floats: ArrayLike<number>): void {
-  out.count(doubles.length)
-  for (let i = 0; i < doubles.length; i++) out.double(doubles[i])
-  out.count(floats.length)
-  for (let i = 0; i < floats.length; i++) out.float(floats[i])
-}
-
-export function readDense(from: Unpacker): { doubles: Float64Array; floats: Float32Array } {
-  const doubles = from.doubles(from.count())
-  return { doubles, floats: from.floats(from.count()) }
-}
-
-/** The weighted mean of dense parts; of equal ones to the bit the same. */
-export function meanDense(parts: readonly { dense: Uint8Array; weight: number }[]): Uint8Array {
-  if (parts.length === 0) throw new DessError("INVALID_ARGUMENT", "dense parts: expected at least one, got none")
-  const read = parts.map(({ dense, weight }) => {
-    const from = new Unpacker(dense, "dense part")
-    checkHead(from, "dense part")
-    const mark = from.short()
-    const numbers = readDense(from)
-    from.end()
-    return { mark, weight, ...numbers }
-  })
-  const [first] = read
-  const { mark, doubles, floats } = first
-  const total = read.reduce((sum, { weight }) => sum + weight, 0)
-  if (!(total > 0 && read.every(({ weight }) => weight >= 0)))
-    throw new DessError(
-      "INVALID_ARGUMENT",
-      `dense weights: expected numbers from 0, got ${show(parts.map((p) => p.weight))}`,
-    )
-  if (
-    read.some(
-      (one) => one.mark !== mark || one.doubles.length !== doubles.length || one.floats.length !== floats.length,
-    )
-  )
-    throw new DessError("INVALID_DATA", "dense parts: expected those of learners with the same options, got others")
-  const mean = <T extends Float64Array | Float32Array>(column: T, of: (one: (typeof read)[number]) => T): T =>
-    column.map((start, i) => start + read.reduce((sum, one) => sum + one.weight * (of(one)[i] - start), 0) / total) as T
-  const out = new Packer()
-  out.byte(VERSION)
-  out.byte(KINDS.indexOf("dense part"))
-  out.short(mark)
-  writeDense(
-    out,
-    mean(doubles, (one) => one.doubles),
-    mean(floats, (one) => one.floats),
-  )
-  return out.done()
 }

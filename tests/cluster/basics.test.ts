@@ -220,7 +220,7 @@ describeWithRedis("a cluster", (redis) => {
       await expect(Cluster.open({ url, prefix: freshPrefix(), recommender })).rejects.toThrow(/without --cluster/)
     const key = `${prefix}:meta`
     await cluster.redis.send(key, ["SET", key, JSON.stringify({ format: 99 })])
-    await expect(Cluster.open({ url, prefix })).rejects.toThrow(/cluster format: expected 1, got 99: another release/)
+    await expect(Cluster.open({ url, prefix })).rejects.toThrow(/cluster format: expected 2, got 99: another release/)
     for (const one of [cluster, again]) one.close()
   })
 
