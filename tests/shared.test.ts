@@ -6,7 +6,7 @@ import { Random } from "../src/kernels/random.ts"
 import { Run } from "../src/run/loop.ts"
 import { Network } from "../src/run/network.ts"
 import type { RunOptions } from "../src/run/options.ts"
-import { meanDense, type SharedLearner } from "../src/run/shared.ts"
+import type { SharedLearner } from "../src/run/shared.ts"
 import { cutSegments } from "../src/stream/segments.ts"
 import { synthetic } from "../src/stream/synthetic.ts"
 import type { ItemFeatures, Segment, Side } from "../src/types.ts"
@@ -348,41 +348,87 @@ describe("evidence", () => {
     expect(to.shared.takeDense()).toEqual(before)
   })
 
-  test("network: the mean of equal dense parts put back changes no bit; of two, it is what both then predict with", () => {
-    const [a, b] = [trained(NETWORK), trained(NETWORK, DATA.segments.slice(0, 5))]
-    const [one, other] = [a, b].map((run) => run.shared.takeDense())
-    const before = predictions(a)
-    a.shared.putDense(meanDense([one, one, one].map((dense) => ({ dense, weight: 7 }))))
-    expect(a.shared.takeDense()).toEqual(one)
-    expectSameBits(predictions(a), before, "mean of equals")
-    const mean = meanDense([one, other].map((dense) => ({ dense, weight: 1 })))
-    for (const run of [a, b]) run.shared.putDense(mean)
-    for (const side of SIDES)
-      for (const id of idsOf(side)) b.shared.putRow(side, id, a.shared.takeRow(side, id) ?? new Uint8Array(0))
-    expectSameBits(predictions(a), predictions(b), "mean")
-    expect(Math.max(...predictions(a).map((logit, i) => Math.abs(logit - before[i])))).toBeGreaterThan(1e-3)
-    // What the policy has learned is not averaged.
-    const [first, second] = [a, b].map((run) => numbersOf(run.shared.takeDense()))
-    expect(first.slice(1)).toEqual(numbersOf(one).slice(1))
-    expect(second.slice(1)).toEqual(numbersOf(other).slice(1))
-    expect(first[0]).toBe(Math.round((numbersOf(one)[0] + numbersOf(other)[0]) / 2))
+  test("network: what was changed in the dense part, added to where it began, is what it became, to 1e-5", () => {
+    const trainer = trained(NETWORK, DATA.segments.slice(0, 5))
+    const begin = trainer.shared.takeDense()
+    expect(trainer.shared.takeDenseChange()).toBeUndefined()
+    for (const segment of DATA.segments.slice(5, 9)) trainer.step(segment)
+    const change = trainer.shared.takeDenseChange() ?? new Uint8Array(0)
+    expect(trainer.shared.takeDenseChange()).toBeUndefined()
+    const other = open(NETWORK)
+    other.shared.putDense(begin)
+    other.shared.addDenseChange(change)
+    expect(other.shared.takeDenseChange()).toBeUndefined()
+    const [wanted, got, before] = [trainer.shared.takeDense(), other.shared.takeDense(), begin].map(floatsOf)
+    expect(farthest(got, wanted)).toBeLessThan(1e-5)
+    expect(farthest(before, wanted)).toBeGreaterThan(1e-3)
+    expect(numbersOf(other.shared.takeDense())[0]).toBe(numbersOf(trainer.shared.takeDense())[0])
+    // Own, it is on top and to be taken again.
+    other.shared.putDense(begin)
+    other.shared.addDenseChange(change, { own: true })
+    const again = other.shared.takeDenseChange() ?? new Uint8Array(0)
+    other.shared.putDense(begin)
+    other.shared.addDenseChange(again)
+    expect(farthest(floatsOf(other.shared.takeDense()), wanted)).toBeLessThan(1e-5)
   })
 
-  test("the mean of equal dense parts is the same to the bit, and of two lies between", () => {
-    const [a, b] = [trained().shared.takeDense(), trained({}, DATA.segments.slice(0, 5)).shared.takeDense()]
-    expect(meanDense([a, a, a].map((dense) => ({ dense, weight: 0.3 })))).toEqual(a)
-    const [first, second, mean] = [
-      a,
-      b,
-      meanDense([
-        { dense: a, weight: 1 },
-        { dense: b, weight: 3 },
-      ]),
-    ].map(numbersOf)
-    for (let i = 0; i < mean.length; i++) expect(mean[i]).toBeCloseTo(0.25 * first[i] + 0.75 * second[i], 9)
-    expect(() => meanDense([])).toThrow(/dense parts: expected at least one/)
+  test("network: the mean weighs each by its events; of what nobody changed it is the same to the bit", () => {
+    const learners = [1, 2, 3].map((n) => trained(NETWORK, DATA.segments.slice(0, n)))
+    const begin = learners[2].shared.takeDense()
+    for (const { shared } of learners) shared.putDense(begin)
+    learners[0].shared.averageDense([], 100)
+    expect(learners[0].shared.takeDense().slice(-1000)).toEqual(begin.slice(-1000))
+    const [home, first, second] = learners.map(({ shared }) => shared)
+    learners.forEach((run, n) => {
+      run.step(DATA.segments[4 + n])
+    })
+    const wanted = learners.map(({ learner }) => {
+      if (!(learner instanceof Network)) throw new Error("expected a network")
+      return learner.model.parameters.copyAll().numbers
+    })
+    const parts = [first, second].map((shared, n) => ({
+      change: shared.takeDenseChange() ?? new Uint8Array(0),
+      weight: [1, 2][n],
+    }))
+    home.averageDense(parts, 5)
+    const mean = floatsOf(home.takeDense())
+    const expected = wanted[0].map((one, k) => (5 * one + wanted[1][k] + 2 * wanted[2][k]) / 8)
+    expect(farthest(mean, expected)).toBeLessThan(1e-5)
+    expect(farthest(mean, wanted[0])).toBeGreaterThan(1e-4)
+    expect(home.takeDenseChange()).toBeUndefined()
+  })
+
+  test("factors have nothing to average, and refuse what a network changed", () => {
+    const run = trained()
+    expect(run.shared.takeDenseChange()).toBeUndefined()
+    const before = run.shared.takeDense()
+    run.shared.averageDense([], 100)
+    expect(run.shared.takeDense()).toEqual(before)
+    const change = trained(NETWORK).shared.takeDenseChange() ?? new Uint8Array(0)
+    expect(() => run.shared.addDenseChange(change)).toThrow(/same method/)
   })
 })
+
+/** The floats of a network's dense part. */
+function floatsOf(dense: Uint8Array): Float32Array {
+  const view = new DataView(dense.buffer, dense.byteOffset)
+  const read = (from: number) => {
+    let [at, count, scale] = [from, 0, 1]
+    for (let more = true; more; scale *= 128) {
+      more = dense[at] >= 128
+      count += (dense[at++] % 128) * scale
+    }
+    return { at, count }
+  }
+  const doubles = read(4)
+  const floats = read(doubles.at + 8 * doubles.count)
+  return Float32Array.from({ length: floats.count }, (_, i) => view.getFloat32(floats.at + 4 * i, true))
+}
+
+function farthest(a: Float32Array, b: Float32Array): number {
+  expect(a.length).toBe(b.length)
+  return a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0)
+}
 
 /** The doubles of a dense part. */
 function numbersOf(dense: Uint8Array): number[] {
@@ -421,10 +467,14 @@ describe("what is refused", () => {
     },
     evidence: { take: (shared) => shared.takeEvidence(), give: (shared, bytes) => shared.addEvidence(bytes) },
     "dense part": { take: (shared) => shared.takeDense(), give: (shared, bytes) => shared.putDense(bytes) },
+    "dense change": {
+      take: (shared) => shared.takeDenseChange() ?? new Uint8Array(0),
+      give: (shared, bytes) => shared.addDenseChange(bytes),
+    },
   }
 
   const cases = Object.keys(doors).flatMap((kind): [string, string, RunOptions][] => [
-    [kind, "factors", {}],
+    ...(kind === "dense change" ? [] : [[kind, "factors", {}] as [string, string, RunOptions]]),
     [kind, "network", { ...NETWORK, model: "mf" }],
   ])
 

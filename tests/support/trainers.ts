@@ -5,7 +5,6 @@
 
 import { Run } from "../../src/run/loop.ts"
 import type { RunOptions } from "../../src/run/options.ts"
-import { meanDense } from "../../src/run/shared.ts"
 import type { ItemFeatures, Segment } from "../../src/types.ts"
 
 export const LIVE = { testUsers: Number.POSITIVE_INFINITY, smallestBatch: 64, remembered: 100 }
@@ -94,14 +93,19 @@ export class Trainers {
     this.#average()
   }
 
+  /** The first takes the mean, the others go over to it. */
   #average(): void {
-    const { runs } = this
-    if (runs.length === 1) return
-    const parts = runs.map((run, t) => ({ dense: run.shared.takeDense(), weight: this.#learned[t] }))
+    const [home, ...others] = this.runs
+    const parts = others.flatMap((run, t) => {
+      const change = run.shared.takeDenseChange()
+      return change ? [{ change, weight: this.#learned[t + 1] }] : []
+    })
+    home.shared.averageDense(parts, this.#learned[0])
     this.#learned.fill(0)
-    const mean = meanDense(parts)
-    for (const run of runs) run.shared.putDense(mean)
-    this.bytes.dense += parts.reduce((sum, { dense }) => sum + dense.length, 0)
+    if (parts.length === 0) return
+    const mean = home.shared.takeDense()
+    for (const run of others) run.shared.putDense(mean)
+    this.bytes.dense += parts.reduce((sum, { change }) => sum + change.length, 0)
   }
 
   close(): void {
