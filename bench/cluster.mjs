@@ -2,7 +2,7 @@
  * What a cluster costs: events per second and processor time per event with 1, 2 and 4 trainers against one process that
  * learns the same segments, where it would saturate, and bytes per row in Redis. Processor time is what counts where
  * trainers and six Redis servers share a few cores.
- * npm run bench -- cluster [--events 40000] [--segment 64] [--data <MovieLens folder>] [--trainers 1,2,4]
+ * npm run bench -- cluster [--events 40000] [--segment 64] [--data <MovieLens folder>] [--trainers 1,2,4] [--recipe paper]
  */
 
 import { spawn } from "node:child_process"
@@ -82,7 +82,7 @@ function cpuOf(pid) {
 }
 
 async function measure(redis, events, p) {
-  const recommender = { task: "binary", method: "dess-fre", segment: p.segment }
+  const recommender = { task: "binary", method: "dess-fre", segment: p.segment, recipe: p.recipe, preset: p.recipe }
   const cluster = await Cluster.open({
     url: redis.url,
     prefix: `bench${p.trainers}`,
@@ -184,6 +184,7 @@ export async function run(args) {
       segment: { type: "string", default: "64" },
       data: { type: "string" },
       trainers: { type: "string", default: "1,2,4" },
+      recipe: { type: "string", default: "calibrated" },
     },
   })
   const events = readEvents(values.data, Number(values.events))
@@ -194,7 +195,7 @@ export async function run(args) {
       `${events.length} events, ${PARTITIONS} partitions, segments of ${values.segment}, ${availableParallelism()} cores`,
     )
     for (const trainers of values.trainers.split(",").map(Number)) {
-      const got = await measure(redis, events, { trainers, segment: Number(values.segment), single })
+      const got = await measure(redis, events, { trainers, segment: Number(values.segment), recipe: values.recipe, single })
       if (!single)
         console.log(
           `one process: ${got.single.microseconds.toFixed(1)} µs an event, accuracy ${got.single.accuracy.toFixed(4)}; append ${got.append.toFixed(1)} µs of six servers`,
@@ -208,7 +209,7 @@ export async function run(args) {
         `  on more machines: ${Math.round(1e6 / got.trainer)} events/s a trainer's core, ${Math.round(1e6 / got.masters)} a master's`,
       )
     }
-    for (const size of [16, 64, 128])
+    for (const size of values.recipe === "paper" ? [] : [16, 64, 128])
       for (const [side, { used, own, numbers }] of Object.entries(await measureRows(redis, size)))
         console.log(
           `${side} of ${size} numbers: ${used.toFixed(0)} bytes in Redis, ${own.toFixed(0)} stored (${(used / own).toFixed(2)}×), of which ${numbers} numbers`,

@@ -19,11 +19,13 @@ others take over. Events come in through dess serve --cluster.
   --cluster-addresses <…>   announced=reachable addresses of nodes behind a translation
   --lease <time>            silence after which others take over (5s)
   --sync <time>             between two looks at what other trainers did (100ms)
+  --average <n>             events a trainer learns between two means of a network's dense part (2000)
   --keep-events <n>         learned events a partition's stream may keep (1000000); a snapshot cuts them sooner
 
 Settled when the cluster is created, by whoever comes first
   --partitions <n>          the most trainers there can ever be (16)
-  --task topk|binary|multiclass, --method, --sizes, --seed, --segment, --negatives, --like-threshold, --rating-scale
+  --task topk|binary|multiclass, --method, --recipe, --preset, --model, --sizes, --seed, --segment, --negatives,
+  --like-threshold, --rating-scale
 
 Example
   dess train --cluster redis://127.0.0.1:7001`
@@ -34,6 +36,7 @@ export async function trainCommand(args: string[]): Promise<void> {
     ...CREATION_FLAGS,
     lease: { type: "string" },
     sync: { type: "string" },
+    average: { type: "string" },
     "keep-events": { type: "string" },
   } as const
   const { values } = parseArgs({ args, options, strict: true })
@@ -43,10 +46,11 @@ export async function trainCommand(args: string[]): Promise<void> {
     const given = values[name]
     return given === undefined ? undefined : parseDuration(`--${name}`, given)
   }
-  const keep = values["keep-events"]
+  const { average, "keep-events": keep } = values
   const trainer = new ClusterTrainer(cluster, {
     lease: time("lease"),
     sync: time("sync"),
+    average: average === undefined ? undefined : readWhole("average", average, 1),
     keepEvents: keep === undefined ? undefined : readWhole("keep-events", keep),
     onNote: say,
   })

@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from "node:util"
 import { afterEach, beforeAll, expect, test } from "vitest"
 import { openClusterReader } from "../../src/cli/cluster-options.ts"
 import { Cluster, type ClusterOptions } from "../../src/cluster/cluster.ts"
+import { readDense } from "../../src/cluster/dense.ts"
 import { ROWS_PER_BUCKET } from "../../src/cluster/keys.ts"
 import { ClusterRecommender } from "../../src/cluster/reader.ts"
 import { loadDirectory, takeSnapshot } from "../../src/cluster/snapshot.ts"
@@ -45,8 +46,8 @@ async function open(redis: RedisCluster, more: Partial<ClusterOptions> = {}): Pr
 const again = (redis: RedisCluster, cluster: Cluster) =>
   open(redis, { prefix: cluster.keys.prefix, partitions: cluster.partitions, recommender: {} })
 
-async function train(redis: RedisCluster, cluster: Cluster): Promise<ClusterTrainer> {
-  const trainer = new ClusterTrainer(await again(redis, cluster), { lease: 4000, sync: 30 })
+async function train(redis: RedisCluster, cluster: Cluster, more = {}): Promise<ClusterTrainer> {
+  const trainer = new ClusterTrainer(await again(redis, cluster), { lease: 4000, sync: 30, ...more })
   void trainer.start()
   closing.push(() => trainer.stop())
   return trainer
@@ -235,6 +236,56 @@ describeWithRedis("trainers and readers", (redis) => {
       expect((await readStatus(loaded)).totals).toMatchObject({ applied: 200, users: 60, items: 80 })
     },
   )
+
+  test("a network: two trainers average its dense part, a newcomer begins with the mean, readers and snapshots have it", async () => {
+    const network: RecommenderOptions = { ...BINARY, recipe: "paper", preset: "paper", threads: 1 }
+    const cluster = await open(redis(), { recommender: network })
+    const options = { average: 300 }
+    const trainers = [await train(redis(), cluster, options), await train(redis(), cluster, options)]
+    const reader = await read(redis(), cluster)
+    await eventually("shares", () => trainers.every(({ standing }) => standing.partitions.length === 2), 40)
+    const events = [...colours(12_000)]
+    await feed(reader, events.slice(0, 8000))
+    await eventually("a mean with a part of the other", async () => {
+      const { contained = {} } = (await readDense(cluster)) ?? {}
+      return trainers.some(({ id }) => (contained[id] ?? 0) > 0)
+    })
+    trainers.push(await train(redis(), cluster, options))
+    await eventually("a third share", () => trainers[2].standing.partitions.length >= 1, 40)
+    await trainers[0].stop()
+    await feed(reader, events.slice(8000))
+    await reader.drain()
+    const { totals } = await readStatus(cluster)
+    expect(totals).toMatchObject({ applied: 12_000, lag: 0, users: 60, items: 80 })
+    for (const trainer of trainers) await trainer.stop()
+    const stored = await readDense(cluster)
+    expect(stored?.bytes.length).toBeGreaterThan(200_000)
+    const piece = cluster.keys.of(0, "dense:0:0")
+    expect(await cluster.redis.send(piece, ["STRLEN", piece])).toBeLessThan(70_000)
+    const folder = mkdtempSync(join(tmpdir(), "dess-network-"))
+    closing.push(() => rmSync(folder, { recursive: true, force: true }))
+    expect(await takeSnapshot(cluster, folder)).toMatchObject({ users: 60, items: 80, events: 12_000 })
+    const pairs = Array.from({ length: 600 }, (_, n) => ({ user: `user ${n % 60}`, item: `item ${(7 * n) % 80}` }))
+    const single = await Recommender.open({ directory: folder, threads: 1 })
+    try {
+      const predicted = await single.predict(pairs)
+      const differs = async () => {
+        const there = await reader.predict(pairs)
+        return Math.max(...there.map(({ score }, n) => Math.abs(score - predicted[n].score)))
+      }
+      await eventually("the reader predicts the same", async () => (await differs()) < 1e-5)
+      const asked = { count: 10, seen: true }
+      const names = async (one: Pick<Recommender, "recommend">) =>
+        (await one.recommend("user 4", asked)).map(({ item }) => item)
+      expect(await names(reader)).toEqual(await names(single))
+    } finally {
+      await single.close()
+    }
+    const prefix = freshPrefix()
+    expect(await loadDirectory(folder, { url: redis().url, prefix, partitions: 2 })).toMatchObject({ users: 60 })
+    const loaded = await open(redis(), { prefix, partitions: 2, recommender: {} })
+    expect((await readDense(loaded))?.bytes.length).toBe(stored?.bytes.length)
+  })
 
   test("rows of 16 numbers take at most 1.5 times their own bytes", async () => {
     const cluster = await open(redis(), { recommender: { task: "binary", method: "uniform-16", segment: 100 } })
