@@ -159,6 +159,7 @@ export const START = "0-0"
 
 /** Which of two stream ids is later: below, at or above 0. */
 export function compareIds(a: string, b: string): number {
+  if (a === b) return 0
   const [aTime, aCount] = a.split("-").map(Number)
   const [bTime, bCount] = b.split("-").map(Number)
   return aTime - bTime || aCount - bCount

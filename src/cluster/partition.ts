@@ -265,14 +265,15 @@ export class Partition {
     write.addAll([...counters], (counter) => counter)
     write.add(Buffer.from(run.shared.takeEvidence()), EVIDENCE_KEPT, this.appliedEverywhere, keepEvents)
     write.addAll([...changes], ([home, some]) => [home, encodeChanges(some)])
-    write.addAll([...this.touched.user], (index) => {
+    const rows = Array.from(this.touched.user, (index) => {
       const { number } = keys.place(index)
       const row = run.shared.takeRow("user", index) ?? new Uint8Array(0)
       const name = this.#names.get(index) ?? ""
       const met = this.#rowsKnowMet ? undefined : (this.#met.get(index) ?? [])
       const record = encodeStored({ name, row, ...(met ? { met } : {}) })
-      return [write.key(keys.rows("users", this.number, number)), number % ROWS_PER_BUCKET, record]
+      return { list: keys.rows("users", this.number, number), place: number % ROWS_PER_BUCKET, record }
     })
+    write.addRows(rows)
     this.touched.user.clear()
     write.addAll(this.#fresh, ({ name, number }) => [write.key(keys.names("users", this.number, name)), name, number])
     this.#fresh = []
@@ -331,10 +332,12 @@ export class Partition {
     this.written = Date.now()
     write.addAll([...applied.entries()], (entry) => entry)
     write.add(encodeNews({ applied, clock, rows }), CHANGES_KEPT, clock)
-    write.addAll(rows, ({ index, record }) => {
-      const { number } = keys.place(index)
-      return [write.key(keys.rows("items", this.number, number)), number % ROWS_PER_BUCKET, record]
-    })
+    write.addRows(
+      rows.map(({ index, record }) => {
+        const { number } = keys.place(index)
+        return { list: keys.rows("items", this.number, number), place: number % ROWS_PER_BUCKET, record }
+      }),
+    )
     this.home.seq = await write.send(cluster, onTrouble)
   }
 }

@@ -42,9 +42,12 @@ const HELD = `local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
 if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
 `
 
-/** Rows: how many, then key, place and record of each. A row past the end of its list is appended. */
-const ROWS = `for _ = 1, tonumber(take()) do
-  local key, place, record = KEYS[tonumber(take())], tonumber(take()), take()
+/** Rows in one argument: number of the key, place, length and record of each. A row past the end of its list is appended. */
+const ROWS = `local rows, from = take(), 1
+while from <= #rows do
+  local k, place, length = struct.unpack('<I2BI4', rows, from)
+  local key, record = KEYS[k], string.sub(rows, from + 7, from + 6 + length)
+  from = from + 7 + length
   if place < redis.call('LLEN', key) then redis.call('LSET', key, place, record)
   else
     for _ = redis.call('LLEN', key) + 1, place do redis.call('RPUSH', key, '') end
