@@ -195,7 +195,12 @@ export async function run(args) {
       `${events.length} events, ${PARTITIONS} partitions, segments of ${values.segment}, ${availableParallelism()} cores`,
     )
     for (const trainers of values.trainers.split(",").map(Number)) {
-      const got = await measure(redis, events, { trainers, segment: Number(values.segment), recipe: values.recipe, single })
+      const got = await measure(redis, events, {
+        trainers,
+        segment: Number(values.segment),
+        recipe: values.recipe,
+        single,
+      })
       if (!single)
         console.log(
           `one process: ${got.single.microseconds.toFixed(1)} µs an event, accuracy ${got.single.accuracy.toFixed(4)}; append ${got.append.toFixed(1)} µs of six servers`,

@@ -220,7 +220,11 @@ export async function readDense(cluster: Cluster): Promise<StoredDense | undefin
   // Who is slower than two versions finds pieces of a later one, and begins again.
   for (let tries = 0; tries < 20; tries++) {
     const fields = ["version", "pieces", "positions", "contained"]
-    const [version, count, positions, contained] = (await cluster.redis.send(key, ["HMGET", key, ...fields])) as Buffer[]
+    const [version, count, positions, contained] = (await cluster.redis.send(key, [
+      "HMGET",
+      key,
+      ...fields,
+    ])) as Buffer[]
     if (version === null) return undefined
     const number = Number(version)
     const names = Array.from({ length: Number(count) }, (_, n) => pieceKey(cluster, number, n))

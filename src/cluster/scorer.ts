@@ -14,7 +14,7 @@ import type { Run } from "../run/loop.ts"
 import { Network } from "../run/network.ts"
 import type { FullRunOptions } from "../run/options.ts"
 import { packRows } from "../run/packed-rows.ts"
-import { NetworkReader, type Reader, type Room, roomPerItem, writingItems } from "../run/reader.ts"
+import { type NetworkReader, type Reader, type Room, roomPerItem, writingItems } from "../run/reader.ts"
 
 export interface Scorer {
   readonly reader: Reader

@@ -356,8 +356,7 @@ export class ClusterTrainer {
     const partition = this.#own.get(number)
     if (!partition) return
     if (partition.touched.item.size > 0) await partition.writeHome()
-    if (number === 0)
-      await this.#dense.store(this.#run.shared, { fence: partition.fence, positions: this.#positions })
+    if (number === 0) await this.#dense.store(this.#run.shared, { fence: partition.fence, positions: this.#positions })
     await this.#leases.release(number, partition.fence)
     this.#own.delete(number)
     this.#items.homes[number] = partition.home

@@ -5,7 +5,14 @@ import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { Side } from "../types.ts"
 import type { Exam } from "./exam.ts"
 import type { Learner } from "./learner.ts"
-import { type DenseShare, Envelope, type ItemChange, type Renumber, type SharedLearner, type Sharing } from "./shared.ts"
+import {
+  type DenseShare,
+  Envelope,
+  type ItemChange,
+  type Renumber,
+  type SharedLearner,
+  type Sharing,
+} from "./shared.ts"
 
 /** Item indices up to here. */
 const LAST = 0x7fff_fffe
