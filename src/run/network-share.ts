@@ -10,11 +10,12 @@
  * Made at another size than the row has here, ΔE is carried along the ladder as the row was, so that predictions move as
  * they did there; the moments, which began anew with the size, stay.
  *
- * The dense part (ladders, norms with their running statistics, head, with Adam's moments and steps) is averaged: who
- * calls takes every learner's part, weighs it by the events it learned since, and puts the mean before the next segment.
- * A mean moves as far as one learner's steps do, so dense parameters learn more slowly the more learners there are:
- * accuracy on 24,000 generated events (shared.test.ts), averaged every 800: 0.679 by one, 0.674 by two, 0.655 by four. The policy's sums add up by evidence
- * (LinUCB: discounted as if the other's updates had been made here, after all that is known).
+ * The dense part (ladders, norms with their running statistics, head, with Adam's moments and steps) is averaged, weighed
+ * by events. A change of it is that of a row, running statistics decaying as moments do; where it is averaged, each is
+ * added to the part all began with, and the mean is taken of the sums. Adding all of them up instead learns worse (sums of
+ * Adam's steps overshoot); a mean moves as far as one learner's steps do, so it is slower at first: bench/averaging.mjs.
+ * The policy's sums add up by evidence (LinUCB: discounted as if the other's updates had been made here, after all that
+ * is known).
  */
 
 import type { Indicators } from "../context/indicators.ts"
