@@ -12,8 +12,8 @@
  *
  * The dense part (ladders, norms with their running statistics, head, with Adam's moments and steps) is averaged, weighed
  * by events. A change of it is that of a row, running statistics decaying as moments do; where it is averaged, each is
- * added to the part all began with, and the mean is taken of the sums. Adding all of them up instead learns worse (sums of
- * Adam's steps overshoot); a mean moves as far as one learner's steps do, so it is slower at first: bench/averaging.mjs.
+ * added to the part all began with, and the mean is taken of the sums. Adding all of them up instead
+ * learned worse; a mean moves as far as one learner's steps do, so it is slower at first (bench/averaging.mjs).
  * The policy's sums add up by evidence (LinUCB: discounted as if the other's updates had been made here, after all that
  * is known).
  */
