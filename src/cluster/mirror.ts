@@ -212,6 +212,8 @@ export class Mirror {
     )) as [Buffer, number, Buffer]
     const [offset, number, record] = found
     const user = { index: keys.index(partition, number), fetched: Date.now(), offset: String(offset) }
+    // Forgotten meanwhile.
+    if (this.#users.has(name) && this.#users.get(name)?.index !== user.index) this.dropUser(name)
     // Unknown, or named and not learned yet.
     if (number < 0 || record.length === 0) return user
     const { row, met } = decodeStored(record)
@@ -225,13 +227,29 @@ export class Mirror {
   }
 
   #dropOldest(): void {
-    for (const [name, { index }] of this.#users) {
+    for (const name of this.#users.keys()) {
       if (this.#users.size <= this.#options.users) return
-      this.#users.delete(name)
-      this.#run.shared.dropRow("user", index)
-      this.#catalogue.names.user.remove(index)
-      this.#catalogue.drop("user", [index])
+      this.dropUser(name)
     }
+  }
+
+  /** What is held of a user now: whether a row, and how many items met. */
+  async holds(name: string): Promise<{ row: boolean; history: number } | undefined> {
+    await this.#fetch(name)
+    const user = this.#users.get(name)
+    if (!user) return undefined
+    return { row: this.#run.shared.has("user", user.index), history: this.#catalogue.history(user.index).length }
+  }
+
+  /** From memory. */
+  dropUser(name: string): void {
+    const user = this.#users.get(name)
+    if (!user) return
+    const { index } = user
+    this.#users.delete(name)
+    this.#run.shared.dropRow("user", index)
+    this.#catalogue.names.user.remove(index)
+    this.#catalogue.drop("user", [index])
   }
 
   /** Adds entries to the catalogue or changes them. What is left out stays as it was. */

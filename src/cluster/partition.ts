@@ -17,6 +17,7 @@ import {
   encodeStored,
   type ItemChange,
 } from "./encoding.ts"
+import { Scrubbing } from "./forgetting.ts"
 import type { HomeState, Items } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import type { Leases } from "./leases.ts"
@@ -70,8 +71,13 @@ export class Partition {
   appliedSeen = START
   appliedEverywhere = START
 
-  private constructor(hands: Hands, number: number, fence: string) {
+  /** Events of forgotten users on their way out of the log. */
+  readonly scrubbing: Scrubbing
+
+  private constructor(hands: Hands, p: { number: number; fence: string; scrubbing: Scrubbing }) {
+    const { number, fence, scrubbing } = p
     this.#hands = hands
+    this.scrubbing = scrubbing
     this.number = number
     this.fence = fence
     this.#rowsKnowMet = hands.cluster.options.run.task === "topk"
@@ -80,7 +86,8 @@ export class Partition {
 
   /** Takes up a partition whose lease was just acquired: nobody else can write to it. */
   static async open(hands: Hands, number: number, fence: string): Promise<Partition> {
-    const partition = new Partition(hands, number, fence)
+    const scrubbing = await Scrubbing.open(hands.cluster, number)
+    const partition = new Partition(hands, { number, fence, scrubbing })
     const key = hands.cluster.keys.of(number, "state")
     const fields = ["HMGET", key, "seq", "offset", "users"]
     const [[seq, offset, users], home] = await Promise.all([
@@ -152,9 +159,41 @@ export class Partition {
     if (end !== undefined) entries = entries.filter(({ id }) => compareIds(id, end) <= 0)
     // The events themselves were lost.
     if (end !== undefined && entries.length === 0) this.#ends.shift()
+    // Who is to be forgotten is so between two segments.
+    const asked = entries.findIndex(({ event }) => event.forget)
+    if (asked === 0) return entries.slice(0, 1)
+    if (asked > 0) entries = entries.slice(0, asked)
     const events = entries.map(({ event }) => event)
     await Promise.all([this.#meetUsers(events), items.meet(events.map(({ item }) => item))])
     return entries
+  }
+
+  /** Forgets a user as an entry of the log asks, learner and Redis alike. */
+  async forget({ id, event: { user } }: LogEntry): Promise<void> {
+    const { cluster, run, onTrouble } = this.#hands
+    const { keys } = cluster
+    const index = this.#index.get(user)
+    if (index !== undefined) {
+      run.shared.dropRow("user", index)
+      this.#index.delete(user)
+      this.#names.delete(index)
+      this.#met.delete(index)
+      this.touched.user.delete(index)
+    }
+    const names = ["lease", "state", "deltas"].map((what) => keys.of(this.number, what))
+    names.push(keys.names("users", this.number, user), keys.of(this.number, "forgetting"))
+    const write = new FencedWrite("forget", names, { ...this.#fenceNow, seq: this.seq })
+    write.add(id, user, keys.of(this.number, "users:"), ROWS_PER_BUCKET)
+    this.#advance(id)
+    await write.send(cluster, onTrouble)
+    this.scrubbing.add(id, user)
+  }
+
+  /** The next write is under way: it ends with an event. */
+  #advance(offset: string): void {
+    this.seq++
+    this.offset = offset
+    if (this.#ends.length > 0 && compareIds(offset, this.#ends[0]) >= 0) this.#ends.shift()
   }
 
   /** Learns what was read and writes all that belongs to it, at once. Resolves when it is written. */
@@ -191,9 +230,7 @@ export class Partition {
     const changes = this.#changesByHome(counts)
     const offset = events[events.length - 1].id
     const write = this.#write(offset, counters, changes)
-    this.seq++
-    this.offset = offset
-    if (this.#ends.length > 0 && compareIds(offset, this.#ends[0]) >= 0) this.#ends.shift()
+    this.#advance(offset)
     for (const [home, some] of changes) {
       const waiting = this.inFlight.get(home)
       if (waiting) waiting.push({ id: offset, changes: some })

@@ -28,6 +28,8 @@ import type {
 import { DessError } from "../errors.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
+import { forgetEvent } from "./encoding.ts"
+import { whenForgotten } from "./forgetting.ts"
 import { Log } from "./log.ts"
 import { Mirror } from "./mirror.ts"
 import { type PartitionStatus, readPartition } from "./status.ts"
@@ -47,6 +49,8 @@ export interface ReaderOptions {
 }
 
 const COUNT = 1000
+/** Milliseconds to wait until a user is forgotten. */
+const PATIENCE = 10_000
 
 export class ClusterRecommender implements Recommender {
   readonly #cluster: Cluster
@@ -220,8 +224,22 @@ export class ClusterRecommender implements Recommender {
     throw new DessError("UNSUPPORTED", "users: expected a single machine, a cluster does not compare them")
   }
 
-  async forget(_user: Id): Promise<Receipt> {
-    throw new DessError("UNSUPPORTED", "forget: expected a single machine, a cluster cannot forget a user yet")
+  async forget(user: Id): Promise<Receipt> {
+    this.#may("writer")
+    const name = checkName("user", user)
+    const partition = this.#cluster.keys.partitionOf(name)
+    const held = await this.#mirror.holds(name)
+    const { last } = await this.#log.append([forgetEvent(name)])
+    const asked = last.get(partition) as string
+    const events = await whenForgotten(this.#cluster, { partition, asked, milliseconds: PATIENCE })
+    this.#mirror.dropUser(name)
+    if (events === undefined)
+      throw new DessError(
+        "UNAVAILABLE",
+        `forget: expected a trainer to be done with it within ${PATIENCE / 1000} s, got no answer; it is in the log and will be done, ask again to be sure (dess cluster status)`,
+      )
+    const { row, history } = held ?? { row: false, history: 0 }
+    return { user: name, found: held !== undefined || events > 0, row, history, events, snapshots: 0, time: Date.now() }
   }
 
   async snapshot(): Promise<SnapshotInfo> {

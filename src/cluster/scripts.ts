@@ -126,6 +126,39 @@ redis.call('HSET', KEYS[2], 'users', take())
 return {seq}`),
 
   /**
+   * A user forgotten, by its entry in the log; its events there go by and by. KEYS lease, state, outbox, hash of names,
+   * users being forgotten. ARGV fence …, offset, name, prefix of lists, rows in one. → [number].
+   */
+  forget: script(`${FENCED}local offset, name, lists, size = take(), take(), take(), take()
+redis.call('HSET', KEYS[2], 'offset', offset)
+redis.call('HINCRBY', KEYS[2], 'applied', 1)
+redis.call('XADD', KEYS[3], offset, 'forgot', '')
+local number = redis.call('HGET', KEYS[4], name)
+if number then
+  redis.call('HDEL', KEYS[4], name)
+  redis.call('HINCRBY', KEYS[2], 'gone', 1)
+  local list = lists .. math.floor(number / size)
+  if number % size < redis.call('LLEN', list) then redis.call('LSET', list, number % size, '') end
+end
+redis.call('HSET', KEYS[5], offset, name)
+return {seq}`),
+
+  /**
+   * Takes events of a forgotten user out of the log. KEYS users being forgotten, events, the answer. ARGV entry that
+   * asked for it, '1' when these are the last, milliseconds to keep the answer (how many there were), then ids. → 1, or
+   * 0 where nobody asked: Redis is not where the caller left it.
+   */
+  scrub: script(`if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+local gone = 0
+for i = 4, #ARGV do gone = gone + redis.call('XDEL', KEYS[2], ARGV[i]) end
+local all = redis.call('HINCRBY', KEYS[1], 'events ' .. ARGV[1], gone)
+if ARGV[2] == '1' then
+  redis.call('HDEL', KEYS[1], ARGV[1], 'events ' .. ARGV[1])
+  redis.call('SET', KEYS[3], all, 'PX', ARGV[3])
+end
+return 1`),
+
+  /**
    * Item rows of a home. KEYS lease, home, changes, then lists of rows. ARGV fence …, outbox positions applied
    * (partition, position), change, entries of changes kept, clock, rows. → [number].
    */

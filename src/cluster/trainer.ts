@@ -166,6 +166,10 @@ export class ClusterTrainer {
     own.forEach((partition, i) => {
       const events = batches[i]
       if (events.length === 0) return
+      if (events[0].event.forget) {
+        writes.push(partition.forget(events[0]))
+        return
+      }
       if (events.length === segment && lost.length === 0) {
         // What comes next is read while this is learned and written.
         full = true
@@ -179,8 +183,11 @@ export class ClusterTrainer {
     await settle(writes)
     for (const partition of lost) await this.#afterReplay(partition)
     for (const partition of own) this.#afterWrite(partition)
+    const scrubbing = own.filter((one) => one.scrubbing.isBusy)
+    const scrubbed = await Promise.all(scrubbing.map((one) => one.scrubbing.step()))
+    if (scrubbed.includes(false)) throw new Fenced("forgetting", "Redis knows nothing of it")
     if (Date.now() - this.#synced >= (this.#options.sync ?? 100)) await this.#sync()
-    return full || lost.length > 0
+    return full || lost.length > 0 || scrubbing.length > 0
   }
 
   /** Homes that contained a segment before it was learned anew must not get it twice: their rows are read again. */

@@ -4,84 +4,22 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { isDeepStrictEqual } from "node:util"
-import { afterEach, beforeAll, expect, test } from "vitest"
+import { beforeAll, expect, test } from "vitest"
 import { openClusterReader } from "../../src/cli/cluster-options.ts"
-import { Cluster, type ClusterOptions } from "../../src/cluster/cluster.ts"
+import type { Cluster } from "../../src/cluster/cluster.ts"
 import { ROWS_PER_BUCKET } from "../../src/cluster/keys.ts"
-import { ClusterRecommender } from "../../src/cluster/reader.ts"
 import { loadDirectory, takeSnapshot } from "../../src/cluster/snapshot.ts"
 import { readStatus } from "../../src/cluster/status.ts"
-import { ClusterTrainer } from "../../src/cluster/trainer.ts"
 import { Recommender } from "../../src/engine/open.ts"
-import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
+import type { Event } from "../../src/engine/types.ts"
 import { Run } from "../../src/run/loop.ts"
 import { configure } from "../../src/server/configuration.ts"
 import { startService } from "../../src/server/service.ts"
-import type { RedisCluster } from "../../tools/redis-cluster.mjs"
+import { BINARY, closing, colours, feed, open, read, train } from "../support/cluster.ts"
 import { buildCommand, dess } from "../support/command.ts"
 import { describeWithRedis, eventually, freshPrefix } from "../support/redis.ts"
 
-const BINARY: RecommenderOptions = { task: "binary", method: "dess-fre", sizes: [2, 4, 8, 16], segment: 100 }
-const closing: (() => Promise<void> | void)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
 beforeAll(buildCommand)
-
-async function open(redis: RedisCluster, more: Partial<ClusterOptions> = {}): Promise<Cluster> {
-  const cluster = await Cluster.open({
-    url: redis.url,
-    prefix: freshPrefix(),
-    partitions: 4,
-    recommender: BINARY,
-    ...more,
-  })
-  closing.push(() => cluster.close())
-  return cluster
-}
-
-/** Another connection to the same. */
-const again = (redis: RedisCluster, cluster: Cluster) =>
-  open(redis, { prefix: cluster.keys.prefix, partitions: cluster.partitions, recommender: {} })
-
-async function train(redis: RedisCluster, cluster: Cluster): Promise<ClusterTrainer> {
-  const trainer = new ClusterTrainer(await again(redis, cluster), { lease: 4000, sync: 30 })
-  void trainer.start()
-  closing.push(() => trainer.stop())
-  return trainer
-}
-
-async function read(redis: RedisCluster, cluster: Cluster, options = {}): Promise<ClusterRecommender> {
-  const reader = await ClusterRecommender.open(await again(redis, cluster), options)
-  closing.push(() => reader.close())
-  return reader
-}
-
-/** Everybody likes items of their own colour: learnable, and the right answer is known. */
-function* colours(count: number): Generator<Event & { user: string; item: string; rating: number }> {
-  let state = 7
-  const next = (n: number) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
-    return Math.floor((state / 0x7fffffff) * n) % n
-  }
-  for (let n = 0; n < count; n++) {
-    const [user, item] = [next(60), next(80)]
-    yield {
-      user: `user ${user}`,
-      item: `item ${item}`,
-      rating: user % 2 === item % 2 ? 5 : 1,
-      timestamp: 1_700_000_000 + n,
-    }
-  }
-}
-
-async function feed(reader: ClusterRecommender, events: Event[]): Promise<string> {
-  let token = ""
-  for (let from = 0; from < events.length; from += 500)
-    token = (await reader.observe(events.slice(from, from + 500))).token as string
-  return token
-}
 
 /** Accuracy of one process over the same segments: those of each partition in turns. */
 function alone(events: readonly (Event & { rating: number })[], cluster: Cluster): number {
