@@ -6,7 +6,7 @@
 import { Broadcast } from "../engine/broadcast.ts"
 import { Catalogue } from "../engine/catalogue.ts"
 import { checkEvents, checkItems, checkName, checkTrials, toArray } from "../engine/check.ts"
-import { Reading } from "../engine/reading.ts"
+import { checkPage, Reading } from "../engine/reading.ts"
 import type {
   Accepted,
   Event,
@@ -34,6 +34,7 @@ import { Log } from "./log.ts"
 import { Mirror } from "./mirror.ts"
 import { type PartitionStatus, readPartition } from "./status.ts"
 import { encodeToken, readToken } from "./token.ts"
+import { listUsers } from "./users.ts"
 
 export type Role = "both" | "reader" | "writer"
 
@@ -194,7 +195,15 @@ export class ClusterRecommender implements Recommender {
 
   ids(side: Side, options: { offset?: number; count?: number } = {}): string[] {
     if (side === "item") return this.#read().ids(side, options)
-    throw new DessError("UNSUPPORTED", "users: expected a single machine, a cluster does not list them")
+    throw new DessError("UNSUPPORTED", "users: expected list(), they are not in this process")
+  }
+
+  /** Users by partition, in each in the order they came. */
+  async list(side: Side, options: { offset?: number; count?: number } = {}): Promise<string[]> {
+    const reading = this.#read()
+    if (side === "item") return reading.ids(side, options)
+    const { offset, count } = checkPage(options)
+    return listUsers(this.#cluster, { offset, count })
   }
 
   /** Of users only those in memory. */

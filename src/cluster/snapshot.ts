@@ -15,13 +15,14 @@ import { DessError, show } from "../errors.ts"
 import { State } from "../kernels/state.ts"
 import { Run } from "../run/loop.ts"
 import { Cluster, type ClusterOptions } from "./cluster.ts"
-import { decodeStored, encodeStored } from "./encoding.ts"
+import { encodeStored } from "./encoding.ts"
 import { Items, putInto } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import { START } from "./log.ts"
 import type { Argument } from "./redis.ts"
 import { readPartition } from "./status.ts"
 import { joinDense, splitDense } from "./trainer.ts"
+import { readUsers } from "./users.ts"
 
 export interface SnapshotResult {
   directory: string
@@ -51,7 +52,13 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
       catalogue.setItem(index, { events: items.popularity(index).events, trend: items.trend(index) })
     }
     const entries = await readEntries(cluster)
-    for (const p of cluster.all) await readUsers(cluster, p, { run, catalogue })
+    for (const p of cluster.all)
+      for await (const portion of readUsers(cluster, p))
+        for (const { index, stored } of portion) {
+          catalogue.names.user.set(index, stored.name)
+          if (stored.row.length > 0) run.shared.putRow("user", index, stored.row)
+          catalogue.setHistory(index, stored.met ?? run.shared.met(index))
+        }
     const sum = (name: string) => before.reduce((total, { counters }) => total + counters[name], 0)
     catalogue.setTotals({ likes: sum("likes"), classes: [0, 1, 2, 3, 4].map((c) => sum(`class${c}`)) })
     const events = before.reduce((total, { applied }) => total + applied, 0)
@@ -85,29 +92,6 @@ async function readEntries(cluster: Cluster): Promise<{ index: number; item: Sto
       })
   }
   return found
-}
-
-async function readUsers(cluster: Cluster, p: number, to: { run: Run; catalogue: Catalogue }): Promise<void> {
-  const { keys, redis } = cluster
-  const state = keys.of(p, "state")
-  const count = Number((await redis.send(state, ["HGET", state, "users"])) ?? 0)
-  const lists = Math.ceil(count / ROWS_PER_BUCKET)
-  for (let from = 0; from < lists; from += AT_ONCE)
-    await Promise.all(
-      Array.from({ length: Math.min(AT_ONCE, lists - from) }, async (_, i) => {
-        const first = (from + i) * ROWS_PER_BUCKET
-        const list = keys.rows("users", p, first)
-        const records = (await redis.send(list, ["LRANGE", list, "0", "-1"])) as Buffer[]
-        records.forEach((record, at) => {
-          if (record.length === 0) return
-          const { name, row, met } = decodeStored(record)
-          const index = keys.index(p, first + at)
-          to.catalogue.names.user.set(index, name)
-          if (row.length > 0) to.run.shared.putRow("user", index, row)
-          to.catalogue.setHistory(index, met ?? to.run.shared.met(index))
-        })
-      }),
-    )
 }
 
 async function write(

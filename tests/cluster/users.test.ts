@@ -94,4 +94,25 @@ describeWithRedis("users of a cluster", (redis) => {
     expect((await readStatus(cluster)).totals).toMatchObject({ appended: 8, applied: 8, users: 1, items: 3 })
     expect(second.standing.resets).toBe(0)
   })
+
+  test("users are listed a page at a time, without those forgotten", async () => {
+    const cluster = await open(redis(), { partitions: 3 })
+    await train(redis(), cluster)
+    const reader = await read(redis(), cluster)
+    const names = Array.from({ length: 500 }, (_, n) => `user ${n}`)
+    await feed(
+      reader,
+      names.map((user) => ({ user, item: "dune" })),
+    )
+    await reader.drain()
+    for (const user of ["user 3", "user 77", "user 400"]) await reader.forget(user)
+    const pages: string[][] = []
+    for (let offset = 0; offset === 0 || pages.at(-1)?.length === 60; offset += 60)
+      pages.push(await reader.list("user", { offset, count: 60 }))
+    const left = names.filter((name) => !["user 3", "user 77", "user 400"].includes(name))
+    expect(pages.flat()).toHaveLength(497)
+    expect(pages.flat().sort()).toEqual(left.sort())
+    expect(await reader.list("item")).toEqual(["dune"])
+    await expect(reader.list("user", { count: 0 })).rejects.toThrow(/count: expected a whole number/)
+  })
 })
