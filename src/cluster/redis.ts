@@ -56,6 +56,7 @@ export class Redis {
   readonly #timeout: number
   readonly #roots: URL[]
   #client: Promise<ClusterClient> | undefined
+  #current: ClusterClient | undefined
   #closed = false
   /** Commands that failed for want of a connection. */
   failures = 0
@@ -80,7 +81,7 @@ export class Redis {
     try {
       return (await this.#within(client.sendCommand(key, readonly, args, this.#commandOptions()))) as Reply
     } catch (error) {
-      throw this.#translate(error)
+      throw this.#translate(error, client)
     }
   }
 
@@ -100,7 +101,7 @@ export class Redis {
       )
       return { reply: reply as Reply, reached: Number(reached) }
     } catch (error) {
-      throw this.#translate(error)
+      throw this.#translate(error, client)
     }
   }
 
@@ -122,7 +123,7 @@ export class Redis {
         }),
       )
     } catch (error) {
-      throw this.#translate(error)
+      throw this.#translate(error, client)
     }
   }
 
@@ -154,13 +155,15 @@ export class Redis {
       rootNodes: this.#roots.map((root) => ({ url: root.href })),
       defaults: { ...this.#credentials(), disableOfflineQueue: true, socket: this.#socket() },
       nodeAddressMap: (address: string) => this.#mapped(address),
-      topologyRefreshOnReconnectionAttemptStrategy: 300,
+      // A node is connected to when it is asked: one that is down must not keep the others from answering.
+      minimizeConnections: true,
       maxCommandRedirections: 4,
     })
     client.on("error", () => {})
     const connecting = client.connect()
     try {
       await this.#within(connecting)
+      this.#current = client
       return client
     } catch (error) {
       destroy(client)
@@ -184,7 +187,8 @@ export class Redis {
 
   #socket(): object {
     const tls = this.#roots[0].protocol === "rediss:"
-    return { connectTimeout: this.#timeout, reconnectStrategy: 200, ...(tls ? { tls: true } : {}) }
+    // What fails is told at once: everything is built anew then, not this connection. One address that is silent leaves time for another.
+    return { connectTimeout: this.#timeout / 2, reconnectStrategy: false, ...(tls ? { tls: true } : {}) }
   }
 
   #mapped(address: string): { host: string; port: number } | undefined {
@@ -194,8 +198,8 @@ export class Redis {
     return { host: to.slice(0, at), port: Number(to.slice(at + 1)) }
   }
 
-  /** Errors of the connection make it be built anew; all get words. */
-  #translate(error: unknown): Error {
+  /** Errors of the connection make it be built anew, once; all get words. */
+  #translate(error: unknown, client?: ClusterClient): Error {
     if (error instanceof DessError) return error
     const message = error instanceof Error ? error.message : String(error)
     if (message.startsWith("OOM"))
@@ -213,7 +217,7 @@ export class Redis {
     if (/^(NOSCRIPT|ERR|WRONGTYPE|EXECABORT)/.test(message) && !/unknown node|disconnect/i.test(message))
       return error as Error
     this.failures++
-    this.#rebuild()
+    if (client !== undefined && client === this.#current) this.#rebuild()
     return new DessError("UNAVAILABLE", `cluster: expected Redis to answer, got: ${message}; try again`, {
       cause: error,
     })
@@ -222,6 +226,7 @@ export class Redis {
   #rebuild(): void {
     const old = this.#client
     this.#client = undefined
+    this.#current = undefined
     old?.then(destroy, () => {})
   }
 

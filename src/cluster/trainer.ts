@@ -103,7 +103,7 @@ export class ClusterTrainer {
         this.#note(`reading everything anew: ${(error as Error).message}`)
         this.#resets++
         fresh = true
-        await sleep(Math.min(1000, 100 * ++troubles))
+        await sleep(Math.min(500, 100 * ++troubles))
       }
     }
     try {

@@ -24,9 +24,9 @@ export interface Fence {
 }
 
 /** How often a write is tried whose answer did not come, or for which there was no room. */
-const TRIES = 20
+const TRIES = 30
 const PAUSE = 100
-const LONGEST_PAUSE = 1000
+const LONGEST_PAUSE = 500
 
 export class FencedWrite {
   readonly #script: FencedScript
