@@ -50,6 +50,7 @@ export const CREATION_FLAGS = {
   partitions: { type: "string" },
   task: { type: "string" },
   method: { type: "string" },
+  features: { type: "string" },
   sizes: { type: "string" },
   seed: { type: "string" },
   segment: { type: "string" },
@@ -84,6 +85,7 @@ function readCreation(text: (name: string) => string | undefined): RecommenderOp
   return {
     task: text("task") as RecommenderOptions["task"],
     method: text("method") as string,
+    features: read("features", (list) => readList("features", list)) as string[],
     sizes: read("sizes", (list) => readList("sizes", list).map((size) => readWhole("sizes", size, 1))) as number[],
     seed: read("seed", (value) => readWhole("seed", value)) as number,
     segment: read("segment", (value) => readWhole("segment", value, 1)),

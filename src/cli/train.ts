@@ -23,7 +23,7 @@ others take over. Events come in through dess serve --cluster.
 
 Settled when the cluster is created, by whoever comes first
   --partitions <n>          the most trainers there can ever be (16)
-  --task topk|binary|multiclass, --method, --sizes, --seed, --segment, --negatives, --like-threshold, --rating-scale
+  --task topk|binary|multiclass, --method, --features <names of columns>, --sizes, --seed, --segment, --negatives, --like-threshold, --rating-scale
 
 Example
   dess train --cluster redis://127.0.0.1:7001`

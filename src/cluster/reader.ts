@@ -119,7 +119,7 @@ export class ClusterRecommender implements Recommender {
 
   async putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
     this.#may("writer")
-    const entries = checkItems(given, undefined)
+    const entries = checkItems(given, this.#cluster.options.features)
     await this.#mirror.putItems(entries)
     return entries.length
   }

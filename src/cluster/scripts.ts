@@ -206,7 +206,7 @@ return found`,
   /**
    * What is new in a partition. KEYS outbox, evidence, changes, home, entries put. ARGV last outbox position, last
    * evidence, last change, last entry ('' for what is not wanted), then the homes asked for.
-   * → [outbox, evidence, changes, entries, number and fence of the home].
+   * → [outbox, evidence, changes, entries, number and fence of the home, number of the last entry].
    */
   news: script(
     `local wanted, out = {}, {}
@@ -227,16 +227,17 @@ if #ARGV > 4 then
     out[#out + 1] = mine
   end
 end
-local home = redis.call('HMGET', KEYS[4], 'seq', 'fence')
+local home = redis.call('HMGET', KEYS[4], 'seq', 'fence', 'puts')
 return {out, since(KEYS[2], ARGV[2]), since(KEYS[3], ARGV[3]), since(KEYS[5], ARGV[4]),
-  tonumber(home[1] or '0'), home[2] or ''}`,
+  tonumber(home[1] or '0'), home[2] or '', tonumber(home[3] or '0')}`,
     true,
   ),
 
-  /** Entries of the catalogue. KEYS entries, their log. ARGV entries kept, then number and entry, each. */
-  put: script(`for i = 2, #ARGV, 2 do
-  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
-  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], '*', 'e', ARGV[i] .. ' ' .. ARGV[i + 1])
+  /** Entries of the catalogue. KEYS home, their log, hashes. ARGV entries of the log kept, then hash, number and entry, each. */
+  put: script(`for i = 2, #ARGV, 3 do
+  redis.call('HSET', KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2])
+  local n = redis.call('HINCRBY', KEYS[1], 'puts', 1)
+  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], n .. '-0', 'e', ARGV[i + 1] .. ' ' .. ARGV[i + 2])
 end
 return 1`),
 } satisfies Record<string, Script>

@@ -7,10 +7,12 @@
  * longer be so (a lease was taken, a master went away with a write), memory is thrown away and read anew.
  */
 
+import { setFeatures } from "../engine/item-features.ts"
 import { DessError } from "../errors.ts"
-import { Run } from "../run/loop.ts"
+import { liveOf, type Run } from "../run/loop.ts"
 import type { Cluster } from "./cluster.ts"
 import { decodeChanges, decodeNews } from "./encoding.ts"
+import { Entries } from "./entries.ts"
 import { Items, numberOf, putInto } from "./items.ts"
 import { Leases } from "./leases.ts"
 import { compareIds, type LogEntry, START } from "./log.ts"
@@ -35,6 +37,9 @@ const BALANCE = 1000
 /** The dense part is stored, and a home whose rows did not change written, so often. */
 const SLOW = 5000
 
+/** What the script `news` answers: outbox, evidence, changes, entries, number and fence of the home, of the last entry. */
+export type News = [Reply[][], Buffer[], Buffer[], Buffer[], number, Buffer, number]
+
 /** What was heard of a partition that another owns. */
 interface Heard {
   evidence: string
@@ -47,6 +52,8 @@ export class ClusterTrainer {
   readonly #note: (text: string) => void
   #run: Run
   #items: Items
+  /** Features of items; left out where the method asks for none. */
+  #entries: Entries | undefined
   #own = new Map<number, Partition>()
   #heard: Heard[] = []
   /** What was read ahead. */
@@ -64,8 +71,19 @@ export class ClusterTrainer {
     this.#options = options
     this.#leases = new Leases(cluster, options.lease ?? 5000)
     this.#note = options.onNote ?? (() => {})
-    this.#run = new Run(cluster.options.run)
+    this.#run = this.#newRun()
     this.#items = this.#newItems()
+  }
+
+  #newRun(): Run {
+    const { run, features } = this.#cluster.newRun()
+    this.#entries =
+      features &&
+      new Entries(this.#cluster, (index, entry) => {
+        setFeatures(features, [index], [entry.features])
+        liveOf(run.learner).changeFeatures(index)
+      })
+    return run
   }
 
   get id(): string {
@@ -136,12 +154,13 @@ export class ClusterTrainer {
     this.#own.clear()
     this.#next.clear()
     this.#run.close()
-    this.#run = new Run(this.#cluster.options.run)
+    this.#run = this.#newRun()
     this.#items = this.#newItems()
     this.#balanced = 0
     this.#heard = this.#cluster.all.map(() => ({ evidence: START }))
     await this.#loadDense()
     await Promise.all(this.#cluster.all.map((home) => this.#items.load(home)))
+    await Promise.all(this.#cluster.all.map((home) => this.#entries?.load(home)))
     this.#decide()
   }
 
@@ -226,7 +245,8 @@ export class ClusterTrainer {
   }
 
   async #sync(): Promise<void> {
-    const others = this.#cluster.all.filter((p) => !this.#own.has(p))
+    // Own homes have news only of features.
+    const others = this.#entries ? this.#cluster.all : this.#cluster.all.filter((p) => !this.#own.has(p))
     await Promise.all(others.map((p) => this.#hear(p)))
     const now = Date.now()
     const slow = now - this.#slow >= SLOW
@@ -260,16 +280,18 @@ export class ClusterTrainer {
       const home = this.#items.homes[p]
       const contained = own.map((one) => one.home.applied[p])
       const from = contained.reduce((least, id) => (compareIds(id, least) < 0 ? id : least), contained[0] ?? START)
-      const args = [from, this.#heard[p].evidence, `${home.seq}-0`, "", ...own.map(({ number }) => String(number))]
+      const entry = this.#entries?.after(p) ?? ""
+      const args = [from, this.#heard[p].evidence, `${home.seq}-0`, entry, ...own.map(({ number }) => String(number))]
       const reply = (await this.#cluster.run("news", names, args)) as Reply[]
-      const [outbox, evidence, changes, , seq, fence] = reply as [Reply[][], Buffer[], Buffer[], Reply, number, Buffer]
+      const [outbox, evidence, changes, puts, seq, fence, last] = reply as News
+      await this.#entries?.hear(p, puts, last)
       for (const [id, ...fields] of outbox) this.#absorb(p, String(id), fields as Buffer[])
       for (let i = 0; i < evidence.length; i += 2) {
         this.#run.shared.addEvidence(evidence[i + 1])
         this.#heard[p].evidence = String(evidence[i])
       }
       if (!this.#own.has(p)) await this.#follow(p, changes, { seq, fence: String(fence) })
-      if (outbox.length < 200 && evidence.length < 400 && changes.length < 400) return
+      if (outbox.length < 200 && [evidence, changes, puts].every(({ length }) => length < 400)) return
     }
   }
 
