@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util"
 import { Cluster } from "../cluster/cluster.ts"
 import { ClusterTrainer } from "../cluster/trainer.ts"
-import { parseDuration } from "../engine/options.ts"
+import { parseBytes, parseDuration } from "../engine/options.ts"
 import { CLUSTER_FLAGS, CREATION_FLAGS, readClusterOptions } from "./cluster-options.ts"
 import { readWhole } from "./flags.ts"
 
@@ -19,6 +19,7 @@ others take over. Events come in through dess serve --cluster.
   --cluster-addresses <…>   announced=reachable addresses of nodes behind a translation
   --lease <time>            silence after which others take over (5s)
   --sync <time>             between two looks at what other trainers did (100ms)
+  --memory-budget <bytes>   of rows in this process's memory, such as 2GB (no limit)
   --keep-events <n>         learned events a partition's stream may keep (1000000); a snapshot cuts them sooner
 
 Settled when the cluster is created, by whoever comes first
@@ -35,6 +36,7 @@ export async function trainCommand(args: string[]): Promise<void> {
     lease: { type: "string" },
     sync: { type: "string" },
     "keep-events": { type: "string" },
+    "memory-budget": { type: "string" },
   } as const
   const { values } = parseArgs({ args, options, strict: true })
   if (values.help) return console.log(HELP)
@@ -44,10 +46,12 @@ export async function trainCommand(args: string[]): Promise<void> {
     return given === undefined ? undefined : parseDuration(`--${name}`, given)
   }
   const keep = values["keep-events"]
+  const budget = values["memory-budget"] ?? process.env.DESS_MEMORY_BUDGET
   const trainer = new ClusterTrainer(cluster, {
     lease: time("lease"),
     sync: time("sync"),
     keepEvents: keep === undefined ? undefined : readWhole("keep-events", keep),
+    memoryBudget: budget === undefined ? undefined : parseBytes("--memory-budget", budget),
     onNote: say,
   })
   const ended = trainer.start()

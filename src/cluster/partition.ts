@@ -41,6 +41,8 @@ export interface Hands {
   isOwn(partition: number): boolean
   /** Hands ids whose rows training changed to the partitions that write them. */
   sortTouched(): void
+  /** Lets go of users whose rows had to make room; Redis has them. */
+  evict(users: readonly number[]): void
 }
 
 export class Partition {
@@ -59,6 +61,9 @@ export class Partition {
   readonly #names = new Map<number, string>()
   readonly #met = new Map<number, number[]>()
   #fresh: { name: string; number: number }[] = []
+  /** Users evicted since the last segment, whose rows may be in the write under way. */
+  readonly #evicted = new Set<string>()
+  #writing: Promise<void> = Promise.resolve()
   /** Users and home items to be written. */
   readonly touched = { user: new Set<number>(), item: new Set<number>() }
   home: HomeState
@@ -128,6 +133,7 @@ export class Partition {
     const { keys } = cluster
     const names = [...new Set(events.map(({ user }) => user))].filter((name) => !this.#index.has(name))
     if (names.length === 0) return
+    if (names.some((name) => this.#evicted.has(name))) await this.#writing
     const found = (await cluster.run(
       "users",
       [keys.of(this.number, "state"), ...names.map((name) => keys.names("users", this.number, name))],
@@ -168,6 +174,27 @@ export class Partition {
     return entries
   }
 
+  /** Has the rows of those again that made room for others since they were read. */
+  async prepare(events: readonly LogEntry[]): Promise<void> {
+    const all = events.map(({ event }) => event)
+    if (all.some(({ user }) => !this.#index.has(user))) await this.#meetUsers(all)
+  }
+
+  /** A user's row left memory to make room. */
+  evict(index: number): void {
+    const name = this.#names.get(index)
+    if (name === undefined) return
+    this.#evicted.add(name)
+    this.#drop(name, index)
+  }
+
+  #drop(name: string, index: number): void {
+    this.#index.delete(name)
+    this.#names.delete(index)
+    this.#met.delete(index)
+    this.touched.user.delete(index)
+  }
+
   /** Forgets a user as an entry of the log asks, learner and Redis alike. */
   async forget({ id, event: { user } }: LogEntry): Promise<void> {
     const { cluster, run, onTrouble } = this.#hands
@@ -175,10 +202,7 @@ export class Partition {
     const index = this.#index.get(user)
     if (index !== undefined) {
       run.shared.dropRow("user", index)
-      this.#index.delete(user)
-      this.#names.delete(index)
-      this.#met.delete(index)
-      this.touched.user.delete(index)
+      this.#drop(user, index)
     }
     const names = ["lease", "state", "deltas"].map((what) => keys.of(this.number, what))
     names.push(keys.names("users", this.number, user), keys.of(this.number, "forgetting"))
@@ -199,6 +223,7 @@ export class Partition {
   /** Learns what was read and writes all that belongs to it, at once. Resolves when it is written. */
   learn(events: readonly LogEntry[], time: number): Promise<void> {
     const { run, cluster } = this.#hands
+    this.#evicted.clear()
     const segment = this.#segment(
       events.map(({ event }) => event),
       time,
@@ -213,6 +238,12 @@ export class Partition {
     } catch (error) {
       // A loss that is not finite: the segment is skipped, by every owner alike.
       if (!(error instanceof DessError && error.code === "NUMERIC")) throw error
+      if (error.message.startsWith("memory budget"))
+        throw new DessError(
+          "INVALID_ARGUMENT",
+          `--memory-budget: expected room for all items and one segment's users, got too little; nothing was lost: start trainers with more (${error.message})`,
+          { cause: error },
+        )
       counters.set("failed", 1)
     }
     const { likeThreshold } = cluster.options.run
@@ -227,6 +258,7 @@ export class Partition {
       if (!this.#rowsKnowMet) this.#meetItem(segment.user[r], segment.item[r])
     }
     this.#hands.sortTouched()
+    this.#hands.evict(run.left.user)
     const changes = this.#changesByHome(counts)
     const offset = events[events.length - 1].id
     const write = this.#write(offset, counters, changes)
@@ -236,7 +268,8 @@ export class Partition {
       if (waiting) waiting.push({ id: offset, changes: some })
       else this.inFlight.set(home, [{ id: offset, changes: some }])
     }
-    return write.send(cluster, this.#hands.onTrouble).then(() => {})
+    this.#writing = write.send(cluster, this.#hands.onTrouble).then(() => {})
+    return this.#writing
   }
 
   #segment(events: readonly ClusterEvent[], time: number): Segment {

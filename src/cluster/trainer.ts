@@ -27,6 +27,8 @@ export interface TrainerOptions {
   sync?: number | undefined
   /** Events a stream may keep that no snapshot needs. Default 1,000,000 a partition. */
   keepEvents?: number | undefined
+  /** Bytes that rows in this process's memory may take. Users give way first to last, Redis keeps theirs. Default: no limit. */
+  memoryBudget?: number | undefined
   /** Told of what is worth a line. */
   onNote?: ((text: string) => void) | undefined
 }
@@ -65,6 +67,7 @@ export class ClusterTrainer {
   #slow = 0
   #learned = 0
   #resets = 0
+  #evicted = 0
 
   constructor(cluster: Cluster, options: TrainerOptions = {}) {
     this.#cluster = cluster
@@ -77,6 +80,9 @@ export class ClusterTrainer {
 
   #newRun(): Run {
     const { run, features } = this.#cluster.newRun()
+    const { memoryBudget: bytes } = this.#options
+    const limits = { bytes, shrinkAfter: undefined, leaveAfter: undefined }
+    if (bytes !== undefined) liveOf(run.learner).limit(limits, this.#cluster.options.segment)
     this.#entries =
       features &&
       new Entries(this.#cluster, (index, entry) => {
@@ -90,9 +96,11 @@ export class ClusterTrainer {
     return this.#leases.id
   }
 
-  /** Events learned by this process, its partitions, and how often memory had to be read anew. */
-  get standing(): { learned: number; partitions: number[]; resets: number } {
-    return { learned: this.#learned, partitions: [...this.#own.keys()], resets: this.#resets }
+  /** Events learned by this process, its partitions, how often memory was read anew, users that made room, bytes of rows. */
+  get standing(): { learned: number; partitions: number[]; resets: number; evicted: number; heldBytes: number } {
+    const { heldBytes } = this.#run.learner.status()
+    const [learned, resets, evicted] = [this.#learned, this.#resets, this.#evicted]
+    return { learned, partitions: [...this.#own.keys()], resets, evicted, heldBytes }
   }
 
   /** Resolves when it was stopped; refuses when it cannot go on. */
@@ -146,6 +154,10 @@ export class ClusterTrainer {
       onTrouble: (error) => this.#note(error.message),
       isOwn: (partition) => this.#own.has(partition),
       sortTouched: () => this.#sortTouched(),
+      evict: (users) => {
+        this.#evicted += users.length
+        for (const user of users) this.#own.get(user % this.#cluster.partitions)?.evict(user)
+      },
     }
   }
 
@@ -182,13 +194,14 @@ export class ClusterTrainer {
     this.#next.clear()
     const writes: Promise<void>[] = []
     let full = false
-    own.forEach((partition, i) => {
+    for (const [i, partition] of own.entries()) {
       const events = batches[i]
-      if (events.length === 0) return
+      if (events.length === 0) continue
       if (events[0].event.forget) {
         writes.push(partition.forget(events[0]))
-        return
+        continue
       }
+      await partition.prepare(events)
       if (events.length === segment && lost.length === 0) {
         // What comes next is read while this is learned and written.
         full = true
@@ -198,7 +211,7 @@ export class ClusterTrainer {
       }
       writes.push(partition.learn(events, Date.now()))
       this.#learned += events.length
-    })
+    }
     await settle(writes)
     for (const partition of lost) await this.#afterReplay(partition)
     for (const partition of own) this.#afterWrite(partition)
@@ -328,7 +341,8 @@ export class ClusterTrainer {
   // Leases
 
   async #balance(): Promise<void> {
-    const note = { learned: this.#learned, resets: this.#resets, process: process.pid }
+    const { learned, resets, heldBytes } = this.standing
+    const note = { learned, resets, heldBytes, process: process.pid }
     const share = await this.#leases.share(note)
     const kept = await Promise.all(
       [...this.#own.values()].map(({ number, fence }) => this.#leases.renew(number, fence)),
@@ -361,7 +375,8 @@ export class ClusterTrainer {
     await this.#leases.release(number, partition.fence)
     this.#own.delete(number)
     this.#items.homes[number] = partition.home
-    for (const user of partition.users) this.#run.shared.dropRow("user", user)
+    this.#run.forget("user", new Set(partition.users))
+    this.#sortTouched()
     this.#decide()
     this.#note(`gave partition ${number} back (${this.#own.size} now)`)
   }

@@ -5,7 +5,8 @@ import type { Cluster } from "../../src/cluster/cluster.ts"
 import { forgetEvent } from "../../src/cluster/encoding.ts"
 import { Log, readEvents } from "../../src/cluster/log.ts"
 import { readStatus } from "../../src/cluster/status.ts"
-import { BINARY, colours, feed, open, read, train } from "../support/cluster.ts"
+import { ClusterTrainer } from "../../src/cluster/trainer.ts"
+import { again, BINARY, colours, feed, open, read, train } from "../support/cluster.ts"
 import { describeWithRedis, eventually } from "../support/redis.ts"
 
 /** Keys of a partition in which a text occurs. */
@@ -93,6 +94,55 @@ describeWithRedis("users of a cluster", (redis) => {
     expect(kept.map(({ event: { user, item } }) => `${user} ${item}`)).toEqual(["ada solaris", "ada stalker"])
     expect((await readStatus(cluster)).totals).toMatchObject({ appended: 8, applied: 8, users: 1, items: 3 })
     expect(second.standing.resets).toBe(0)
+  })
+
+  test("under a memory budget users leave a trainer's memory and come back as they were", async () => {
+    const cluster = await open(redis(), { partitions: 2, recommender: { ...BINARY, segment: 20 } })
+    const budget = 100_000
+    const trainer = await train(redis(), cluster, { memoryBudget: budget })
+    const reader = await read(redis(), cluster)
+    const events = Array.from({ length: 8000 }, (_, n) => ({
+      user: `user ${(n * 7) % 4000}`,
+      item: `item ${n % 30}`,
+      rating: 1 + (n % 5),
+    }))
+    let most = 0
+    const watch = setInterval(() => {
+      most = Math.max(most, trainer.standing.heldBytes)
+    }, 5)
+    await feed(reader, events)
+    await reader.drain()
+    clearInterval(watch)
+    expect(trainer.standing.evicted).toBeGreaterThan(500)
+    expect(trainer.standing.resets).toBe(0)
+    expect(most).toBeGreaterThan(0)
+    // Rows that come from Redis, of a segment each, come on top until the next segment makes room.
+    expect(most).toBeLessThan(budget + 16_000)
+    const { totals } = await readStatus(cluster)
+    expect(totals).toMatchObject({ applied: 8000, users: 4000, items: 30 })
+    for (let n = 0; n < 4000; n += 19)
+      expect((await reader.explain("user", `user ${n}`)).indicators.frequency, `user ${n}`).toBe(2)
+  })
+
+  test("a memory budget that items alone exceed ends the trainer with a word, and nothing is lost", async () => {
+    const cluster = await open(redis(), { partitions: 1, recommender: { ...BINARY, segment: 20 } })
+    const reader = await read(redis(), cluster)
+    await feed(
+      reader,
+      Array.from({ length: 5000 }, (_, n) => ({ user: `user ${n % 10}`, item: `item ${n}` })),
+    )
+    const other = await train(redis(), cluster)
+    await reader.drain()
+    await other.stop()
+    await feed(
+      reader,
+      Array.from({ length: 40 }, (_, n) => ({ user: `user ${n % 10}`, item: `item ${n}` })),
+    )
+    const small = new ClusterTrainer(await again(redis(), cluster), { lease: 1000, memoryBudget: 70_000 })
+    await expect(small.start()).rejects.toThrow(/--memory-budget: expected room for all items/)
+    await train(redis(), cluster)
+    await eventually("learning", async () => (await readStatus(cluster)).totals.lag === 0)
+    expect((await readStatus(cluster)).totals).toMatchObject({ applied: 5040 })
   })
 
   test("users are listed a page at a time, without those forgotten", async () => {
