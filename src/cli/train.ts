@@ -2,10 +2,14 @@
 
 import { parseArgs } from "node:util"
 import { Cluster } from "../cluster/cluster.ts"
-import { ClusterTrainer } from "../cluster/trainer.ts"
+import { ClusterTrainer, type TrainerOptions } from "../cluster/trainer.ts"
 import { parseBytes, parseDuration } from "../engine/options.ts"
+import { DessError, show } from "../errors.ts"
 import { CLUSTER_FLAGS, CREATION_FLAGS, readClusterOptions } from "./cluster-options.ts"
 import { readWhole } from "./flags.ts"
+
+/** Milliseconds. */
+const SHORTEST_LEASE = 1500
 
 const HELP = `dess train – a trainer of a cluster
 
@@ -40,35 +44,44 @@ export async function trainCommand(args: string[]): Promise<void> {
   } as const
   const { values } = parseArgs({ args, options, strict: true })
   if (values.help) return console.log(HELP)
+  const given = readTrainerOptions(values)
   const cluster = await Cluster.open(readClusterOptions(values))
-  const time = (name: "lease" | "sync") => {
-    const given = values[name]
-    return given === undefined ? undefined : parseDuration(`--${name}`, given)
-  }
-  const keep = values["keep-events"]
-  const budget = values["memory-budget"] ?? process.env.DESS_MEMORY_BUDGET
-  const trainer = new ClusterTrainer(cluster, {
-    lease: time("lease"),
-    sync: time("sync"),
-    keepEvents: keep === undefined ? undefined : readWhole("keep-events", keep),
-    memoryBudget: budget === undefined ? undefined : parseBytes("--memory-budget", budget),
-    onNote: say,
-  })
-  const ended = trainer.start()
-  say(`trainer ${trainer.id} of ${cluster.partitions} partitions`)
-  const onSignal = (signal: NodeJS.Signals) => {
-    process.once(signal, () => process.exit(signal === "SIGINT" ? 130 : 143))
-    say("stopping: giving partitions back")
-    void trainer.stop()
-  }
-  process.once("SIGTERM", onSignal)
-  process.once("SIGINT", onSignal)
   try {
+    const trainer = new ClusterTrainer(cluster, { ...given, onNote: say })
+    const ended = trainer.start()
+    say(`trainer ${trainer.id} of ${cluster.partitions} partitions`)
+    const onSignal = (signal: NodeJS.Signals) => {
+      process.once(signal, () => process.exit(signal === "SIGINT" ? 130 : 143))
+      say("stopping: giving partitions back")
+      void trainer.stop()
+    }
+    process.once("SIGTERM", onSignal)
+    process.once("SIGINT", onSignal)
     await ended
+    say(`stopped; ${trainer.standing.learned} events learned`)
   } finally {
     cluster.close()
   }
-  say(`stopped; ${trainer.standing.learned} events learned`)
+}
+
+function readTrainerOptions(values: Record<string, string | boolean | undefined>): TrainerOptions {
+  const read = <T>(name: string, parse: (text: string) => T) => {
+    const text = values[name] as string | undefined
+    return text === undefined ? undefined : parse(text)
+  }
+  const lease = read("lease", (text) => parseDuration("--lease", text))
+  if (lease !== undefined && lease < SHORTEST_LEASE)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `--lease: expected at least ${SHORTEST_LEASE} ms, as it is renewed every second, got ${show(values.lease)}`,
+    )
+  const budget = (values["memory-budget"] as string | undefined) ?? process.env.DESS_MEMORY_BUDGET
+  return {
+    lease,
+    sync: read("sync", (text) => parseDuration("--sync", text)),
+    keepEvents: read("keep-events", (text) => readWhole("keep-events", text)),
+    memoryBudget: budget === undefined ? undefined : parseBytes("--memory-budget", budget),
+  }
 }
 
 function say(text: string): void {

@@ -3,6 +3,7 @@
  * built anew when it has lost its way. What comes back is bytes. Everything sent twice must be harmless.
  */
 
+import { setMaxListeners } from "node:events"
 import { DessError, missingPackage, show } from "../errors.ts"
 
 export type Argument = string | Buffer
@@ -57,6 +58,7 @@ export class Redis {
   readonly #roots: URL[]
   #client: Promise<ClusterClient> | undefined
   #current: ClusterClient | undefined
+  readonly #sockets = new WeakMap<ClusterClient, AbortController>()
   #closed = false
   /** Commands that failed for want of a connection. */
   failures = 0
@@ -150,30 +152,33 @@ export class Redis {
   }
 
   async #connect(): Promise<ClusterClient> {
+    // The client leaves a socket open that was being opened when it was destroyed; the signal ends all of them.
+    const sockets = new AbortController()
+    setMaxListeners(0, sockets.signal)
     const client = this.#package.createCluster({
       RESP: 2,
       rootNodes: this.#roots.map((root) => ({ url: root.href })),
-      defaults: { ...this.#credentials(), disableOfflineQueue: true, socket: this.#socket() },
+      defaults: { ...this.#credentials(), disableOfflineQueue: true, socket: this.#socket(sockets.signal) },
       nodeAddressMap: (address: string) => this.#mapped(address),
       // A node is connected to when it is asked: one that is down must not keep the others from answering.
       minimizeConnections: true,
       maxCommandRedirections: 4,
     })
     client.on("error", () => {})
-    const connecting = client.connect()
+    this.#sockets.set(client, sockets)
     try {
-      await this.#within(connecting)
+      await this.#within(client.connect())
       this.#current = client
       return client
     } catch (error) {
-      destroy(client)
-      // What it opens after that is closed, too.
-      connecting.then(
-        () => destroy(client),
-        () => destroy(client),
-      )
+      this.#end(client)
       throw error
     }
+  }
+
+  #end(client: ClusterClient): void {
+    destroy(client)
+    this.#sockets.get(client)?.abort()
   }
 
   #credentials(): object {
@@ -185,10 +190,10 @@ export class Redis {
     }
   }
 
-  #socket(): object {
+  #socket(signal: AbortSignal): object {
     const tls = this.#roots[0].protocol === "rediss:"
     // What fails is told at once: everything is built anew then, not this connection. One address that is silent leaves time for another.
-    return { connectTimeout: this.#timeout / 2, reconnectStrategy: false, ...(tls ? { tls: true } : {}) }
+    return { connectTimeout: this.#timeout / 2, reconnectStrategy: false, signal, ...(tls ? { tls: true } : {}) }
   }
 
   #mapped(address: string): { host: string; port: number } | undefined {
@@ -227,7 +232,10 @@ export class Redis {
     const old = this.#client
     this.#client = undefined
     this.#current = undefined
-    old?.then(destroy, () => {})
+    old?.then(
+      (client) => this.#end(client),
+      () => {},
+    )
   }
 
   async #check(): Promise<void> {

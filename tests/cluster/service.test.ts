@@ -208,6 +208,41 @@ describeWithRedis("trainers and readers", (redis) => {
     expect(bare).toBeLessThan(1.5)
   })
 
+  test("streams are kept short behind what is learned, and cut behind a snapshot; a full Redis only delays", async () => {
+    const cluster = await open(redis(), { partitions: 1 })
+    const trainer = await train(redis(), cluster, { keepEvents: 500 })
+    const reader = await read(redis(), cluster)
+    const kept = async () => (await readStatus(cluster)).partitions[0].kept
+    await feed(reader, [...colours(3000)])
+    await reader.drain()
+    // Redis cuts whole nodes of a hundred.
+    expect(await kept()).toBeGreaterThanOrEqual(500)
+    expect(await kept()).toBeLessThan(700)
+    const folder = mkdtempSync(join(tmpdir(), "dess-cut-"))
+    closing.push(() => rmSync(folder, { recursive: true, force: true }))
+    await takeSnapshot(cluster, folder)
+    await feed(reader, [...colours(50)])
+    await reader.drain()
+    expect(await kept()).toBeLessThan(250)
+    const masters = await redis().masters()
+    const each = (args: string[]) => Promise.all(masters.map((n) => redis().nodes[n].command(args)))
+    await feed(reader, [...colours(2000)])
+    await each(["CONFIG", "SET", "maxmemory", "1"])
+    try {
+      await expect(reader.forget("user 1")).rejects.toThrow(/maxmemory/)
+      await new Promise((resolve) => setTimeout(resolve, 500))
+    } finally {
+      await each(["CONFIG", "SET", "maxmemory", "0"])
+    }
+    await reader.drain()
+    expect((await readStatus(cluster)).totals).toMatchObject({ appended: 5050, applied: 5050, users: 60, items: 80 })
+    const events = await Promise.all(
+      Array.from({ length: 60 }, async (_, n) => (await reader.explain("user", `user ${n}`)).indicators.frequency),
+    )
+    expect(events.reduce((sum, count) => sum + count, 0)).toBe(5050)
+    expect(trainer.standing.partitions).toEqual([0])
+  })
+
   test("over HTTP: a token, 409 before it is learned, 503 when Redis is full, metrics of the cluster", async () => {
     const prefix = freshPrefix()
     const flags = { cluster: redis().url, "cluster-prefix": prefix, partitions: "2", port: "0", task: "binary" }
@@ -253,6 +288,15 @@ describeWithRedis("trainers and readers", (redis) => {
     expect(metrics).toContain("dess_cluster_partitions 2")
     expect(metrics).toMatch(/dess_cluster_events_lost_total 0/)
     expect((await fetch(`${service.url}/api/user/ada`)).status).toBe(404)
+    const names = async () => (await fetch(`${service.url}/v1/users`)).json()
+    expect(await names()).toEqual(["ada"])
+    const gone = await fetch(`${service.url}/v1/users/ada`, { method: "DELETE" })
+    expect([gone.status, await gone.json()]).toEqual([
+      200,
+      expect.objectContaining({ user: "ada", row: true, events: 1 }),
+    ])
+    expect(await names()).toEqual([])
+    expect((await fetch(`${service.url}/v1/users/ada`)).status).toBe(404)
   })
 
   test("the commands tell their state and refuse what is not there", async () => {
@@ -271,6 +315,8 @@ describeWithRedis("trainers and readers", (redis) => {
     for (const [args, refusal] of [
       [["cluster", "sing", ...where], "expected status, snapshot <directory> or load <directory>"],
       [["train"], "--cluster: expected redis://host:port"],
+      [["train", ...where, "--memory-budget", "5"], "memory budget: expected at least"],
+      [["train", ...where, "--lease", "1ms"], "--lease: expected at least 1500 ms"],
       [["serve", "--role", "reader"], "role: expected with a cluster only"],
       [["serve", ...where, "--directory", "x"], "directory: expected none with --cluster"],
     ] as const) {
