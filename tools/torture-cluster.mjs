@@ -64,6 +64,9 @@ class Trainers {
     const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "ignore", "pipe"] })
     child.stderr.on("data", (text) => say(`trainer ${n}: ${String(text).trim()}`))
     child.ended = new Promise((resolve) => child.once("exit", resolve))
+    child.ended.then((code) => {
+      if (code !== null && code !== 0) console.error(`trainer ${n} ended by itself with code ${code}`)
+    })
     this.processes[n] = child
   }
 
@@ -247,6 +250,7 @@ async function main() {
     for (let n = 0; n < Number(values.trainers); n++) trainers.start(n)
     const feeder = new Feeder(cluster)
     const feeding = feeder.run()
+    feeding.catch(() => {})
     await untilResumed(cluster)
     const times = []
     const faults = values.faults.split(",")

@@ -5,7 +5,7 @@ import { Cluster } from "../cluster/cluster.ts"
 import { ClusterTrainer, type TrainerOptions } from "../cluster/trainer.ts"
 import { parseBytes, parseDuration } from "../engine/options.ts"
 import { DessError, show } from "../errors.ts"
-import { CLUSTER_FLAGS, CREATION_FLAGS, readClusterOptions } from "./cluster-options.ts"
+import { CLUSTER_FLAGS, CREATION_FLAGS, patiently, readClusterOptions } from "./cluster-options.ts"
 import { readWhole } from "./flags.ts"
 
 /** Milliseconds. */
@@ -45,7 +45,8 @@ export async function trainCommand(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options, strict: true })
   if (values.help) return console.log(HELP)
   const given = readTrainerOptions(values)
-  const cluster = await Cluster.open(readClusterOptions(values))
+  const where = readClusterOptions(values)
+  const cluster = await patiently(() => Cluster.open(where), say)
   try {
     const trainer = new ClusterTrainer(cluster, { ...given, onNote: say })
     const ended = trainer.start()

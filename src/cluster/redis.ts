@@ -293,7 +293,8 @@ export class Redis {
     const failure = this.#translate(last)
     if (failure instanceof DessError && failure.code === "INVALID_ARGUMENT") throw failure
     const hosts = this.#roots.map(({ host }) => host).join(", ")
-    throw new DessError("UNAVAILABLE", `--cluster: expected a Redis at ${hosts}, got: ${failure.message}`, {
+    const reason = last instanceof Error && last.message !== "" ? last.message : failure.message
+    throw new DessError("UNAVAILABLE", `--cluster: expected a Redis at ${hosts}, got: ${reason}`, {
       cause: last,
     })
   }
