@@ -1,8 +1,8 @@
 /**
  * A cluster under faults: while events come in, trainers and Redis masters are killed, paused and cut off, again and
  * again. After each fault training must go on within ten seconds; in the end every acknowledged event must have been
- * applied exactly once, to its user's row and to its item's. Without --wait a failed master may take acknowledged events
- * with it: they are counted.
+ * applied exactly once, to its user's row and to its item's. Now and then a user is to be forgotten: then its row counts
+ * only what came after. Without --wait a failed master may take acknowledged events with it: they are counted.
  *
  *   trainer   kill -9 of a trainer, another is started
  *   pause     a trainer is stopped until its partitions are another's, then wakes up: its late write is fenced off
@@ -17,10 +17,11 @@ import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { Cluster } from "../dist/cluster/cluster.js"
-import { decodeStored } from "../dist/cluster/encoding.js"
+import { forgetEvent } from "../dist/cluster/encoding.js"
 import { Items, putInto } from "../dist/cluster/items.js"
 import { Log } from "../dist/cluster/log.js"
 import { readPartition, readStatus } from "../dist/cluster/status.js"
+import { readUsers } from "../dist/cluster/users.js"
 import { Random } from "../dist/kernels/random.js"
 import { Run } from "../dist/run/loop.js"
 import { patiently, startCluster, startProxy } from "./redis-cluster.mjs"
@@ -64,6 +65,9 @@ class Trainers {
     const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "ignore", "pipe"] })
     child.stderr.on("data", (text) => say(`trainer ${n}: ${String(text).trim()}`))
     child.ended = new Promise((resolve) => child.once("exit", resolve))
+    child.ended.then((code) => {
+      if (code !== null && code !== 0) console.error(`trainer ${n} ended by itself with code ${code}`)
+    })
     this.processes[n] = child
   }
 
@@ -98,6 +102,8 @@ class Feeder {
         timestamp: 1_700_000_000,
         key: `key ${this.#next++}`,
       }))
+      if (random.integer(50) === 0)
+        events.push({ ...forgetEvent(`user ${random.integer(USERS)}`), key: `key ${this.#next++}` })
       for (;;) {
         try {
           await this.log.append(events)
@@ -182,9 +188,19 @@ async function countApplied(cluster) {
     const states = await patiently(() => Promise.all(cluster.all.map((p) => readPartition(cluster, p))))
     const homes = await patiently(() => Promise.all(cluster.all.map((home) => items.load(home))))
     const settled = homes.every(({ applied }) => states.every(({ offset, partition }) => applied[partition] === offset))
-    if (totals.lag === 0 && settled) break
+    const forgetting = await patiently(() =>
+      Promise.all(
+        cluster.all.map((p) =>
+          cluster.redis.send(cluster.keys.of(p, "events"), ["HLEN", cluster.keys.of(p, "forgetting")]),
+        ),
+      ),
+    )
+    const forgotten = forgetting.every((count) => count === 0)
+    if (totals.lag === 0 && settled && forgotten) break
     if (Date.now() > end)
-      throw new Error(`expected all events to be learned, ${totals.lag} are not; homes settled: ${settled}`)
+      throw new Error(
+        `expected all events to be learned, ${totals.lag} are not; homes settled: ${settled}; users forgotten: ${forgotten}`,
+      )
     await sleep(200)
   }
   const run = new Run(cluster.options.run)
@@ -193,17 +209,12 @@ async function countApplied(cluster) {
   for (const home of cluster.all) await items.load(home)
   for (const [name, index] of items.names())
     counts.item.set(name, run.learner.live.explain("item", index)?.indicators.frequency ?? 0)
-  for (const p of cluster.all) {
-    const { users } = await readPartition(cluster, p)
-    for (let number = 0; number < users; number++) {
-      const list = cluster.keys.rows("users", p, number)
-      const record = await cluster.redis.send(list, ["LINDEX", list, String(number % 64)])
-      const { name, row } = decodeStored(record)
-      const index = cluster.keys.index(p, number)
-      run.shared.putRow("user", index, row)
-      counts.user.set(name, run.learner.live.explain("user", index).indicators.frequency)
-    }
-  }
+  for (const p of cluster.all)
+    for await (const portion of readUsers(cluster, p))
+      for (const { index, stored } of portion) {
+        run.shared.putRow("user", index, stored.row)
+        counts.user.set(stored.name, run.learner.live.explain("user", index).indicators.frequency)
+      }
   run.close()
   return counts
 }
@@ -213,7 +224,9 @@ function compare(acknowledged, counts) {
   const result = { lost: 0, twice: 0, item: { lost: 0, twice: 0 } }
   for (const side of ["user", "item"]) {
     const sent = new Map()
-    for (const event of acknowledged) sent.set(event[side], (sent.get(event[side]) ?? 0) + 1)
+    for (const event of acknowledged)
+      if (!event.forget) sent.set(event[side], (sent.get(event[side]) ?? 0) + 1)
+      else if (side === "user") sent.set(event.user, 0)
     const into = side === "user" ? result : result.item
     for (const name of new Set([...sent.keys(), ...counts[side].keys()])) {
       const difference = (counts[side].get(name) ?? 0) - (sent.get(name) ?? 0)
@@ -245,6 +258,7 @@ async function main() {
     for (let n = 0; n < Number(values.trainers); n++) trainers.start(n)
     const feeder = new Feeder(cluster)
     const feeding = feeder.run()
+    feeding.catch(() => {})
     await untilResumed(cluster)
     const times = []
     const faults = values.faults.split(",")
@@ -264,7 +278,7 @@ async function main() {
     const { lost, twice, item } = compare(feeder.acknowledged, counts)
     const late = times.filter((took) => took > 1000 * Number(values.longest)).length
     console.log(
-      `${times.length} faults survived: ${feeder.acknowledged.length} acknowledged events, ${lost} lost, ${twice} applied twice; at items ${item.lost} lost, ${item.twice} twice; slowest resumption ${(Math.max(0, ...times) / 1000).toFixed(1)} s`,
+      `${times.length} faults survived: ${feeder.acknowledged.length} acknowledged events, ${feeder.acknowledged.filter(({ forget }) => forget).length} of them to forget a user, ${lost} lost, ${twice} applied twice; at items ${item.lost} lost, ${item.twice} twice; slowest resumption ${(Math.max(0, ...times) / 1000).toFixed(1)} s`,
     )
     await trainers.stopAll("SIGTERM")
     const allowed = Number(values.wait) === 0 && faults.includes("master")

@@ -20,21 +20,41 @@ export function readAddresses(pairs: readonly string[] | undefined): Record<stri
   )
 }
 
+/** Milliseconds for which a process that starts asks a cluster that does not answer: a replica may be taking over. */
+const PATIENCE = 15_000
+
+/** Does something with a cluster; where that does not answer it is done again, for a while. */
+export async function patiently<T>(action: () => Promise<T>, onNote: (text: string) => void): Promise<T> {
+  let told = ""
+  for (const until = Date.now() + PATIENCE; ; ) {
+    try {
+      return await action()
+    } catch (error) {
+      if (!(error instanceof DessError && error.code === "UNAVAILABLE") || Date.now() >= until) throw error
+      if (error.message !== told) onNote(`${error.message} (asking again for ${PATIENCE / 1000} s)`)
+      told = error.message
+      await new Promise((resolve) => setTimeout(resolve, 1000))
+    }
+  }
+}
+
 /** A reader as `dess serve` configures it. */
 export async function openClusterReader(
   { settings }: Configuration,
   onNote: (text: string) => void,
 ): Promise<Recommender> {
   const { recommenderOptions } = await import("../server/configuration.ts")
-  const cluster = await Cluster.open({
-    url: settings.cluster as string,
-    prefix: settings.clusterPrefix,
-    addresses: readAddresses(settings.clusterAddresses),
-    partitions: settings.partitions,
-    recommender: recommenderOptions(settings),
-  })
   const { role, wait } = settings
-  return ClusterRecommender.open(cluster, { role: role as "both" | undefined, wait, onNote })
+  return patiently(async () => {
+    const cluster = await Cluster.open({
+      url: settings.cluster as string,
+      prefix: settings.clusterPrefix,
+      addresses: readAddresses(settings.clusterAddresses),
+      partitions: settings.partitions,
+      recommender: recommenderOptions(settings),
+    })
+    return ClusterRecommender.open(cluster, { role: role as "both" | undefined, wait, onNote })
+  }, onNote)
 }
 
 /** Flags of the commands that work on a cluster. */
@@ -53,6 +73,7 @@ export const CREATION_FLAGS = {
   recipe: { type: "string" },
   preset: { type: "string" },
   model: { type: "string" },
+  features: { type: "string" },
   sizes: { type: "string" },
   seed: { type: "string" },
   segment: { type: "string" },
@@ -90,6 +111,7 @@ function readCreation(text: (name: string) => string | undefined): RecommenderOp
     recipe: text("recipe") as "paper",
     preset: text("preset") as "paper",
     model: text("model") as "ncf",
+    features: read("features", (list) => readList("features", list)) as string[],
     sizes: read("sizes", (list) => readList("sizes", list).map((size) => readWhole("sizes", size, 1))) as number[],
     seed: read("seed", (value) => readWhole("seed", value)) as number,
     segment: read("segment", (value) => readWhole("segment", value, 1)),

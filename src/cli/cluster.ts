@@ -81,11 +81,17 @@ function describe({ prefix, partitions, trainers, nodes, totals, accuracy }: Clu
       `${node}  ${version}, ${megabytes(usedBytes)}${maxBytes > 0 ? ` of ${megabytes(maxBytes)}` : ""}, ${replicas} replicas`,
   )
   const quality = accuracy === null ? "" : `, accuracy ${accuracy.toFixed(4)}`
+  const processes = trainers.map(({ id, note }) => {
+    const owned = partitions.filter(({ owner }) => owner === id).length
+    return `${id}  ${owned} partitions, ${count(Number(note.learned))} events learned, ${megabytes(Number(note.heldBytes))} of rows`
+  })
   return [
     `${prefix}: ${count(totals.applied)} events learned, ${count(totals.lag)} waiting, ${trainers.length} trainers${quality}`,
     "",
     ...table,
     "",
+    ...processes,
+    ...(processes.length > 0 ? [""] : []),
     ...machines,
   ].join("\n")
 }

@@ -2,10 +2,14 @@
 
 import { parseArgs } from "node:util"
 import { Cluster } from "../cluster/cluster.ts"
-import { ClusterTrainer } from "../cluster/trainer.ts"
-import { parseDuration } from "../engine/options.ts"
-import { CLUSTER_FLAGS, CREATION_FLAGS, readClusterOptions } from "./cluster-options.ts"
+import { ClusterTrainer, type TrainerOptions } from "../cluster/trainer.ts"
+import { parseBytes, parseDuration } from "../engine/options.ts"
+import { DessError, show } from "../errors.ts"
+import { CLUSTER_FLAGS, CREATION_FLAGS, patiently, readClusterOptions } from "./cluster-options.ts"
 import { readWhole } from "./flags.ts"
+
+/** Milliseconds. */
+const SHORTEST_LEASE = 1500
 
 const HELP = `dess train – a trainer of a cluster
 
@@ -20,12 +24,13 @@ others take over. Events come in through dess serve --cluster.
   --lease <time>            silence after which others take over (5s)
   --sync <time>             between two looks at what other trainers did (100ms)
   --average <n>             events a trainer learns between two means of a network's dense part (2000)
+  --memory-budget <bytes>   of rows in this process's memory, such as 2GB (no limit)
   --keep-events <n>         learned events a partition's stream may keep (1000000); a snapshot cuts them sooner
 
 Settled when the cluster is created, by whoever comes first
   --partitions <n>          the most trainers there can ever be (16)
-  --task topk|binary|multiclass, --method, --recipe, --preset, --model, --sizes, --seed, --segment, --negatives,
-  --like-threshold, --rating-scale
+  --task topk|binary|multiclass, --method, --recipe, --preset, --model, --features <names of columns>, --sizes, --seed,
+  --segment, --negatives, --like-threshold, --rating-scale
 
 Example
   dess train --cluster redis://127.0.0.1:7001`
@@ -38,37 +43,50 @@ export async function trainCommand(args: string[]): Promise<void> {
     sync: { type: "string" },
     average: { type: "string" },
     "keep-events": { type: "string" },
+    "memory-budget": { type: "string" },
   } as const
   const { values } = parseArgs({ args, options, strict: true })
   if (values.help) return console.log(HELP)
-  const cluster = await Cluster.open(readClusterOptions(values))
-  const time = (name: "lease" | "sync") => {
-    const given = values[name]
-    return given === undefined ? undefined : parseDuration(`--${name}`, given)
-  }
-  const { average, "keep-events": keep } = values
-  const trainer = new ClusterTrainer(cluster, {
-    lease: time("lease"),
-    sync: time("sync"),
-    average: average === undefined ? undefined : readWhole("average", average, 1),
-    keepEvents: keep === undefined ? undefined : readWhole("keep-events", keep),
-    onNote: say,
-  })
-  const ended = trainer.start()
-  say(`trainer ${trainer.id} of ${cluster.partitions} partitions`)
-  const onSignal = (signal: NodeJS.Signals) => {
-    process.once(signal, () => process.exit(signal === "SIGINT" ? 130 : 143))
-    say("stopping: giving partitions back")
-    void trainer.stop()
-  }
-  process.once("SIGTERM", onSignal)
-  process.once("SIGINT", onSignal)
+  const given = readTrainerOptions(values)
+  const where = readClusterOptions(values)
+  const cluster = await patiently(() => Cluster.open(where), say)
   try {
+    const trainer = new ClusterTrainer(cluster, { ...given, onNote: say })
+    const ended = trainer.start()
+    say(`trainer ${trainer.id} of ${cluster.partitions} partitions`)
+    const onSignal = (signal: NodeJS.Signals) => {
+      process.once(signal, () => process.exit(signal === "SIGINT" ? 130 : 143))
+      say("stopping: giving partitions back")
+      void trainer.stop()
+    }
+    process.once("SIGTERM", onSignal)
+    process.once("SIGINT", onSignal)
     await ended
+    say(`stopped; ${trainer.standing.learned} events learned`)
   } finally {
     cluster.close()
   }
-  say(`stopped; ${trainer.standing.learned} events learned`)
+}
+
+function readTrainerOptions(values: Record<string, string | boolean | undefined>): TrainerOptions {
+  const read = <T>(name: string, parse: (text: string) => T) => {
+    const text = values[name] as string | undefined
+    return text === undefined ? undefined : parse(text)
+  }
+  const lease = read("lease", (text) => parseDuration("--lease", text))
+  if (lease !== undefined && lease < SHORTEST_LEASE)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `--lease: expected at least ${SHORTEST_LEASE} ms, as it is renewed every second, got ${show(values.lease)}`,
+    )
+  const budget = (values["memory-budget"] as string | undefined) ?? process.env.DESS_MEMORY_BUDGET
+  return {
+    lease,
+    sync: read("sync", (text) => parseDuration("--sync", text)),
+    average: read("average", (text) => readWhole("average", text, 1)),
+    keepEvents: read("keep-events", (text) => readWhole("keep-events", text)),
+    memoryBudget: budget === undefined ? undefined : parseBytes("--memory-budget", budget),
+  }
 }
 
 function say(text: string): void {

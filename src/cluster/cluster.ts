@@ -1,8 +1,11 @@
 /** A cluster as every process of it sees it: the connection, the keys, and what was settled when it was created. */
 
+import { emptyFeatures } from "../engine/item-features.ts"
 import { completeOptions, type EngineOptions, type FixedOptions, fixedOptions } from "../engine/options.ts"
 import type { RecommenderOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
+import { Run } from "../run/loop.ts"
+import type { ItemFeatures } from "../types.ts"
 import { Keys, metaKey } from "./keys.ts"
 import { type Argument, Redis, type RedisOptions, type Reply } from "./redis.ts"
 import { runScript, type ScriptName } from "./scripts.ts"
@@ -57,6 +60,12 @@ export class Cluster {
     }
   }
 
+  /** A learner of what is settled, with room for features where items have some. */
+  newRun(): { run: Run; features: ItemFeatures | undefined } {
+    const features = emptyFeatures(this.options.features)
+    return { run: new Run(this.options.run, features), features }
+  }
+
   run(name: ScriptName, keys: string[], args: Argument[]): Promise<Reply> {
     return runScript(this.redis, name, keys, args)
   }
@@ -81,6 +90,7 @@ async function settle(redis: Redis, prefix: string, given: ClusterOptions): Prom
         `cluster: expected one named ${show(prefix)} (--cluster-prefix), Redis has none; dess train --cluster creates it`,
       )
     const engine = complete(given.recommender ?? {})
+    tryRun(engine)
     const meta: Meta = {
       format: FORMAT,
       partitions: checkPartitions(given.partitions ?? 16),
@@ -115,14 +125,27 @@ function readMeta(text: string, given: ClusterOptions): Meta {
 }
 
 function complete(given: RecommenderOptions, created?: FixedOptions): EngineOptions {
-  const refused = { features: given.features, memoryBudget: given.memoryBudget, idle: given.idle }
-  for (const [name, value] of Object.entries(refused))
-    if (value !== undefined)
-      throw new DessError(
-        "UNSUPPORTED",
-        `${name}: expected without --cluster, a cluster has none yet; got ${show(value)}`,
-      )
+  if (given.memoryBudget !== undefined)
+    throw new DessError(
+      "UNSUPPORTED",
+      `memoryBudget: expected with dess train only (--memory-budget), where rows are; got ${show(given.memoryBudget)}`,
+    )
+  if (given.idle !== undefined)
+    throw new DessError(
+      "UNSUPPORTED",
+      `idle: expected without --cluster, where ids do not leave by themselves; got ${show(given.idle)}`,
+    )
   return completeOptions(given, created)
+}
+
+/** Refuses a method that many processes cannot share, or one that lacks its features, before it is settled. */
+function tryRun({ run: options, features }: EngineOptions): void {
+  const run = new Run(options, emptyFeatures(features))
+  try {
+    void run.shared
+  } finally {
+    run.close()
+  }
 }
 
 function checkPrefix(prefix: string): string {

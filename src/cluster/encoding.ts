@@ -3,6 +3,8 @@
 import { DessError } from "../errors.ts"
 
 const EVENT_VERSION = 1
+/** Stands in the place of an event's version where its user is to be forgotten. */
+const FORGET = 2
 const RECORD_VERSION = 1
 const CHANGES_VERSION = 1
 
@@ -13,13 +15,20 @@ export interface ClusterEvent {
   rating: number
   /** Seconds. */
   timestamp: number
+  /** No event: the user is to be forgotten, with everything before. */
+  forget?: true
+}
+
+/** What is written to the log to have a user forgotten. */
+export function forgetEvent(user: string): ClusterEvent {
+  return { user, item: "", rating: Number.NaN, timestamp: Date.now() / 1000, forget: true }
 }
 
 /** version, rating, timestamp, length of the user's name, user, item */
-export function encodeEvent({ user, item, rating, timestamp }: ClusterEvent): Buffer {
+export function encodeEvent({ user, item, rating, timestamp, forget }: ClusterEvent): Buffer {
   const users = Buffer.byteLength(user)
   const bytes = Buffer.allocUnsafe(15 + users + Buffer.byteLength(item))
-  bytes[0] = EVENT_VERSION
+  bytes[0] = forget ? FORGET : EVENT_VERSION
   bytes.writeFloatLE(rating, 1)
   bytes.writeDoubleLE(timestamp, 5)
   bytes.writeUInt16LE(users, 13)
@@ -29,13 +38,14 @@ export function encodeEvent({ user, item, rating, timestamp }: ClusterEvent): Bu
 }
 
 export function decodeEvent(bytes: Buffer): ClusterEvent {
-  checkVersion("event", bytes[0], EVENT_VERSION)
+  if (bytes[0] !== FORGET) checkVersion("event", bytes[0], EVENT_VERSION)
   const users = bytes.readUInt16LE(13)
   return {
     rating: bytes.readFloatLE(1),
     timestamp: bytes.readDoubleLE(5),
     user: bytes.toString("utf8", 15, 15 + users),
     item: bytes.toString("utf8", 15 + users),
+    ...(bytes[0] === FORGET ? { forget: true } : {}),
   }
 }
 

@@ -2,8 +2,9 @@
 
 import { createHash } from "node:crypto"
 
-/** Rows in one list. */
+/** Rows in one list, and entries of the catalogue in one hash. */
 export const ROWS_PER_BUCKET = 64
+export const ENTRIES_PER_BUCKET = 512
 
 /** Where an id belongs: 32 bits of its name's hash. */
 export function hashOf(name: string): number {
@@ -41,6 +42,11 @@ export class Keys {
   /** The list with a row. */
   rows(side: "users" | "items", partition: number, number: number): string {
     return this.of(partition, `${side}:${Math.floor(number / ROWS_PER_BUCKET)}`)
+  }
+
+  /** The hash with an item's entry in the catalogue. */
+  entries(partition: number, number: number): string {
+    return this.of(partition, `entries:${Math.floor(number / ENTRIES_PER_BUCKET)}`)
   }
 
   /** The hash with an id's number. */

@@ -28,9 +28,10 @@ export interface Appended {
   last: Map<number, string>
 }
 
-/** How often an append is tried whose answer did not come; it is the same call, so it is taken once. */
-const TRIES = 5
-const PAUSE = 300
+/** Milliseconds for which an append is tried whose answer did not come; it is the same call, so it is taken once. */
+const PATIENCE = 10_000
+const PAUSE = 100
+const LONGEST_PAUSE = 500
 /** Milliseconds a call is remembered. */
 const REMEMBERED = 30_000
 
@@ -100,13 +101,14 @@ export class Log {
   }
 
   async #patiently(run: () => Promise<unknown>): Promise<unknown[]> {
+    const until = Date.now() + PATIENCE
     for (let tries = 1; ; tries++) {
       try {
         return (await run()) as unknown[]
       } catch (error) {
         const passing = error instanceof DessError && error.code === "UNAVAILABLE" && !/OOM|--wait/.test(error.message)
-        if (!passing || tries >= TRIES) throw error
-        await new Promise((resolve) => setTimeout(resolve, PAUSE * tries))
+        if (!passing || Date.now() >= until) throw error
+        await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_PAUSE, PAUSE * tries)))
       }
     }
   }

@@ -5,17 +5,18 @@ import type { CheckedItem } from "../engine/check.ts"
 import type { StoredItem } from "../engine/store.ts"
 import { DessError } from "../errors.ts"
 import type { LearnerStatus } from "../run/learner.ts"
-import { Run } from "../run/loop.ts"
+import type { Run } from "../run/loop.ts"
 import type { Reader } from "../run/reader.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
 import { denseVersion, readDense } from "./dense.ts"
 import { decodeNews, decodeStored } from "./encoding.ts"
+import { Entries, readEntry, writeEntries } from "./entries.ts"
 import { Items, numberOf, putInto } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import { compareIds } from "./log.ts"
-import type { Reply } from "./redis.ts"
 import { createScorer, type Scorer } from "./scorer.ts"
+import type { News } from "./trainer.ts"
 
 /** Milliseconds between two looks at the homes' news, and for which a user's row is taken as fresh. */
 const PAUSE = 100
@@ -24,7 +25,6 @@ const FRESH = 1000
 const PATIENCE = 2000
 /** Trends are told anew so often. */
 const TRENDS = 2000
-const PUTS_KEPT = 10_000
 
 interface CachedUser {
   index: number
@@ -44,8 +44,7 @@ export class Mirror {
   /** By name, those asked for longest ago first. */
   readonly #users = new Map<string, CachedUser>()
   readonly #fetching = new Map<string, Promise<CachedUser | undefined>>()
-  /** By home: the last entry of the catalogue heard of. */
-  readonly #puts: string[]
+  readonly #entries: Entries
   #grown = false
   /** Items with a row, and the version of the dense part in memory. */
   #listed = new Int32Array(0)
@@ -59,7 +58,7 @@ export class Mirror {
     this.#cluster = cluster
     this.#catalogue = catalogue
     this.#options = options
-    this.#run = new Run(cluster.options.run)
+    this.#run = cluster.newRun().run
     const { learner } = this.#run
     try {
       this.#scorer = createScorer(this.#run, cluster.options.run)
@@ -78,7 +77,7 @@ export class Mirror {
       put(index, row)
       this.#scorer.touch(index)
     })
-    this.#puts = cluster.all.map(() => "0-0")
+    this.#entries = new Entries(cluster, (index, entry) => this.#noteEntry(index, entry))
   }
 
   get held(): LearnerStatus {
@@ -93,7 +92,7 @@ export class Mirror {
   /** Reads all items, then goes on hearing of them. */
   async start(): Promise<void> {
     await Promise.all(this.#cluster.all.map((home) => this.#items.load(home)))
-    await Promise.all(this.#cluster.all.map((home) => this.#loadEntries(home)))
+    await Promise.all(this.#cluster.all.map((home) => this.#entries.load(home)))
     await this.#loadDense()
     await this.#refresh()
     this.#heard = Date.now()
@@ -119,34 +118,19 @@ export class Mirror {
   async #hear(home: number): Promise<void> {
     const { keys } = this.#cluster
     const names = ["deltas", "evidence", "changes", "home", "puts"].map((what) => keys.of(home, what))
-    const { seq } = this.#items.homes[home]
-    const reply = (await this.#cluster.run("news", names, ["0-0", "", `${seq}-0`, this.#puts[home]])) as Reply[]
-    const [, , changes, puts, last, fence] = reply as [Reply[], Reply[], Buffer[], Buffer[], number, Buffer]
-    if (this.#items.hasMissed(home, changes, { seq: last, fence: String(fence) })) await this.#items.load(home)
-    else
-      for (let i = 0; i < changes.length; i += 2) {
-        const news = decodeNews(changes[i + 1])
-        const heard = this.#items.hear(home, { seq: numberOf(changes[i]), news, lazily: false })
-        for (const index of heard) this.#noteItem(index)
-      }
-    for (let i = 0; i < puts.length; i += 2) {
-      const text = String(puts[i + 1])
-      const at = text.indexOf(" ")
-      await this.#noteEntry(keys.index(home, Number(text.slice(0, at))), JSON.parse(text.slice(at + 1)) as StoredItem)
-      this.#puts[home] = String(puts[i])
+    for (;;) {
+      const after = ["0-0", "", `${this.#items.homes[home].seq}-0`, this.#entries.after(home)]
+      const [, , changes, puts, seq, fence, last] = (await this.#cluster.run("news", names, after)) as News
+      if (this.#items.hasMissed(home, changes, { seq, fence: String(fence) })) await this.#items.load(home)
+      else
+        for (let i = 0; i < changes.length; i += 2) {
+          const news = decodeNews(changes[i + 1])
+          const heard = this.#items.hear(home, { seq: numberOf(changes[i]), news, lazily: false })
+          for (const index of heard) this.#noteItem(index)
+        }
+      await this.#entries.hear(home, puts, last)
+      if (changes.length < 400 && puts.length < 400) return
     }
-  }
-
-  /** Entries of the catalogue as they stand. */
-  async #loadEntries(home: number): Promise<void> {
-    const { keys, redis } = this.#cluster
-    const log = keys.of(home, "puts")
-    const last = (await redis.send(log, ["XREVRANGE", log, "+", "-", "COUNT", "1"])) as [Buffer, Buffer[]][]
-    if (last.length > 0) this.#puts[home] = String(last[0][0])
-    const key = keys.of(home, "entries")
-    const found = (await redis.send(key, ["HGETALL", key])) as Buffer[]
-    for (let i = 0; i < found.length; i += 2)
-      await this.#noteEntry(keys.index(home, Number(String(found[i]))), JSON.parse(String(found[i + 1])) as StoredItem)
   }
 
   async #noteEntry(index: number, entry: StoredItem): Promise<void> {
@@ -222,6 +206,8 @@ export class Mirror {
     )) as [Buffer, number, Buffer]
     const [offset, number, record] = found
     const user = { index: keys.index(partition, number), fetched: Date.now(), offset: String(offset) }
+    // Forgotten meanwhile.
+    if (this.#users.has(name) && this.#users.get(name)?.index !== user.index) this.dropUser(name)
     // Unknown, or named and not learned yet.
     if (number < 0 || record.length === 0) return user
     const { row, met } = decodeStored(record)
@@ -236,42 +222,53 @@ export class Mirror {
   }
 
   #dropOldest(): void {
-    for (const [name, { index }] of this.#users) {
+    for (const name of this.#users.keys()) {
       if (this.#users.size <= this.#options.users) return
-      this.#users.delete(name)
-      this.#run.shared.dropRow("user", index)
-      this.#scorer.putUser(index)
-      this.#catalogue.names.user.remove(index)
-      this.#catalogue.drop("user", [index])
+      this.dropUser(name)
     }
+  }
+
+  /** What is held of a user now: whether a row, and how many items met. */
+  async holds(name: string): Promise<{ row: boolean; history: number } | undefined> {
+    await this.#fetch(name)
+    const user = this.#users.get(name)
+    if (!user) return undefined
+    return { row: this.#run.shared.has("user", user.index), history: this.#catalogue.history(user.index).length }
+  }
+
+  /** From memory. */
+  dropUser(name: string): void {
+    const user = this.#users.get(name)
+    if (!user) return
+    const { index } = user
+    this.#users.delete(name)
+    this.#run.shared.dropRow("user", index)
+    this.#scorer.putUser(index)
+    this.#catalogue.names.user.remove(index)
+    this.#catalogue.drop("user", [index])
   }
 
   /** Adds entries to the catalogue or changes them. What is left out stays as it was. */
   async putItems(entries: readonly CheckedItem[]): Promise<void> {
-    const { keys, redis } = this.#cluster
     await this.#items.meet(entries.map(({ item }) => item))
-    const byHome = new Map<number, string[]>()
-    for (const { item, categories, hidden } of entries) {
-      const index = this.#items.find(item) as number
-      const { partition, number } = keys.place(index)
-      const key = keys.of(partition, "entries")
-      const stored = (await redis.send(key, ["HGET", key, String(number)])) as Buffer | null
-      const before = stored ? (JSON.parse(String(stored)) as StoredItem) : { categories: [], hidden: false }
-      const entry: StoredItem = {
-        categories: categories ?? before.categories,
-        hidden: hidden ?? before.hidden,
-        features: null,
-      }
-      const args = byHome.get(partition) ?? [String(PUTS_KEPT)]
-      args.push(String(number), JSON.stringify(entry))
-      byHome.set(partition, args)
-      await this.#noteEntry(index, entry)
-    }
-    await Promise.all(
-      [...byHome].map(([home, args]) =>
-        this.#cluster.run("put", [keys.of(home, "entries"), keys.of(home, "puts")], args),
-      ),
+    const merged = new Map<number, StoredItem>()
+    const before = await Promise.all(
+      entries.map(({ item }) => readEntry(this.#cluster, this.#items.find(item) as number)),
     )
+    entries.forEach(({ item, categories, hidden, features }, i) => {
+      const index = this.#items.find(item) as number
+      const old = merged.get(index) ?? before[i]
+      merged.set(index, {
+        categories: categories ?? old.categories,
+        hidden: hidden ?? old.hidden,
+        features: features === undefined ? old.features : features,
+      })
+    })
+    await writeEntries(
+      this.#cluster,
+      [...merged].map(([index, entry]) => ({ index, entry })),
+    )
+    for (const [index, entry] of merged) await this.#noteEntry(index, entry)
   }
 
   async close(): Promise<void> {

@@ -17,6 +17,7 @@ import {
   encodeStored,
   type ItemChange,
 } from "./encoding.ts"
+import { Scrubbing } from "./forgetting.ts"
 import type { HomeState, Items } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import type { Leases } from "./leases.ts"
@@ -42,6 +43,8 @@ export interface Hands {
   sortTouched(): void
   /** Has the rows of items as fresh as they were heard of. */
   catchUp(items: Iterable<number>): void
+  /** Lets go of users whose rows had to make room; Redis has them. */
+  evict(users: readonly number[]): void
 }
 
 export class Partition {
@@ -60,6 +63,9 @@ export class Partition {
   readonly #names = new Map<number, string>()
   readonly #met = new Map<number, number[]>()
   #fresh: { name: string; number: number }[] = []
+  /** Users evicted since the last segment, whose rows may be in the write under way. */
+  readonly #evicted = new Set<string>()
+  #writing: Promise<void> = Promise.resolve()
   /** Users and home items to be written. */
   readonly touched = { user: new Set<number>(), item: new Set<number>() }
   home: HomeState
@@ -72,8 +78,13 @@ export class Partition {
   appliedSeen = START
   appliedEverywhere = START
 
-  private constructor(hands: Hands, number: number, fence: string) {
+  /** Events of forgotten users on their way out of the log. */
+  readonly scrubbing: Scrubbing
+
+  private constructor(hands: Hands, p: { number: number; fence: string; scrubbing: Scrubbing }) {
+    const { number, fence, scrubbing } = p
     this.#hands = hands
+    this.scrubbing = scrubbing
     this.number = number
     this.fence = fence
     this.#rowsKnowMet = hands.cluster.options.run.task === "topk"
@@ -82,7 +93,8 @@ export class Partition {
 
   /** Takes up a partition whose lease was just acquired: nobody else can write to it. */
   static async open(hands: Hands, number: number, fence: string): Promise<Partition> {
-    const partition = new Partition(hands, number, fence)
+    const scrubbing = await Scrubbing.open(hands.cluster, number)
+    const partition = new Partition(hands, { number, fence, scrubbing })
     const key = hands.cluster.keys.of(number, "state")
     const fields = ["HMGET", key, "seq", "offset", "users"]
     const [[seq, offset, users], home] = await Promise.all([
@@ -123,6 +135,7 @@ export class Partition {
     const { keys } = cluster
     const names = [...new Set(events.map(({ user }) => user))].filter((name) => !this.#index.has(name))
     if (names.length === 0) return
+    if (names.some((name) => this.#evicted.has(name))) await this.#writing
     const found = (await cluster.run(
       "users",
       [keys.of(this.number, "state"), ...names.map((name) => keys.names("users", this.number, name))],
@@ -154,14 +167,65 @@ export class Partition {
     if (end !== undefined) entries = entries.filter(({ id }) => compareIds(id, end) <= 0)
     // The events themselves were lost.
     if (end !== undefined && entries.length === 0) this.#ends.shift()
+    // Who is to be forgotten is so between two segments.
+    const asked = entries.findIndex(({ event }) => event.forget)
+    if (asked === 0) return entries.slice(0, 1)
+    if (asked > 0) entries = entries.slice(0, asked)
     const events = entries.map(({ event }) => event)
     await Promise.all([this.#meetUsers(events), items.meet(events.map(({ item }) => item))])
     return entries
   }
 
+  /** Has the rows of those again that made room for others since they were read. */
+  async prepare(events: readonly LogEntry[]): Promise<void> {
+    const all = events.map(({ event }) => event)
+    if (all.some(({ user }) => !this.#index.has(user))) await this.#meetUsers(all)
+  }
+
+  /** A user's row left memory to make room. */
+  evict(index: number): void {
+    const name = this.#names.get(index)
+    if (name === undefined) return
+    this.#evicted.add(name)
+    this.#drop(name, index)
+  }
+
+  #drop(name: string, index: number): void {
+    this.#index.delete(name)
+    this.#names.delete(index)
+    this.#met.delete(index)
+    this.touched.user.delete(index)
+  }
+
+  /** Forgets a user as an entry of the log asks, learner and Redis alike. */
+  async forget({ id, event: { user } }: LogEntry): Promise<void> {
+    const { cluster, run, onTrouble } = this.#hands
+    const { keys } = cluster
+    const index = this.#index.get(user)
+    if (index !== undefined) {
+      run.shared.dropRow("user", index)
+      this.#drop(user, index)
+    }
+    const names = ["lease", "state", "deltas"].map((what) => keys.of(this.number, what))
+    names.push(keys.names("users", this.number, user), keys.of(this.number, "forgetting"))
+    const write = new FencedWrite("forget", names, { ...this.#fenceNow, seq: this.seq })
+    write.add(id, user, keys.of(this.number, "users:"), ROWS_PER_BUCKET)
+    this.#advance(id)
+    await write.send(cluster, onTrouble)
+    this.scrubbing.add(id, user)
+  }
+
+  /** The next write is under way: it ends with an event. */
+  #advance(offset: string): void {
+    this.seq++
+    this.offset = offset
+    if (this.#ends.length > 0 && compareIds(offset, this.#ends[0]) >= 0) this.#ends.shift()
+  }
+
   /** Learns what was read and writes all that belongs to it, at once. Resolves when it is written. */
   learn(events: readonly LogEntry[], time: number): Promise<void> {
     const { run, cluster } = this.#hands
+    this.#evicted.clear()
     const segment = this.#segment(
       events.map(({ event }) => event),
       time,
@@ -177,6 +241,12 @@ export class Partition {
     } catch (error) {
       // A loss that is not finite: the segment is skipped, by every owner alike.
       if (!(error instanceof DessError && error.code === "NUMERIC")) throw error
+      if (error.message.startsWith("memory budget"))
+        throw new DessError(
+          "INVALID_ARGUMENT",
+          `--memory-budget: expected room for all items and one segment's users, got too little; nothing was lost: start trainers with more (${error.message})`,
+          { cause: error },
+        )
       counters.set("failed", 1)
     }
     const { likeThreshold } = cluster.options.run
@@ -191,18 +261,18 @@ export class Partition {
       if (!this.#rowsKnowMet) this.#meetItem(segment.user[r], segment.item[r])
     }
     this.#hands.sortTouched()
+    this.#hands.evict(run.left.user)
     const changes = this.#changesByHome(counts)
     const offset = events[events.length - 1].id
     const write = this.#write(offset, counters, changes)
-    this.seq++
-    this.offset = offset
-    if (this.#ends.length > 0 && compareIds(offset, this.#ends[0]) >= 0) this.#ends.shift()
+    this.#advance(offset)
     for (const [home, some] of changes) {
       const waiting = this.inFlight.get(home)
       if (waiting) waiting.push({ id: offset, changes: some })
       else this.inFlight.set(home, [{ id: offset, changes: some }])
     }
-    return write.send(cluster, this.#hands.onTrouble).then(() => {})
+    this.#writing = write.send(cluster, this.#hands.onTrouble).then(() => {})
+    return this.#writing
   }
 
   #segment(events: readonly ClusterEvent[], time: number): Segment {

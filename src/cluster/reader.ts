@@ -6,7 +6,7 @@
 import { Broadcast } from "../engine/broadcast.ts"
 import { Catalogue } from "../engine/catalogue.ts"
 import { checkEvents, checkItems, checkName, checkTrials, toArray } from "../engine/check.ts"
-import { Reading } from "../engine/reading.ts"
+import { checkPage, Reading } from "../engine/reading.ts"
 import type {
   Accepted,
   Event,
@@ -28,10 +28,13 @@ import type {
 import { DessError } from "../errors.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
+import { forgetEvent } from "./encoding.ts"
+import { whenForgotten } from "./forgetting.ts"
 import { Log } from "./log.ts"
 import { Mirror } from "./mirror.ts"
 import { type PartitionStatus, readPartition } from "./status.ts"
 import { encodeToken, readToken } from "./token.ts"
+import { listUsers } from "./users.ts"
 
 export type Role = "both" | "reader" | "writer"
 
@@ -47,6 +50,8 @@ export interface ReaderOptions {
 }
 
 const COUNT = 1000
+/** Milliseconds to wait until a user is forgotten. */
+const PATIENCE = 10_000
 
 export class ClusterRecommender implements Recommender {
   readonly #cluster: Cluster
@@ -114,7 +119,7 @@ export class ClusterRecommender implements Recommender {
 
   async putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
     this.#may("writer")
-    const entries = checkItems(given, undefined)
+    const entries = checkItems(given, this.#cluster.options.features)
     await this.#mirror.putItems(entries)
     return entries.length
   }
@@ -190,7 +195,15 @@ export class ClusterRecommender implements Recommender {
 
   ids(side: Side, options: { offset?: number; count?: number } = {}): string[] {
     if (side === "item") return this.#read().ids(side, options)
-    throw new DessError("UNSUPPORTED", "users: expected a single machine, a cluster does not list them")
+    throw new DessError("UNSUPPORTED", "users: expected list(), they are not in this process")
+  }
+
+  /** Users by partition, in each in the order they came. */
+  async list(side: Side, options: { offset?: number; count?: number } = {}): Promise<string[]> {
+    const reading = this.#read()
+    if (side === "item") return reading.ids(side, options)
+    const { offset, count } = checkPage(options)
+    return listUsers(this.#cluster, { offset, count })
   }
 
   /** Of users only those in memory. */
@@ -220,8 +233,22 @@ export class ClusterRecommender implements Recommender {
     throw new DessError("UNSUPPORTED", "users: expected a single machine, a cluster does not compare them")
   }
 
-  async forget(_user: Id): Promise<Receipt> {
-    throw new DessError("UNSUPPORTED", "forget: expected a single machine, a cluster cannot forget a user yet")
+  async forget(user: Id): Promise<Receipt> {
+    this.#may("writer")
+    const name = checkName("user", user)
+    const partition = this.#cluster.keys.partitionOf(name)
+    const held = await this.#mirror.holds(name)
+    const { last } = await this.#log.append([forgetEvent(name)])
+    const asked = last.get(partition) as string
+    const events = await whenForgotten(this.#cluster, { partition, asked, milliseconds: PATIENCE })
+    this.#mirror.dropUser(name)
+    if (events === undefined)
+      throw new DessError(
+        "UNAVAILABLE",
+        `forget: expected a trainer to be done with it within ${PATIENCE / 1000} s, got no answer; it is in the log and will be done, ask again to be sure (dess cluster status)`,
+      )
+    const { row, history } = held ?? { row: false, history: 0 }
+    return { user: name, found: held !== undefined || events > 0, row, history, events, snapshots: 0, time: Date.now() }
   }
 
   async snapshot(): Promise<SnapshotInfo> {

@@ -3,6 +3,7 @@
  * built anew when it has lost its way. What comes back is bytes. Everything sent twice must be harmless.
  */
 
+import { setMaxListeners } from "node:events"
 import { DessError, missingPackage, show } from "../errors.ts"
 
 export type Argument = string | Buffer
@@ -56,6 +57,8 @@ export class Redis {
   readonly #timeout: number
   readonly #roots: URL[]
   #client: Promise<ClusterClient> | undefined
+  #current: ClusterClient | undefined
+  readonly #sockets = new WeakMap<ClusterClient, AbortController>()
   #closed = false
   /** Commands that failed for want of a connection. */
   failures = 0
@@ -80,7 +83,7 @@ export class Redis {
     try {
       return (await this.#within(client.sendCommand(key, readonly, args, this.#commandOptions()))) as Reply
     } catch (error) {
-      throw this.#translate(error)
+      throw this.#translate(error, client)
     }
   }
 
@@ -100,7 +103,7 @@ export class Redis {
       )
       return { reply: reply as Reply, reached: Number(reached) }
     } catch (error) {
-      throw this.#translate(error)
+      throw this.#translate(error, client)
     }
   }
 
@@ -122,7 +125,7 @@ export class Redis {
         }),
       )
     } catch (error) {
-      throw this.#translate(error)
+      throw this.#translate(error, client)
     }
   }
 
@@ -149,28 +152,33 @@ export class Redis {
   }
 
   async #connect(): Promise<ClusterClient> {
+    // The client leaves a socket open that was being opened when it was destroyed; the signal ends all of them.
+    const sockets = new AbortController()
+    setMaxListeners(0, sockets.signal)
     const client = this.#package.createCluster({
       RESP: 2,
       rootNodes: this.#roots.map((root) => ({ url: root.href })),
-      defaults: { ...this.#credentials(), disableOfflineQueue: true, socket: this.#socket() },
+      defaults: { ...this.#credentials(), disableOfflineQueue: true, socket: this.#socket(sockets.signal) },
       nodeAddressMap: (address: string) => this.#mapped(address),
-      topologyRefreshOnReconnectionAttemptStrategy: 300,
+      // A node is connected to when it is asked: one that is down must not keep the others from answering.
+      minimizeConnections: true,
       maxCommandRedirections: 4,
     })
     client.on("error", () => {})
-    const connecting = client.connect()
+    this.#sockets.set(client, sockets)
     try {
-      await this.#within(connecting)
+      await this.#within(client.connect())
+      this.#current = client
       return client
     } catch (error) {
-      destroy(client)
-      // What it opens after that is closed, too.
-      connecting.then(
-        () => destroy(client),
-        () => destroy(client),
-      )
+      this.#end(client)
       throw error
     }
+  }
+
+  #end(client: ClusterClient): void {
+    destroy(client)
+    this.#sockets.get(client)?.abort()
   }
 
   #credentials(): object {
@@ -182,9 +190,10 @@ export class Redis {
     }
   }
 
-  #socket(): object {
+  #socket(signal: AbortSignal): object {
     const tls = this.#roots[0].protocol === "rediss:"
-    return { connectTimeout: this.#timeout, reconnectStrategy: 200, ...(tls ? { tls: true } : {}) }
+    // What fails is told at once: everything is built anew then, not this connection. One address that is silent leaves time for another.
+    return { connectTimeout: this.#timeout / 2, reconnectStrategy: false, signal, ...(tls ? { tls: true } : {}) }
   }
 
   #mapped(address: string): { host: string; port: number } | undefined {
@@ -194,8 +203,8 @@ export class Redis {
     return { host: to.slice(0, at), port: Number(to.slice(at + 1)) }
   }
 
-  /** Errors of the connection make it be built anew; all get words. */
-  #translate(error: unknown): Error {
+  /** Errors of the connection make it be built anew, once; all get words. */
+  #translate(error: unknown, client?: ClusterClient): Error {
     if (error instanceof DessError) return error
     const message = error instanceof Error ? error.message : String(error)
     if (message.startsWith("OOM"))
@@ -213,7 +222,7 @@ export class Redis {
     if (/^(NOSCRIPT|ERR|WRONGTYPE|EXECABORT)/.test(message) && !/unknown node|disconnect/i.test(message))
       return error as Error
     this.failures++
-    this.#rebuild()
+    if (client !== undefined && client === this.#current) this.#rebuild()
     return new DessError("UNAVAILABLE", `cluster: expected Redis to answer, got: ${message}; try again`, {
       cause: error,
     })
@@ -222,7 +231,11 @@ export class Redis {
   #rebuild(): void {
     const old = this.#client
     this.#client = undefined
-    old?.then(destroy, () => {})
+    this.#current = undefined
+    old?.then(
+      (client) => this.#end(client),
+      () => {},
+    )
   }
 
   async #check(): Promise<void> {
@@ -280,7 +293,8 @@ export class Redis {
     const failure = this.#translate(last)
     if (failure instanceof DessError && failure.code === "INVALID_ARGUMENT") throw failure
     const hosts = this.#roots.map(({ host }) => host).join(", ")
-    throw new DessError("UNAVAILABLE", `--cluster: expected a Redis at ${hosts}, got: ${failure.message}`, {
+    const reason = last instanceof Error && last.message !== "" ? last.message : failure.message
+    throw new DessError("UNAVAILABLE", `--cluster: expected a Redis at ${hosts}, got: ${reason}`, {
       cause: last,
     })
   }

@@ -134,6 +134,39 @@ redis.call('HSET', KEYS[2], 'users', take())
 return {seq}`),
 
   /**
+   * A user forgotten, by its entry in the log; its events there go by and by. KEYS lease, state, outbox, hash of names,
+   * users being forgotten. ARGV fence …, offset, name, prefix of lists, rows in one. → [number].
+   */
+  forget: script(`${FENCED}local offset, name, lists, size = take(), take(), take(), take()
+redis.call('HSET', KEYS[2], 'offset', offset)
+redis.call('HINCRBY', KEYS[2], 'applied', 1)
+redis.call('XADD', KEYS[3], offset, 'forgot', '')
+local number = redis.call('HGET', KEYS[4], name)
+if number then
+  redis.call('HDEL', KEYS[4], name)
+  redis.call('HINCRBY', KEYS[2], 'gone', 1)
+  local list = lists .. math.floor(number / size)
+  if number % size < redis.call('LLEN', list) then redis.call('LSET', list, number % size, '') end
+end
+redis.call('HSET', KEYS[5], offset, name)
+return {seq}`),
+
+  /**
+   * Takes events of a forgotten user out of the log. KEYS users being forgotten, events, the answer. ARGV entry that
+   * asked for it, '1' when these are the last, milliseconds to keep the answer (how many there were), then ids. → 1, or
+   * 0 where nobody asked: Redis is not where the caller left it.
+   */
+  scrub: script(`if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+local gone = 0
+for i = 4, #ARGV do gone = gone + redis.call('XDEL', KEYS[2], ARGV[i]) end
+local all = redis.call('HINCRBY', KEYS[1], 'events ' .. ARGV[1], gone)
+if ARGV[2] == '1' then
+  redis.call('HDEL', KEYS[1], ARGV[1], 'events ' .. ARGV[1])
+  redis.call('SET', KEYS[3], all, 'PX', ARGV[3])
+end
+return 1`),
+
+  /**
    * Item rows of a home. KEYS lease, home, changes, then lists of rows. ARGV fence …, outbox positions applied
    * (partition, position), change, entries of changes kept, clock, rows. → [number].
    */
@@ -193,7 +226,7 @@ return found`,
   /**
    * What is new in a partition. KEYS outbox, evidence, changes, home, entries put. ARGV last outbox position, last
    * evidence, last change, last entry ('' for what is not wanted), then the homes asked for.
-   * → [outbox, evidence, changes, entries, number and fence of the home].
+   * → [outbox, evidence, changes, entries, number and fence of the home, number of the last entry].
    */
   news: script(
     `local wanted, out = {}, {}
@@ -214,16 +247,17 @@ if #ARGV > 4 then
     out[#out + 1] = mine
   end
 end
-local home = redis.call('HMGET', KEYS[4], 'seq', 'fence')
+local home = redis.call('HMGET', KEYS[4], 'seq', 'fence', 'puts')
 return {out, since(KEYS[2], ARGV[2]), since(KEYS[3], ARGV[3]), since(KEYS[5], ARGV[4]),
-  tonumber(home[1] or '0'), home[2] or ''}`,
+  tonumber(home[1] or '0'), home[2] or '', tonumber(home[3] or '0')}`,
     true,
   ),
 
-  /** Entries of the catalogue. KEYS entries, their log. ARGV entries kept, then number and entry, each. */
-  put: script(`for i = 2, #ARGV, 2 do
-  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
-  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], '*', 'e', ARGV[i] .. ' ' .. ARGV[i + 1])
+  /** Entries of the catalogue. KEYS home, their log, hashes. ARGV entries of the log kept, then hash, number and entry, each. */
+  put: script(`for i = 2, #ARGV, 3 do
+  redis.call('HSET', KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2])
+  local n = redis.call('HINCRBY', KEYS[1], 'puts', 1)
+  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], n .. '-0', 'e', ARGV[i + 1] .. ' ' .. ARGV[i + 2])
 end
 return 1`),
 } satisfies Record<string, Script>

@@ -6,6 +6,7 @@
 import { existsSync, mkdirSync, readdirSync } from "node:fs"
 import { resolve } from "node:path"
 import { Catalogue } from "../engine/catalogue.ts"
+import { setFeatures } from "../engine/item-features.ts"
 import { openLmdbStore } from "../engine/lmdb-store.ts"
 import { Recommender } from "../engine/open.ts"
 import { fixedOptions } from "../engine/options.ts"
@@ -13,15 +14,18 @@ import { listSnapshots, readNewest, snapshotPath, writeSnapshot } from "../engin
 import { noWrites, type StoredItem } from "../engine/store.ts"
 import { DessError, show } from "../errors.ts"
 import { State } from "../kernels/state.ts"
-import { Run } from "../run/loop.ts"
+import type { Run } from "../run/loop.ts"
+import type { ItemFeatures } from "../types.ts"
 import { Cluster, type ClusterOptions } from "./cluster.ts"
 import { createDense, readDense } from "./dense.ts"
-import { decodeStored, encodeStored } from "./encoding.ts"
+import { encodeStored } from "./encoding.ts"
+import { Entries, writeEntries } from "./entries.ts"
 import { Items, putInto } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import { START } from "./log.ts"
 import type { Argument } from "./redis.ts"
 import { readPartition } from "./status.ts"
+import { readUsers } from "./users.ts"
 
 export interface SnapshotResult {
   directory: string
@@ -33,6 +37,7 @@ export interface SnapshotResult {
 }
 
 const AT_ONCE = 64
+const ENTRIES_AT_ONCE = 5000
 
 export async function takeSnapshot(cluster: Cluster, directory: string): Promise<SnapshotResult> {
   const place = resolve(directory)
@@ -40,7 +45,7 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
     throw new DessError("INVALID_ARGUMENT", `directory: expected a new or empty one, got ${show(directory)}`)
   mkdirSync(place, { recursive: true })
   const before = await Promise.all(cluster.all.map((p) => readPartition(cluster, p)))
-  const run = new Run(cluster.options.run)
+  const { run, features } = cluster.newRun()
   try {
     const catalogue = new Catalogue(cluster.options.run.likeThreshold)
     const dense = await readDense(cluster)
@@ -51,12 +56,23 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
       catalogue.names.item.set(index, name)
       catalogue.setItem(index, { events: items.popularity(index).events, trend: items.trend(index) })
     }
-    const entries = await readEntries(cluster)
-    for (const p of cluster.all) await readUsers(cluster, p, { run, catalogue })
+    const entries: { index: number; item: StoredItem }[] = []
+    const reading = new Entries(cluster, (index, item) => {
+      entries.push({ index, item })
+      if (features) setFeatures(features, [index], [item.features])
+    })
+    for (const home of cluster.all) await reading.load(home)
+    for (const p of cluster.all)
+      for await (const portion of readUsers(cluster, p))
+        for (const { index, stored } of portion) {
+          catalogue.names.user.set(index, stored.name)
+          if (stored.row.length > 0) run.shared.putRow("user", index, stored.row)
+          catalogue.setHistory(index, stored.met ?? run.shared.met(index))
+        }
     const sum = (name: string) => before.reduce((total, { counters }) => total + counters[name], 0)
     catalogue.setTotals({ likes: sum("likes"), classes: [0, 1, 2, 3, 4].map((c) => sum(`class${c}`)) })
     const events = before.reduce((total, { applied }) => total + applied, 0)
-    const bytes = await write(place, { cluster, run, catalogue, entries, events })
+    const bytes = await write(place, { cluster, run, features, catalogue, entries, events })
     // Streams need not reach back behind it.
     for (const { partition, offset } of before) {
       const key = cluster.keys.of(partition, "state")
@@ -68,54 +84,18 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
   }
 }
 
-async function readEntries(cluster: Cluster): Promise<{ index: number; item: StoredItem }[]> {
-  const found: { index: number; item: StoredItem }[] = []
-  for (const home of cluster.all) {
-    const key = cluster.keys.of(home, "entries")
-    const fields = (await cluster.redis.send(key, ["HGETALL", key])) as Buffer[]
-    for (let i = 0; i < fields.length; i += 2)
-      found.push({
-        index: cluster.keys.index(home, Number(String(fields[i]))),
-        item: JSON.parse(String(fields[i + 1])) as StoredItem,
-      })
-  }
-  return found
-}
-
-async function readUsers(cluster: Cluster, p: number, to: { run: Run; catalogue: Catalogue }): Promise<void> {
-  const { keys, redis } = cluster
-  const state = keys.of(p, "state")
-  const count = Number((await redis.send(state, ["HGET", state, "users"])) ?? 0)
-  const lists = Math.ceil(count / ROWS_PER_BUCKET)
-  for (let from = 0; from < lists; from += AT_ONCE)
-    await Promise.all(
-      Array.from({ length: Math.min(AT_ONCE, lists - from) }, async (_, i) => {
-        const first = (from + i) * ROWS_PER_BUCKET
-        const list = keys.rows("users", p, first)
-        const records = (await redis.send(list, ["LRANGE", list, "0", "-1"])) as Buffer[]
-        records.forEach((record, at) => {
-          if (record.length === 0) return
-          const { name, row, met } = decodeStored(record)
-          const index = keys.index(p, first + at)
-          to.catalogue.names.user.set(index, name)
-          if (row.length > 0) to.run.shared.putRow("user", index, row)
-          to.catalogue.setHistory(index, met ?? to.run.shared.met(index))
-        })
-      }),
-    )
-}
-
 async function write(
   directory: string,
   p: {
     cluster: Cluster
     run: Run
+    features: ItemFeatures | undefined
     catalogue: Catalogue
     entries: { index: number; item: StoredItem }[]
     events: number
   },
 ): Promise<number> {
-  const { cluster, run, catalogue, entries, events } = p
+  const { cluster, run, features, catalogue, entries, events } = p
   const segments = Math.max(1, Math.ceil(events / cluster.options.segment))
   const store = await openLmdbStore(directory)
   try {
@@ -131,6 +111,10 @@ async function write(
     run.save(state.at("run"))
     state.set("through", segments)
     state.put("totals", new Float64Array(4))
+    if (features) {
+      state.put("features.values", features.values)
+      state.put("features.present", features.present)
+    }
     return writeSnapshot(snapshotPath(directory, 0), state, { directory })
   } finally {
     await store.close()
@@ -150,13 +134,11 @@ export async function loadDirectory(directory: string, options: ClusterOptions):
     if (!found || !store.created)
       throw new DessError("INVALID_DATA", `directory: expected one with a snapshot, got ${show(directory)}`)
     const { created } = store
-    const { features, scale, ...settled } = created
-    if (features)
-      throw new DessError(
-        "UNSUPPORTED",
-        "features: expected none, a cluster has no item features yet (dess cluster load)",
-      )
-    const cluster = await Cluster.open({ ...options, recommender: { ...settled, scale } })
+    const { features, ...settled } = created
+    // It was kept on the house's scale and is asked for on the ratings' own.
+    const likeThreshold = (settled.likeThreshold * settled.scale.max) / 5
+    const recommender = { ...settled, likeThreshold, ...(features ? { features } : {}) }
+    const cluster = await Cluster.open({ ...options, recommender })
     try {
       return await fill(cluster, found.state, { directory: place, store })
     } finally {
@@ -181,8 +163,12 @@ async function fill(
         "INVALID_ARGUMENT",
         `cluster: expected an empty one to load into, ${show(keys.prefix)} has events; use another --cluster-prefix`,
       )
-  const run = new Run(cluster.options.run)
+  const { run, features } = cluster.newRun()
   try {
+    if (features) {
+      features.values = state.take("features.values", Float32Array).slice()
+      features.present = state.take("features.present", Uint8Array).slice()
+    }
     run.load(state.at("run"))
     const catalogue = new Catalogue(cluster.options.run.likeThreshold)
     const names = { user: [...store.names("user")], item: [...store.names("item")] }
@@ -225,11 +211,12 @@ async function fill(
       await redis.send(key, ["DEL", key])
       await redis.send(key, ["RPUSH", key, ...list.map(({ record }) => record)] as Argument[])
     })
-    for (const { index, item } of store.items()) {
-      const { partition, number } = keys.place(toCluster.get(index) as number)
-      const entry = JSON.stringify({ ...item, features: null })
-      await redis.send(keys.of(partition, "entries"), ["HSET", keys.of(partition, "entries"), String(number), entry])
-    }
+    const entries = Array.from(store.items(), ({ index, item }) => ({
+      index: toCluster.get(index) as number,
+      entry: item,
+    }))
+    for (let from = 0; from < entries.length; from += ENTRIES_AT_ONCE)
+      await writeEntries(cluster, entries.slice(from, from + ENTRIES_AT_ONCE))
     const nothing = cluster.all.map(() => START)
     await createDense(cluster, nothing, run.shared.takeDense())
     // Last: from here on trainers know the users.

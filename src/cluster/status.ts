@@ -50,7 +50,7 @@ const SILENCE = 5000
 export async function readPartition(cluster: Cluster, partition: number): Promise<PartitionStatus> {
   const { keys, redis } = cluster
   const [state, home, lease, events] = ["state", "home", "lease", "events"].map((what) => keys.of(partition, what))
-  const names = ["appended", "applied", "users", "offset", ...COUNTERS, ...CLASSES]
+  const names = ["appended", "applied", "users", "offset", "gone", ...COUNTERS, ...CLASSES]
   const [fields, items, held, kept, time] = await Promise.all([
     redis.send(state, ["HMGET", state, ...names]) as Promise<(Buffer | null)[]>,
     redis.send(home, ["HGET", home, "items"]) as Promise<Buffer | null>,
@@ -70,7 +70,7 @@ export async function readPartition(cluster: Cluster, partition: number): Promis
     applied,
     lag: appended - applied,
     kept,
-    users: number("users"),
+    users: number("users") - number("gone"),
     items: Number(items ?? 0),
     offset: String(fields[3] ?? "0-0"),
     counters: Object.fromEntries([...COUNTERS, ...CLASSES].map((name) => [name, number(name)])),

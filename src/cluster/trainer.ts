@@ -7,11 +7,13 @@
  * longer be so (a lease was taken, a master went away with a write), memory is thrown away and read anew.
  */
 
+import { setFeatures } from "../engine/item-features.ts"
 import { DessError } from "../errors.ts"
-import { Run } from "../run/loop.ts"
+import { liveOf, type Run } from "../run/loop.ts"
 import type { Cluster } from "./cluster.ts"
 import { DensePart } from "./dense.ts"
 import { decodeChanges, decodeNews } from "./encoding.ts"
+import { Entries } from "./entries.ts"
 import { Items, numberOf, putInto } from "./items.ts"
 import { Leases } from "./leases.ts"
 import { compareIds, type LogEntry, START } from "./log.ts"
@@ -28,6 +30,8 @@ export interface TrainerOptions {
   average?: number | undefined
   /** Events a stream may keep that no snapshot needs. Default 1,000,000 a partition. */
   keepEvents?: number | undefined
+  /** Bytes that rows in this process's memory may take. Users give way first to last, Redis keeps theirs. Default: no limit. */
+  memoryBudget?: number | undefined
   /** Told of what is worth a line. */
   onNote?: ((text: string) => void) | undefined
 }
@@ -38,6 +42,9 @@ const BALANCE = 1000
 /** A home whose rows did not change is written so often. */
 const SLOW = 5000
 const CATCH_UP = 1000
+
+/** What the script `news` answers: outbox, evidence, changes, entries, number and fence of the home, of the last entry. */
+export type News = [Reply[][], Buffer[], Buffer[], Buffer[], number, Buffer, number]
 
 /** What was heard of a partition that another owns. */
 interface Heard {
@@ -52,6 +59,8 @@ export class ClusterTrainer {
   readonly #dense: DensePart
   #run: Run
   #items: Items
+  /** Features of items; left out where the method asks for none. */
+  #entries: Entries | undefined
   #own = new Map<number, Partition>()
   #heard: Heard[] = []
   /** What was read ahead. */
@@ -64,6 +73,7 @@ export class ClusterTrainer {
   #caughtUp = 0
   #learned = 0
   #resets = 0
+  #evicted = 0
 
   constructor(cluster: Cluster, options: TrainerOptions = {}) {
     this.#cluster = cluster
@@ -71,17 +81,33 @@ export class ClusterTrainer {
     this.#leases = new Leases(cluster, options.lease ?? 5000)
     this.#note = options.onNote ?? (() => {})
     this.#dense = new DensePart(cluster, this.#leases.id, options.average ?? 2000)
-    this.#run = new Run(cluster.options.run)
+    this.#run = this.#newRun()
     this.#items = this.#newItems()
+  }
+
+  #newRun(): Run {
+    const { run, features } = this.#cluster.newRun()
+    const { memoryBudget: bytes } = this.#options
+    const limits = { bytes, shrinkAfter: undefined, leaveAfter: undefined }
+    if (bytes !== undefined) liveOf(run.learner).limit(limits, this.#cluster.options.segment)
+    this.#entries =
+      features &&
+      new Entries(this.#cluster, (index, entry) => {
+        setFeatures(features, [index], [entry.features])
+        liveOf(run.learner).changeFeatures(index)
+      })
+    return run
   }
 
   get id(): string {
     return this.#leases.id
   }
 
-  /** Events learned by this process, its partitions, and how often memory had to be read anew. */
-  get standing(): { learned: number; partitions: number[]; resets: number } {
-    return { learned: this.#learned, partitions: [...this.#own.keys()], resets: this.#resets }
+  /** Events learned by this process, its partitions, how often memory was read anew, users that made room, bytes of rows. */
+  get standing(): { learned: number; partitions: number[]; resets: number; evicted: number; heldBytes: number } {
+    const { heldBytes } = this.#run.learner.status()
+    const [learned, resets, evicted] = [this.#learned, this.#resets, this.#evicted]
+    return { learned, partitions: [...this.#own.keys()], resets, evicted, heldBytes }
   }
 
   /** Resolves when it was stopped; refuses when it cannot go on. */
@@ -110,7 +136,7 @@ export class ClusterTrainer {
         this.#note(`reading everything anew: ${(error as Error).message}`)
         this.#resets++
         fresh = true
-        await sleep(Math.min(1000, 100 * ++troubles))
+        await sleep(Math.min(500, 100 * ++troubles))
       }
     }
     try {
@@ -136,6 +162,10 @@ export class ClusterTrainer {
       isOwn: (partition) => this.#own.has(partition),
       sortTouched: () => this.#sortTouched(),
       catchUp: (items) => this.#catchUp(items),
+      evict: (users) => {
+        this.#evicted += users.length
+        for (const user of users) this.#own.get(user % this.#cluster.partitions)?.evict(user)
+      },
     }
   }
 
@@ -144,12 +174,13 @@ export class ClusterTrainer {
     this.#own.clear()
     this.#next.clear()
     this.#run.close()
-    this.#run = new Run(this.#cluster.options.run)
+    this.#run = this.#newRun()
     this.#items = this.#newItems()
     this.#balanced = 0
     const positions = await this.#dense.begin(this.#run.shared)
     this.#heard = this.#cluster.all.map((p) => ({ evidence: positions?.[p] ?? START }))
     await Promise.all(this.#cluster.all.map((home) => this.#items.load(home, { lazily: true })))
+    await Promise.all(this.#cluster.all.map((home) => this.#entries?.load(home)))
     this.#decide()
   }
 
@@ -171,9 +202,14 @@ export class ClusterTrainer {
     this.#next.clear()
     const writes: Promise<void>[] = []
     let full = false
-    own.forEach((partition, i) => {
+    for (const [i, partition] of own.entries()) {
       const events = batches[i]
-      if (events.length === 0) return
+      if (events.length === 0) continue
+      if (events[0].event.forget) {
+        writes.push(partition.forget(events[0]))
+        continue
+      }
+      await partition.prepare(events)
       if (events.length === segment && lost.length === 0) {
         // What comes next is read while this is learned and written.
         full = true
@@ -184,12 +220,15 @@ export class ClusterTrainer {
       writes.push(partition.learn(events, Date.now()))
       this.#learned += events.length
       this.#dense.learned(events.length)
-    })
+    }
     await settle(writes)
     for (const partition of lost) await this.#afterReplay(partition)
     for (const partition of own) this.#afterWrite(partition)
+    const scrubbing = own.filter((one) => one.scrubbing.isBusy)
+    const scrubbed = await Promise.all(scrubbing.map((one) => one.scrubbing.step()))
+    if (scrubbed.includes(false)) throw new Fenced("forgetting", "Redis knows nothing of it")
     if (Date.now() - this.#synced >= (this.#options.sync ?? 100)) await this.#sync()
-    return full || lost.length > 0
+    return full || lost.length > 0 || scrubbing.length > 0
   }
 
   /** Homes that contained a segment before it was learned anew must not get it twice: their rows are read again. */
@@ -228,7 +267,8 @@ export class ClusterTrainer {
   }
 
   async #sync(): Promise<void> {
-    const others = this.#cluster.all.filter((p) => !this.#own.has(p))
+    // Own homes have news only of features.
+    const others = this.#entries ? this.#cluster.all : this.#cluster.all.filter((p) => !this.#own.has(p))
     await Promise.all(others.map((p) => this.#hear(p)))
     const now = Date.now()
     const slow = now - this.#slow >= SLOW
@@ -265,16 +305,18 @@ export class ClusterTrainer {
       const home = this.#items.homes[p]
       const contained = own.map((one) => one.home.applied[p])
       const from = contained.reduce((least, id) => (compareIds(id, least) < 0 ? id : least), contained[0] ?? START)
-      const args = [from, this.#heard[p].evidence, `${home.seq}-0`, "", ...own.map(({ number }) => String(number))]
+      const entry = this.#entries?.after(p) ?? ""
+      const args = [from, this.#heard[p].evidence, `${home.seq}-0`, entry, ...own.map(({ number }) => String(number))]
       const reply = (await this.#cluster.run("news", names, args)) as Reply[]
-      const [outbox, evidence, changes, , seq, fence] = reply as [Reply[][], Buffer[], Buffer[], Reply, number, Buffer]
+      const [outbox, evidence, changes, puts, seq, fence, last] = reply as News
+      await this.#entries?.hear(p, puts, last)
       for (const [id, ...fields] of outbox) this.#absorb(p, String(id), fields as Buffer[])
       for (let i = 0; i < evidence.length; i += 2) {
         this.#run.shared.addEvidence(evidence[i + 1])
         this.#heard[p].evidence = String(evidence[i])
       }
       if (!this.#own.has(p)) await this.#follow(p, changes, { seq, fence: String(fence) })
-      if (outbox.length < 200 && evidence.length < 400 && changes.length < 400) return
+      if (outbox.length < 200 && [evidence, changes, puts].every(({ length }) => length < 400)) return
     }
   }
 
@@ -325,7 +367,8 @@ export class ClusterTrainer {
   // Leases
 
   async #balance(): Promise<void> {
-    const note = { learned: this.#learned, resets: this.#resets, process: process.pid }
+    const { learned, resets, heldBytes } = this.standing
+    const note = { learned, resets, heldBytes, process: process.pid }
     const share = await this.#leases.share(note)
     const kept = await Promise.all(
       [...this.#own.values()].map(({ number, fence }) => this.#leases.renew(number, fence)),
@@ -360,7 +403,8 @@ export class ClusterTrainer {
     await this.#leases.release(number, partition.fence)
     this.#own.delete(number)
     this.#items.homes[number] = partition.home
-    for (const user of partition.users) this.#run.shared.dropRow("user", user)
+    this.#run.forget("user", new Set(partition.users))
+    this.#sortTouched()
     this.#decide()
     this.#note(`gave partition ${number} back (${this.#own.size} now)`)
   }

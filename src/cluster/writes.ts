@@ -13,6 +13,8 @@ export class Fenced extends Error {
   }
 }
 
+type FencedScript = "segment" | "forget" | "home"
+
 export interface Fence {
   owner: string
   fence: string
@@ -22,17 +24,17 @@ export interface Fence {
 }
 
 /** How often a write is tried whose answer did not come, or for which there was no room. */
-const TRIES = 20
+const TRIES = 30
 const PAUSE = 100
-const LONGEST_PAUSE = 1000
+const LONGEST_PAUSE = 500
 
 export class FencedWrite {
-  readonly #script: "segment" | "home"
+  readonly #script: FencedScript
   readonly #keys: string[]
   readonly #args: Argument[]
   readonly #places = new Map<string, number>()
 
-  constructor(script: "segment" | "home", keys: string[], fence: Fence) {
+  constructor(script: FencedScript, keys: string[], fence: Fence) {
     this.#script = script
     this.#keys = [...keys]
     this.#args = [fence.owner, fence.fence, String(fence.seq), randomBytes(9), fence.duration]

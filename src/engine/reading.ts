@@ -168,8 +168,7 @@ export class Reading {
   }
 
   ids(side: Side, options: { offset?: number; count?: number }): string[] {
-    const offset = checkCount("offset", options.offset, { least: 0, most: Number.MAX_SAFE_INTEGER, otherwise: 0 })
-    const count = checkCount("count", options.count, { least: 1, most: MOST_LISTED, otherwise: 100 })
+    const { offset, count } = checkPage(options)
     return this.#catalogue.names[checkSide(side)].list(offset, count)
   }
 
@@ -213,5 +212,13 @@ export class Reading {
 
   *items(): Generator<ItemView & { features: readonly number[] | null }> {
     for (const [index, { features }] of this.#catalogue.entries) yield { ...this.#catalogue.view(index), features }
+  }
+}
+
+/** Which names to list. */
+export function checkPage(options: { offset?: number; count?: number }): { offset: number; count: number } {
+  return {
+    offset: checkCount("offset", options.offset, { least: 0, most: Number.MAX_SAFE_INTEGER, otherwise: 0 }),
+    count: checkCount("count", options.count, { least: 1, most: MOST_LISTED, otherwise: 100 }),
   }
 }

@@ -10,6 +10,7 @@ import type { Outlook } from "../run/outlook.ts"
 import type { Published, Room } from "../run/reader.ts"
 import type { SegmentReport } from "../run/report.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
+import { emptyFeatures, setFeatures } from "./item-features.ts"
 import { hashState } from "./safetensors.ts"
 import { writeSnapshot } from "./snapshots.ts"
 
@@ -93,8 +94,7 @@ export class Trainer {
   constructor(options: TrainerOptions, say: (answer: Answer) => void) {
     this.#options = options
     this.#say = say
-    const { features: columns } = options
-    if (columns) this.#features = { columns, values: new Float32Array(0), present: new Uint8Array(0) }
+    this.#features = emptyFeatures(options.features)
     this.#run = new Run(options.run, this.#features)
     this.#live = liveOf(this.#run.learner)
     this.#live.limit(options.limits, options.segment)
@@ -177,24 +177,8 @@ export class Trainer {
   #setFeatures(items: readonly number[], values: readonly (readonly number[] | null)[]): void {
     const features = this.#features
     if (!features) return
-    const width = features.columns.length
-    const most = items.reduce((largest, item) => Math.max(largest, item + 1), 0)
-    if (most > features.present.length) {
-      const room = Math.max(most, 2 * features.present.length, 64)
-      const wider = new Float32Array(room * width)
-      wider.set(features.values)
-      features.values = wider
-      const present = new Uint8Array(room)
-      present.set(features.present)
-      features.present = present
-    }
-    items.forEach((item, i) => {
-      const row = values[i]
-      features.present[item] = row ? 1 : 0
-      features.values.fill(0, item * width, (item + 1) * width)
-      if (row) features.values.set(row, item * width)
-      this.#live.changeFeatures(item)
-    })
+    setFeatures(features, items, values)
+    for (const item of items) this.#live.changeFeatures(item)
   }
 
   #write(state: State): void {

@@ -362,6 +362,8 @@ export interface Recommender {
   has(side: Side, id: Id): boolean
   /** Names of known ids in order of their index: from `offset`, at most `count` (default 100). */
   ids(side: Side, options?: { offset?: number; count?: number }): string[]
+  /** The same where ids are not all in memory: of a cluster. */
+  list?(side: Side, options?: { offset?: number; count?: number }): Promise<string[]>
   /** What a user has met, latest first. Empty for an unknown user. */
   history(user: Id, options?: { count?: number }): string[]
   /** Removes a user from memory and disk and says what was removed. Resolves when it is done. */

@@ -108,7 +108,10 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
         access: "read",
         query: schema.IdsQuery,
         gives: schema.Ids,
-        handle: ({ query }) => recommender().ids(side, query as { offset?: number; count?: number }),
+        handle: ({ query }) => {
+          const [all, page] = [recommender(), query as { offset?: number; count?: number }]
+          return all.list ? all.list(side, page) : all.ids(side, page)
+        },
       }),
     ),
     route({

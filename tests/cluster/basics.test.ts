@@ -216,8 +216,12 @@ describeWithRedis("a cluster", (redis) => {
       /task: expected "binary"/,
     )
     await expect(Cluster.open({ url, prefix: freshPrefix(), existing: true })).rejects.toThrow(/--cluster-prefix/)
-    for (const recommender of [{ features: ["a"] }, { memoryBudget: "1MB" }])
-      await expect(Cluster.open({ url, prefix: freshPrefix(), recommender })).rejects.toThrow(/without --cluster/)
+    const refused = [
+      [{ memoryBudget: "1MB" }, /with dess train only \(--memory-budget\)/],
+      [{ idle: { leave: "90d" } }, /idle: expected without --cluster/],
+    ] as const
+    for (const [recommender, refusal] of refused)
+      await expect(Cluster.open({ url, prefix: freshPrefix(), recommender })).rejects.toThrow(refusal)
     const key = `${prefix}:meta`
     await cluster.redis.send(key, ["SET", key, JSON.stringify({ format: 99 })])
     await expect(Cluster.open({ url, prefix })).rejects.toThrow(/cluster format: expected 2, got 99: another release/)

@@ -4,85 +4,23 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { isDeepStrictEqual } from "node:util"
-import { afterEach, beforeAll, expect, test } from "vitest"
+import { beforeAll, expect, test } from "vitest"
 import { openClusterReader } from "../../src/cli/cluster-options.ts"
-import { Cluster, type ClusterOptions } from "../../src/cluster/cluster.ts"
+import type { Cluster } from "../../src/cluster/cluster.ts"
 import { readDense } from "../../src/cluster/dense.ts"
 import { ROWS_PER_BUCKET } from "../../src/cluster/keys.ts"
-import { ClusterRecommender } from "../../src/cluster/reader.ts"
 import { loadDirectory, takeSnapshot } from "../../src/cluster/snapshot.ts"
 import { readStatus } from "../../src/cluster/status.ts"
-import { ClusterTrainer } from "../../src/cluster/trainer.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
 import { Run } from "../../src/run/loop.ts"
 import { configure } from "../../src/server/configuration.ts"
 import { startService } from "../../src/server/service.ts"
-import type { RedisCluster } from "../../tools/redis-cluster.mjs"
+import { BINARY, closing, colours, feed, open, read, train } from "../support/cluster.ts"
 import { buildCommand, dess } from "../support/command.ts"
 import { describeWithRedis, eventually, freshPrefix } from "../support/redis.ts"
 
-const BINARY: RecommenderOptions = { task: "binary", method: "dess-fre", sizes: [2, 4, 8, 16], segment: 100 }
-const closing: (() => Promise<void> | void)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
 beforeAll(buildCommand)
-
-async function open(redis: RedisCluster, more: Partial<ClusterOptions> = {}): Promise<Cluster> {
-  const cluster = await Cluster.open({
-    url: redis.url,
-    prefix: freshPrefix(),
-    partitions: 4,
-    recommender: BINARY,
-    ...more,
-  })
-  closing.push(() => cluster.close())
-  return cluster
-}
-
-/** Another connection to the same. */
-const again = (redis: RedisCluster, cluster: Cluster) =>
-  open(redis, { prefix: cluster.keys.prefix, partitions: cluster.partitions, recommender: {} })
-
-async function train(redis: RedisCluster, cluster: Cluster, more = {}): Promise<ClusterTrainer> {
-  const trainer = new ClusterTrainer(await again(redis, cluster), { lease: 4000, sync: 30, ...more })
-  void trainer.start()
-  closing.push(() => trainer.stop())
-  return trainer
-}
-
-async function read(redis: RedisCluster, cluster: Cluster, options = {}): Promise<ClusterRecommender> {
-  const reader = await ClusterRecommender.open(await again(redis, cluster), options)
-  closing.push(() => reader.close())
-  return reader
-}
-
-/** Everybody likes items of their own colour: learnable, and the right answer is known. */
-function* colours(count: number): Generator<Event & { user: string; item: string; rating: number }> {
-  let state = 7
-  const next = (n: number) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
-    return Math.floor((state / 0x7fffffff) * n) % n
-  }
-  for (let n = 0; n < count; n++) {
-    const [user, item] = [next(60), next(80)]
-    yield {
-      user: `user ${user}`,
-      item: `item ${item}`,
-      rating: user % 2 === item % 2 ? 5 : 1,
-      timestamp: 1_700_000_000 + n,
-    }
-  }
-}
-
-async function feed(reader: ClusterRecommender, events: Event[]): Promise<string> {
-  let token = ""
-  for (let from = 0; from < events.length; from += 500)
-    token = (await reader.observe(events.slice(from, from + 500))).token as string
-  return token
-}
 
 /** Accuracy of one process over the same segments: those of each partition in turns. */
 function alone(events: readonly (Event & { rating: number })[], cluster: Cluster): number {
@@ -321,6 +259,41 @@ describeWithRedis("trainers and readers", (redis) => {
     expect(bare).toBeLessThan(1.5)
   })
 
+  test("streams are kept short behind what is learned, and cut behind a snapshot; a full Redis only delays", async () => {
+    const cluster = await open(redis(), { partitions: 1 })
+    const trainer = await train(redis(), cluster, { keepEvents: 500 })
+    const reader = await read(redis(), cluster)
+    const kept = async () => (await readStatus(cluster)).partitions[0].kept
+    await feed(reader, [...colours(3000)])
+    await reader.drain()
+    // Redis cuts whole nodes of a hundred.
+    expect(await kept()).toBeGreaterThanOrEqual(500)
+    expect(await kept()).toBeLessThan(700)
+    const folder = mkdtempSync(join(tmpdir(), "dess-cut-"))
+    closing.push(() => rmSync(folder, { recursive: true, force: true }))
+    await takeSnapshot(cluster, folder)
+    await feed(reader, [...colours(50)])
+    await reader.drain()
+    expect(await kept()).toBeLessThan(250)
+    const masters = await redis().masters()
+    const each = (args: string[]) => Promise.all(masters.map((n) => redis().nodes[n].command(args)))
+    await feed(reader, [...colours(2000)])
+    await each(["CONFIG", "SET", "maxmemory", "1"])
+    try {
+      await expect(reader.forget("user 1")).rejects.toThrow(/maxmemory/)
+      await new Promise((resolve) => setTimeout(resolve, 500))
+    } finally {
+      await each(["CONFIG", "SET", "maxmemory", "0"])
+    }
+    await reader.drain()
+    expect((await readStatus(cluster)).totals).toMatchObject({ appended: 5050, applied: 5050, users: 60, items: 80 })
+    const events = await Promise.all(
+      Array.from({ length: 60 }, async (_, n) => (await reader.explain("user", `user ${n}`)).indicators.frequency),
+    )
+    expect(events.reduce((sum, count) => sum + count, 0)).toBe(5050)
+    expect(trainer.standing.partitions).toEqual([0])
+  })
+
   test("over HTTP: a token, 409 before it is learned, 503 when Redis is full, metrics of the cluster", async () => {
     const prefix = freshPrefix()
     const flags = { cluster: redis().url, "cluster-prefix": prefix, partitions: "2", port: "0", task: "binary" }
@@ -366,6 +339,15 @@ describeWithRedis("trainers and readers", (redis) => {
     expect(metrics).toContain("dess_cluster_partitions 2")
     expect(metrics).toMatch(/dess_cluster_events_lost_total 0/)
     expect((await fetch(`${service.url}/api/user/ada`)).status).toBe(404)
+    const names = async () => (await fetch(`${service.url}/v1/users`)).json()
+    expect(await names()).toEqual(["ada"])
+    const gone = await fetch(`${service.url}/v1/users/ada`, { method: "DELETE" })
+    expect([gone.status, await gone.json()]).toEqual([
+      200,
+      expect.objectContaining({ user: "ada", row: true, events: 1 }),
+    ])
+    expect(await names()).toEqual([])
+    expect((await fetch(`${service.url}/v1/users/ada`)).status).toBe(404)
   })
 
   test("the commands tell their state and refuse what is not there", async () => {
@@ -381,14 +363,17 @@ describeWithRedis("trainers and readers", (redis) => {
     expect(text.stdout).toMatch(/0 events learned, 0 waiting, 0 trainers/)
     const missing = await dess(["cluster", "status", "--cluster", redis().url, "--cluster-prefix", "nobody"])
     expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining("--cluster-prefix")])
-    for (const [args, refusal] of [
+    const refused = [
       [["cluster", "sing", ...where], "expected status, snapshot <directory> or load <directory>"],
       [["train"], "--cluster: expected redis://host:port"],
+      [["train", ...where, "--memory-budget", "5"], "memory budget: expected at least"],
+      [["train", ...where, "--lease", "1ms"], "--lease: expected at least 1500 ms"],
       [["serve", "--role", "reader"], "role: expected with a cluster only"],
       [["serve", ...where, "--directory", "x"], "directory: expected none with --cluster"],
-    ] as const) {
-      const { code, stderr } = await dess(args)
-      expect([code, stderr]).toEqual([2, expect.stringContaining(refusal)])
-    }
+    ] as const
+    const answers = await Promise.all(refused.map(([args]) => dess(args)))
+    answers.forEach(({ code, stderr }, i) => {
+      expect([code, stderr]).toEqual([2, expect.stringContaining(refused[i][1])])
+    })
   })
 })

@@ -1,0 +1,168 @@
+/** Users of a cluster: forgotten for good, through changes of owners, and listed. */
+
+import { expect, test } from "vitest"
+import type { Cluster } from "../../src/cluster/cluster.ts"
+import { forgetEvent } from "../../src/cluster/encoding.ts"
+import { Log, readEvents } from "../../src/cluster/log.ts"
+import { readStatus } from "../../src/cluster/status.ts"
+import { ClusterTrainer } from "../../src/cluster/trainer.ts"
+import { again, BINARY, colours, feed, open, read, train } from "../support/cluster.ts"
+import { describeWithRedis, eventually } from "../support/redis.ts"
+
+/** Keys of a partition in which a text occurs. */
+async function traces(cluster: Cluster, text: string): Promise<string[]> {
+  const p = cluster.keys.partitionOf(text)
+  const found: string[] = []
+  for (const { reply } of await cluster.redis.everywhere(["KEYS", `${cluster.keys.prefix}:{${p}}:*`]))
+    for (const key of reply === "" ? [] : reply.split(",")) {
+      const type = String(await cluster.redis.send(key, ["TYPE", key]))
+      const whole: Record<string, string[]> = {
+        list: ["LRANGE", key, "0", "-1"],
+        hash: ["HGETALL", key],
+        stream: ["XRANGE", key, "-", "+"],
+        set: ["SMEMBERS", key],
+        string: ["GET", key],
+      }
+      const content = await cluster.redis.send(key, whole[type])
+      const flat = (Array.isArray(content) ? content.flat(3) : [content]).map((part) => String(part))
+      if (flat.some((part) => part.includes(text))) found.push(key)
+    }
+  return found
+}
+
+describeWithRedis("users of a cluster", (redis) => {
+  test.for(["binary", "topk"] as const)("a user is forgotten everywhere (%s), and begins anew", async (task) => {
+    const cluster = await open(redis(), { recommender: { ...BINARY, task } })
+    await train(redis(), cluster)
+    const reader = await read(redis(), cluster)
+    const other = await read(redis(), cluster)
+    const events = [...colours(1500)]
+    await feed(reader, events)
+    await reader.observe({ user: "Zoë ☂", item: "item 1", rating: 5 })
+    const { token } = await reader.observe({ user: "Zoë ☂", item: "item 2", rating: 5 })
+    await reader.drain()
+    expect((await other.explain("user", "Zoë ☂", { after: token })).events).toBe(2)
+    expect(await traces(cluster, "Zoë ☂")).not.toEqual([])
+    const receipt = await reader.forget("Zoë ☂")
+    expect(receipt).toMatchObject({ user: "Zoë ☂", found: true, row: true, history: 2, events: 2 })
+    expect(await traces(cluster, "Zoë ☂")).toEqual([])
+    await expect(reader.explain("user", "Zoë ☂")).rejects.toMatchObject({ code: "NOT_FOUND" })
+    await eventually("another reader's forgetting", () =>
+      other.explain("user", "Zoë ☂").then(
+        () => false,
+        (error) => error.code === "NOT_FOUND",
+      ),
+    )
+    expect(other.history("Zoë ☂")).toEqual([])
+    expect(await reader.forget("Zoë ☂")).toMatchObject({ found: false, row: false, history: 0, events: 0 })
+    // The others are all there, and what was learned of the items stays.
+    const { totals } = await readStatus(cluster)
+    expect(totals).toMatchObject({ lag: 0, users: 60, items: 80 })
+    const again = await reader.observe({ user: "Zoë ☂", item: "item 3", rating: 5 })
+    await reader.drain()
+    const anew = await other.explain("user", "Zoë ☂", { after: again.token })
+    expect([anew.events, anew.indicators.frequency]).toEqual([1, 1])
+    await eventually("histories", async () => (await other.explain("user", "user 4")).events > 0)
+    expect((await readStatus(cluster)).totals).toMatchObject({ users: 61 })
+  })
+
+  test("what is forgotten keeps its place among a user's events, whoever owns the partition", async () => {
+    const cluster = await open(redis(), { partitions: 1 })
+    const log = new Log(cluster, { keys: 0, queue: 100_000, wait: 0 })
+    const event = (user: string, item: string) => ({ user, item, rating: 5, timestamp: 1_700_000_000 })
+    await log.append([
+      event("ada", "dune"),
+      event("bob", "dune"),
+      forgetEvent("ada"),
+      event("ada", "solaris"),
+      event("bob", "solaris"),
+      forgetEvent("eve"),
+      forgetEvent("bob"),
+      event("ada", "stalker"),
+    ])
+    // The first owner ends before the log is walked to its end; the next one goes on.
+    const first = await train(redis(), cluster)
+    await eventually("learning", async () => (await readStatus(cluster)).totals.lag === 0)
+    await first.stop()
+    const second = await train(redis(), cluster)
+    const key = cluster.keys.of(0, "forgetting")
+    await eventually("scrubbing", async () => (await cluster.redis.send(key, ["EXISTS", key])) === 0)
+    const reader = await read(redis(), cluster)
+    expect((await reader.explain("user", "ada")).indicators.frequency).toBe(2)
+    await expect(reader.explain("user", "bob")).rejects.toMatchObject({ code: "NOT_FOUND" })
+    const kept = await readEvents(cluster, 0, { after: "0-0", count: 100 })
+    expect(kept.map(({ event: { user, item } }) => `${user} ${item}`)).toEqual(["ada solaris", "ada stalker"])
+    expect((await readStatus(cluster)).totals).toMatchObject({ appended: 8, applied: 8, users: 1, items: 3 })
+    expect(second.standing.resets).toBe(0)
+  })
+
+  test("under a memory budget users leave a trainer's memory and come back as they were", async () => {
+    const cluster = await open(redis(), { partitions: 2, recommender: { ...BINARY, segment: 20 } })
+    const budget = 100_000
+    const trainer = await train(redis(), cluster, { memoryBudget: budget })
+    const reader = await read(redis(), cluster)
+    const events = Array.from({ length: 8000 }, (_, n) => ({
+      user: `user ${(n * 7) % 4000}`,
+      item: `item ${n % 30}`,
+      rating: 1 + (n % 5),
+    }))
+    let most = 0
+    const watch = setInterval(() => {
+      most = Math.max(most, trainer.standing.heldBytes)
+    }, 5)
+    await feed(reader, events)
+    await reader.drain()
+    clearInterval(watch)
+    expect(trainer.standing.evicted).toBeGreaterThan(500)
+    expect(trainer.standing.resets).toBe(0)
+    expect(most).toBeGreaterThan(0)
+    // Rows that come from Redis, of a segment each, come on top until the next segment makes room.
+    expect(most).toBeLessThan(budget + 16_000)
+    const { totals } = await readStatus(cluster)
+    expect(totals).toMatchObject({ applied: 8000, users: 4000, items: 30 })
+    for (let n = 0; n < 4000; n += 19)
+      expect((await reader.explain("user", `user ${n}`)).indicators.frequency, `user ${n}`).toBe(2)
+  })
+
+  test("a memory budget that items alone exceed ends the trainer with a word, and nothing is lost", async () => {
+    const cluster = await open(redis(), { partitions: 1, recommender: { ...BINARY, segment: 20 } })
+    const reader = await read(redis(), cluster)
+    await feed(
+      reader,
+      Array.from({ length: 5000 }, (_, n) => ({ user: `user ${n % 10}`, item: `item ${n}` })),
+    )
+    const other = await train(redis(), cluster)
+    await reader.drain()
+    await other.stop()
+    await feed(
+      reader,
+      Array.from({ length: 40 }, (_, n) => ({ user: `user ${n % 10}`, item: `item ${n}` })),
+    )
+    const small = new ClusterTrainer(await again(redis(), cluster), { lease: 1000, memoryBudget: 70_000 })
+    await expect(small.start()).rejects.toThrow(/--memory-budget: expected room for all items/)
+    await train(redis(), cluster)
+    await eventually("learning", async () => (await readStatus(cluster)).totals.lag === 0)
+    expect((await readStatus(cluster)).totals).toMatchObject({ applied: 5040 })
+  })
+
+  test("users are listed a page at a time, without those forgotten", async () => {
+    const cluster = await open(redis(), { partitions: 3 })
+    await train(redis(), cluster)
+    const reader = await read(redis(), cluster)
+    const names = Array.from({ length: 500 }, (_, n) => `user ${n}`)
+    await feed(
+      reader,
+      names.map((user) => ({ user, item: "dune" })),
+    )
+    await reader.drain()
+    for (const user of ["user 3", "user 77", "user 400"]) await reader.forget(user)
+    const pages: string[][] = []
+    for (let offset = 0; offset === 0 || pages.at(-1)?.length === 60; offset += 60)
+      pages.push(await reader.list("user", { offset, count: 60 }))
+    const left = names.filter((name) => !["user 3", "user 77", "user 400"].includes(name))
+    expect(pages.flat()).toHaveLength(497)
+    expect(pages.flat().sort()).toEqual(left.sort())
+    expect(await reader.list("item")).toEqual(["dune"])
+    await expect(reader.list("user", { count: 0 })).rejects.toThrow(/count: expected a whole number/)
+  })
+})
