@@ -82,7 +82,7 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
   const { task, seed } = options
   const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
   const start = sizes.indexOf(
-    method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : firstSize(options),
+    method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : firstSize(method, options),
   )
   if (task === "topk") return new SequenceModel({ sizes, start, seed })
   return new FactorModel({ task, sizes, start, seed })
@@ -91,9 +91,10 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
 /** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
 const RANKING_START = 64
 
-/** What a new id of a method that searches starts with. */
-function firstSize({ task, sizes }: FullRunOptions): number {
-  const wide = task === "topk" ? sizes.filter((size) => size <= RANKING_START) : []
+/** What a new id of a method that searches starts with. `random-grow` starts small: it has to find the memory of others, and takes nothing back. */
+function firstSize(method: Method, { task, sizes }: FullRunOptions): number {
+  const small = method.family === "search" && method.policy.name === "random"
+  const wide = task === "topk" && !small ? sizes.filter((size) => size <= RANKING_START) : []
   return wide[wide.length - 1] ?? sizes[0]
 }
 

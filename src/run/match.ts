@@ -72,11 +72,14 @@ export async function matchProbability(
   options: RunOptions,
   target: Record<Side, number>,
 ): Promise<{ probability: Record<Side, number>; bytes: Record<Side, number>; holds: Record<Side, Holding> }> {
-  const { segment: length, limit, sizes, seed, protocol } = withDefaults(options)
+  const { segment: length, limit, sizes: ladder, seed, protocol, task, recipe } = withDefaults(options)
+  // The sequence model holds two vectors of an item (models/sequence.ts).
+  const itemVectors = task === "topk" && recipe === "calibrated" ? 2 : 1
   const segments: Segment[] = []
   for await (const segment of cutSegments(stream.batches(), limit === undefined ? { length } : { length, limit }))
     segments.push(segment)
   const find = (side: Side) => {
+    const sizes = ladder.map((size) => (side === "item" ? itemVectors * size : size))
     const bytes = (probability: number) =>
       replayBytes(segments, side, { probability, sizes, seed, prequential: protocol === "prequential" })
     let [low, high] = [0, 1]
