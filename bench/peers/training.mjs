@@ -52,21 +52,20 @@ export async function compareTraining({ folder, quick, data, methods = METHODS, 
     )
     for (const method of methods) {
       say(`training, ${size}, ${method}`)
-      const mine = []
-      const runMine = async () => {
-        for (const threads of threadCounts) mine.push(await runOurs({ given, method, threads, segments: lengths.ours }))
-      }
-      await runMine()
-      const theirs = { fastest: [], usual: [] }
+      const [mine, theirs] = [[], { fastest: [], usual: [] }]
+      // In turns and equally often, so that a busy minute meets both; the peer's idle threads sleep in one round, spin in the other.
+      for (const idle of quick ? ["sleep"] : ["sleep", "spin"])
+        for (const threads of threadCounts) {
+          const common = { given, method, threads, segments: lengths.ours }
+          mine.push(await runOurs(common))
+          if (python) theirs.fastest.push(await runPython(python, { ...common, form: "fastest", idle }))
+        }
       if (python)
         for (const threads of threadCounts) {
-          const common = { given, method, threads }
-          theirs.fastest.push(await runPython(python, { ...common, form: "fastest", segments: lengths.ours }))
-          theirs.usual.push(await runPython(python, { ...common, form: "usual", segments: lengths.usual, seconds }))
+          const common = { given, method, threads, segments: lengths.usual }
+          theirs.usual.push(await runPython(python, { ...common, form: "usual", seconds }))
         }
-      // Once more after the peer, so that a busy minute meets both.
-      if (!quick) await runMine()
-      // Slow ones are stopped after a minute: what all of them ran is compared.
+      // Slow ones are stopped: what all of them ran is compared.
       const usualSegments = Math.min(...theirs.usual.map(({ times }) => times.length))
       const result = { size, method, mine, theirs, usualSegments }
       rows.push(...describe(result))
@@ -180,8 +179,8 @@ async function runOurs({ given, method, threads, segments }) {
   return JSON.parse((await execute(process.execPath, [here("ours.mjs"), ...words], { maxBuffer: 1e9 })).stdout)
 }
 
-async function runPython({ command, env }, { given, method, form, threads, segments, seconds = 1e9 }) {
-  const words = Object.entries({ given, method, form, threads, segments, seconds }).flatMap(([k, x]) => [
+async function runPython({ command, env }, { given, method, form, threads, segments, idle = "sleep", seconds = 1e9 }) {
+  const words = Object.entries({ given, method, form, threads, segments, idle, seconds }).flatMap(([k, x]) => [
     `--${k}`,
     `${x}`,
   ])
