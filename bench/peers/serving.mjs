@@ -15,7 +15,7 @@ const PEER = fileURLToPath(new URL("lists-service.mjs", import.meta.url))
 const PACKAGES = ["fastify@5", "hnswlib-node@3", "usearch@2"]
 const INDEXES = ["hnswlib-node, HNSW", "usearch, HNSW", "hnswlib-node, exact"]
 export const TRIED =
-  "tried: hnswlib-node and usearch (both run; the best counts), faiss-node (its build fetches sources from GitHub), disco-rec (not on npm), pgvector and redis-stack (not in Debian 12), python3-faiss (Debian; a Python server before the same kind of index)"
+  "tried: hnswlib-node and usearch (both run; the best counts), faiss-node (its build fetches sources from GitHub), disco-rec (the registry did not give it out), pgvector and redis-stack (not in Debian 12), python3-faiss (Debian; a Python server before the same kind of index)"
 const LENGTH = 10
 const WIDTH = 32
 const CLIENTS = 8
@@ -28,7 +28,7 @@ export async function compareServing({ folder, quick, events, say }) {
   const limit = Math.min(quick ? 20_000 : 150_000, events.user.length)
   const [user, item, label] = [events.user, events.item, events.label].map((column) => column.slice(0, limit))
   const names = [...new Set(user)].slice(0, 2000)
-  const seconds = quick ? 2 : 10
+  const seconds = quick ? 2 : 6
   const rows = []
   say("serving, dess")
   rows.push({ who: "dess serve (learns, exact)", ...(await measureOurs({ user, item, label, names, seconds })) })

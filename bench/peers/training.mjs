@@ -37,10 +37,10 @@ async function openStreams({ data, events }) {
  * @param {{folder: string, quick: boolean, data?: string, methods?: string[], segments?: number, say: (text: string) => void}} options
  * @returns {Promise<{headlines: object[], rows: object[], notes: string[]}>}
  */
-export async function compareTraining({ folder, quick, data, methods = METHODS, segments = 300, say }) {
+export async function compareTraining({ folder, quick, data, methods = METHODS, segments = 200, say }) {
   const python = await findPython()
-  const lengths = quick ? { ours: 60, usual: 4, check: 10 } : { ours: segments, usual: 30, check: 40 }
-  const seconds = quick ? 10 : 60
+  const lengths = quick ? { ours: 60, usual: 4, check: 10 } : { ours: segments, usual: 20, check: 40 }
+  const seconds = quick ? 10 : 20
   const threadCounts = quick ? [1] : [1, 2]
   const [headlines, rows, notes] = [[], [], []]
   const streams = await openStreams({ data, events: lengths.ours * SEGMENT })
