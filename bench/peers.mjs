@@ -43,14 +43,15 @@ export async function run(words = []) {
     const segments = given("--segments") && Number(given("--segments"))
     for (const part of parts) results[part] = await PARTS[part]({ folder, quick, data, events, methods, segments, say })
     for (const [part, { headlines }] of Object.entries(results)) {
-      console.log(`\n## ${part}\n`)
+      console.log(`\n### ${part}\n`)
       printTable(headlines)
     }
     for (const [part, { rows = [], notes = [] }] of Object.entries(results)) {
       if (rows.length === 0 && notes.length === 0) continue
-      console.log(`\n## ${part}: the figures\n`)
-      if (part !== "roofline") printTable(rows)
-      for (const note of notes) console.log(note)
+      console.log(`\n### ${part}: the figures\n`)
+      printTable(rows)
+      if (rows.length > 0) console.log("")
+      for (const note of notes) console.log(`- ${note}`)
     }
   } finally {
     rmSync(folder, { recursive: true, force: true })
