@@ -41,8 +41,16 @@ export async function run(words = []) {
     const results = {}
     const methods = given("--methods")?.split(",")
     const segments = given("--segments") && Number(given("--segments"))
-    for (const part of parts) results[part] = await PARTS[part]({ folder, quick, data, events, methods, segments, say })
+    for (const part of parts)
+      try {
+        results[part] = await PARTS[part]({ folder, quick, data, events, methods, segments, say })
+      } catch (error) {
+        // What the other parts measured is not lost.
+        process.exitCode = 1
+        results[part] = { headlines: [], notes: [`not measured: ${error.message}`] }
+      }
     for (const [part, { headlines }] of Object.entries(results)) {
+      if (headlines.length === 0) continue
       console.log(`\n### ${part}\n`)
       printTable(headlines)
     }

@@ -19,6 +19,8 @@ export const TRIED =
 const LENGTH = 10
 const WIDTH = 32
 const CLIENTS = 8
+/** Seconds. */
+const PATIENCE = 300
 
 /**
  * @param {{folder: string, quick: boolean, events: object, say: (text: string) => void}} options `events` as taken for the peers
@@ -75,8 +77,10 @@ async function measureOurs({ user, item, label, names, seconds }) {
     const rows = Array.from(user, (u, n) => ({ user: `user ${u}`, item: `item ${item[n]}`, rating: label[n] ? 5 : 2 }))
     for (let at = 0; at < rows.length; at += 5000)
       await fetchJson(service.port, "/v1/interactions", rows.slice(at, at + 5000))
-    for (;;) {
+    for (const begin = performance.now(); ; ) {
       const { events } = await fetchJson(service.port, "/v1/status")
+      if (performance.now() - begin > 1000 * PATIENCE)
+        throw new Error(`dess serve: expected ${rows.length} events learned in ${PATIENCE} s, got ${events.learned}`)
       if (events.learned === rows.length) break
       await wait(200)
     }
