@@ -25,7 +25,7 @@ if (names.length === 0 || unknown.length > 0) {
 } else {
   printMachine()
   for (const name of names) {
-    console.log(`\n# ${name}`)
+    console.log(`\n## ${name}\n`)
     const { run } = await import(new URL(`${name}.mjs`, folder))
     await run(options)
   }

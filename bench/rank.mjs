@@ -11,11 +11,11 @@ import { Model } from "../dist/models/model.js"
 import { Ranking } from "../dist/run/ranking.js"
 import { measure, printTable, ratio } from "./report.mjs"
 
-const ITEMS = 27_000
+export const ITEMS = 27_000
 const USERS = 200
 
 /** A model that has learned a few batches, with rows of every size. */
-function buildModel(threads) {
+export function buildModel(threads) {
   const model = new Model({ kernels: openKernels({ threads }), head: "ncf", hidden: 512, task: "topk" })
   const random = new Random("rank")
   const ids = (count, bound) => Int32Array.from({ length: count }, () => random.integer(bound))

@@ -65,7 +65,7 @@ export function ratio(a, b) {
 }
 
 /**
- * Prints rows as an aligned table; the first row's keys are the head, numbers stand to the right.
+ * Prints rows as an aligned Markdown table; the first row's keys are the head, numbers stand to the right.
  * @param {readonly Record<string, string | number>[]} rows
  */
 export function printTable(rows) {
@@ -74,10 +74,10 @@ export function printTable(rows) {
   const cells = rows.map((row) => names.map((name) => formatCell(row[name])))
   const right = names.map((name) => rows.every((row) => /^[\d.−-]/.test(formatCell(row[name]))))
   const widths = names.map((name, c) => Math.max(name.length, ...cells.map((row) => row[c].length)))
-  const line = (row) => row.map((x, c) => (right[c] ? x.padStart(widths[c]) : x.padEnd(widths[c]))).join("  ")
-  console.log(line(names).trimEnd())
-  console.log(widths.map((width) => "─".repeat(width)).join("  "))
-  for (const row of cells) console.log(line(row).trimEnd())
+  const line = (row) => row.map((x, c) => (right[c] ? x.padStart(widths[c]) : x.padEnd(widths[c]))).join(" | ")
+  console.log(`| ${line(names)} |`)
+  console.log(`|${widths.map((width, c) => "-".repeat(width + 1) + (right[c] ? ":" : "-")).join("|")}|`)
+  for (const row of cells) console.log(`| ${line(row)} |`)
 }
 
 /** Whole numbers in groups of three, others to three significant digits or better. */

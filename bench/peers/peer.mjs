@@ -53,6 +53,13 @@ for _ in range(5):
     best = min(best, time.perf_counter() - start)
 print(2 * 512 ** 3 / best / 1e9)`
 
+/** GFLOP/s of torch's product on one thread: what vectors of the processor's full width reach. Undefined without torch. */
+export async function measureNative() {
+  const found = await findPython()
+  if (!found) return undefined
+  return Number((await execute(found.command, ["-c", PRODUCT], { env: found.env })).stdout)
+}
+
 /** The variables under which torch multiplies by OpenBLAS: nothing where it does, else Debian's package, unpacked aside. */
 async function findBlas(command) {
   const rate = async (env) =>

@@ -15,10 +15,12 @@ const PEER = fileURLToPath(new URL("lists-service.mjs", import.meta.url))
 const PACKAGES = ["fastify@5", "hnswlib-node@3", "usearch@2"]
 const INDEXES = ["hnswlib-node, HNSW", "usearch, HNSW", "hnswlib-node, exact"]
 export const TRIED =
-  "tried: hnswlib-node and usearch (both run; the best counts), faiss-node (its build fetches sources from GitHub), disco-rec (not on npm), pgvector and redis-stack (not in Debian 12), python3-faiss (Debian; a Python server before the same kind of index)"
+  "tried: hnswlib-node and usearch (both run; the best counts), faiss-node (its build fetches sources from GitHub), disco-rec (the registry did not give it out), pgvector and redis-stack (not in Debian 12), python3-faiss (Debian; a Python server before the same kind of index)"
 const LENGTH = 10
 const WIDTH = 32
 const CLIENTS = 8
+/** Seconds. */
+const PATIENCE = 300
 
 /**
  * @param {{folder: string, quick: boolean, events: object, say: (text: string) => void}} options `events` as taken for the peers
@@ -28,7 +30,7 @@ export async function compareServing({ folder, quick, events, say }) {
   const limit = Math.min(quick ? 20_000 : 150_000, events.user.length)
   const [user, item, label] = [events.user, events.item, events.label].map((column) => column.slice(0, limit))
   const names = [...new Set(user)].slice(0, 2000)
-  const seconds = quick ? 2 : 10
+  const seconds = quick ? 2 : 6
   const rows = []
   say("serving, dess")
   rows.push({ who: "dess serve (learns, exact)", ...(await measureOurs({ user, item, label, names, seconds })) })
@@ -75,8 +77,10 @@ async function measureOurs({ user, item, label, names, seconds }) {
     const rows = Array.from(user, (u, n) => ({ user: `user ${u}`, item: `item ${item[n]}`, rating: label[n] ? 5 : 2 }))
     for (let at = 0; at < rows.length; at += 5000)
       await fetchJson(service.port, "/v1/interactions", rows.slice(at, at + 5000))
-    for (;;) {
+    for (const begin = performance.now(); ; ) {
       const { events } = await fetchJson(service.port, "/v1/status")
+      if (performance.now() - begin > 1000 * PATIENCE)
+        throw new Error(`dess serve: expected ${rows.length} events learned in ${PATIENCE} s, got ${events.learned}`)
       if (events.learned === rows.length) break
       await wait(200)
     }

@@ -2,10 +2,10 @@
 """The PyTorch peers of `npm run bench -- peers`: one method along a stream of segments, in one of two forms.
 
     stream.py --given folder --method dess-cv|fixed-128|esapn|darts|autoemb --form usual|fastest
-              [--threads 1] [--seconds 20] [--segments n]
+              [--threads 1] [--idle sleep|spin] [--seconds 20] [--segments n]
 
 Prints one JSON line: seconds (search, training and test) and test loss of every segment, peak memory, mean sizes.
-Ends after so many seconds or segments.
+Ends after so many segments, or after so many seconds and at least three segments.
 """
 import argparse
 import json
@@ -21,6 +21,7 @@ def read_options():
     parser.add_argument("--method", required=True)
     parser.add_argument("--form", choices=["usual", "fastest"], required=True)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--idle", choices=["sleep", "spin"], default="sleep")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--segments", type=int, default=10**9)
     return parser.parse_args()
@@ -29,7 +30,8 @@ def read_options():
 options = read_options()
 # Read by the libraries when they are loaded; the folder stays free of compiled files.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
-os.environ["OMP_WAIT_POLICY"] = "passive"  # threads that spin fight over a busy machine
+# threads that spin fight over a busy machine, and win on a quiet one
+os.environ["OMP_WAIT_POLICY"] = {"sleep": "passive", "spin": "active"}[options.idle]
 sys.dont_write_bytecode = True
 
 import numpy as np  # noqa: E402
@@ -78,7 +80,7 @@ def main():
         processor.append(time.process_time() - begin_processor)
         if not np.isfinite(losses[-1]):
             raise SystemExit(f"loss of segment {n + 1}: expected a finite number, got {losses[-1]}")
-        if sum(times) > options.seconds:
+        if sum(times) > options.seconds and len(times) >= 3:
             break
     report = {
         "times": times,

@@ -37,11 +37,10 @@ async function openStreams({ data, events }) {
  * @param {{folder: string, quick: boolean, data?: string, methods?: string[], segments?: number, say: (text: string) => void}} options
  * @returns {Promise<{headlines: object[], rows: object[], notes: string[]}>}
  */
-export async function compareTraining({ folder, quick, data, methods = METHODS, segments = 300, say }) {
+export async function compareTraining({ folder, quick, data, methods = METHODS, segments = 200, say }) {
   const python = await findPython()
-  const lengths = quick ? { ours: 60, usual: 4, check: 10 } : { ours: segments, usual: 30, check: 40 }
-  const seconds = quick ? 10 : 60
-  const threadCounts = quick ? [1] : [1, 2]
+  const lengths = quick ? { ours: 60, usual: 4, check: 10 } : { ours: segments, usual: 20, check: 40 }
+  const seconds = quick ? 10 : 20
   const [headlines, rows, notes] = [[], [], []]
   const streams = await openStreams({ data, events: lengths.ours * SEGMENT })
   for (const { size, source, events } of streams) {
@@ -52,26 +51,16 @@ export async function compareTraining({ folder, quick, data, methods = METHODS, 
     )
     for (const method of methods) {
       say(`training, ${size}, ${method}`)
-      const mine = []
-      const runMine = async () => {
-        for (const threads of threadCounts) mine.push(await runOurs({ given, method, threads, segments: lengths.ours }))
+      try {
+        const runs = await runInTurns(python, { given, method, lengths, seconds, quick })
+        const result = { size, method, ...runs }
+        rows.push(...describe(result))
+        if (python) headlines.push(headline(result))
+        if (python && method === "fixed-128" && size === "ML-1M") notes.push(judgePeer(runs.theirs.fastest))
+      } catch (error) {
+        process.exitCode = 1
+        notes.push(`${size}, ${method}: not measured: ${error.message}`)
       }
-      await runMine()
-      const theirs = { fastest: [], usual: [] }
-      if (python)
-        for (const threads of threadCounts) {
-          const common = { given, method, threads }
-          theirs.fastest.push(await runPython(python, { ...common, form: "fastest", segments: lengths.ours }))
-          theirs.usual.push(await runPython(python, { ...common, form: "usual", segments: lengths.usual, seconds }))
-        }
-      // Once more after the peer, so that a busy minute meets both.
-      if (!quick) await runMine()
-      // Slow ones are stopped after a minute: what all of them ran is compared.
-      const usualSegments = Math.min(...theirs.usual.map(({ times }) => times.length))
-      const result = { size, method, mine, theirs, usualSegments }
-      rows.push(...describe(result))
-      if (python) headlines.push(headline(result))
-      if (python && method === "fixed-128" && size === "ML-1M") notes.push(judgePeer(theirs.fastest))
     }
   }
   if (python) {
@@ -80,6 +69,25 @@ export async function compareTraining({ folder, quick, data, methods = METHODS, 
       notes.push(await checkSame(python, { folder, method, events: streams[0].events, segments: lengths.check }))
   }
   return { headlines, rows, notes }
+}
+
+/** Ours and the peer in turns and equally often, so that a busy minute meets both. */
+async function runInTurns(python, { given, method, lengths, seconds, quick }) {
+  const [mine, theirs] = [[], { fastest: [], usual: [] }]
+  const threadCounts = quick ? [1] : [1, 2]
+  // What the peer's idle threads do: sleeping suits a busy machine, spinning a quiet one.
+  for (const idle of quick ? ["sleep"] : ["sleep", "spin"])
+    for (const threads of threadCounts) {
+      const common = { given, method, threads, segments: lengths.ours }
+      mine.push(await runOurs(common))
+      if (python) theirs.fastest.push(await runPython(python, { ...common, form: "fastest", idle }))
+    }
+  for (const threads of python ? threadCounts : []) {
+    const common = { given, method, threads, segments: lengths.usual }
+    theirs.usual.push(await runPython(python, { ...common, form: "usual", seconds }))
+  }
+  // Slow ones are stopped: what all of them ran is compared.
+  return { mine, theirs, usualSegments: Math.min(...theirs.usual.map(({ times }) => times.length)) }
 }
 
 /** Interactions per second over segments from … to. */
@@ -143,8 +151,8 @@ function pick(runs, threads, from, to, clock) {
 }
 
 function judgePeer(runs) {
-  const one = runs.find(({ threads }) => threads === 1)
-  const [reached, processor] = ["times", "processor"].map((clock) => rate(one, WARM_UP.fastest, undefined, clock))
+  const one = runs.filter(({ threads }) => threads === 1)
+  const [reached, processor] = ["times", "processor"].map((clock) => best(one, WARM_UP.fastest, undefined, clock))
   const show = (value) => Math.round(value).toLocaleString("en")
   const verdict =
     reached >= PLAIN_LOOP
@@ -171,8 +179,9 @@ async function checkSame(python, { folder, method, events, segments }) {
   const furthest = Math.max(...ours.losses.map((loss, n) => Math.abs(loss - theirs.losses[n])))
   const tolerance = TOLERANCE[method] ?? TOLERANCE.other
   const verdict = `${method}: test losses of ${segments} segments from the same parameters differ by at most ${furthest.toExponential(1)} (tolerance ${tolerance})`
-  if (furthest > tolerance) throw new Error(`PyTorch peer: expected the same numbers, got others. ${verdict}`)
-  return verdict
+  if (furthest <= tolerance) return verdict
+  process.exitCode = 1
+  return `**its ratios mean nothing: PyTorch computes something else.** ${verdict}`
 }
 
 async function runOurs({ given, method, threads, segments }) {
@@ -180,8 +189,8 @@ async function runOurs({ given, method, threads, segments }) {
   return JSON.parse((await execute(process.execPath, [here("ours.mjs"), ...words], { maxBuffer: 1e9 })).stdout)
 }
 
-async function runPython({ command, env }, { given, method, form, threads, segments, seconds = 1e9 }) {
-  const words = Object.entries({ given, method, form, threads, segments, seconds }).flatMap(([k, x]) => [
+async function runPython({ command, env }, { given, method, form, threads, segments, idle = "sleep", seconds = 1e9 }) {
+  const words = Object.entries({ given, method, form, threads, segments, idle, seconds }).flatMap(([k, x]) => [
     `--${k}`,
     `${x}`,
   ])
