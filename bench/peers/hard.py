@@ -63,7 +63,12 @@ class StreamModel(FastModel):
     def half(self, s, lifted):
         a, c, weight, constant = self.fold()[0][s]
         active = torch.addcmul(c, lifted, a).sigmoid_() if self.ladder else lifted
-        return active, torch.addmm(constant, active, weight)
+        return active, self.times(active, weight).add_(constant)
+
+    def times(self, a, b):
+        out = torch.empty(a.shape[0], b.shape[1])
+        self.product(a, b, out)
+        return out
 
     def output(self, hidden, label):
         """Hidden layer before its sigmoid, used up → chances, losses."""
@@ -122,14 +127,14 @@ class StreamModel(FastModel):
             dhidden = sigmoids.mul_(1 - sigmoids).mul_(weight).mul_(dchance[at, None])
             a, _, first, _ = sides[s]
             mine = active[s][own]
-            g = (dhidden @ first.t()).mul_(mine.mul_(1 - mine)).mul_(a)
+            g = self.times(dhidden, first.t()).mul_(mine.mul_(1 - mine)).mul_(a)
             base, n = lifted[s][own], len(rows)
             moved = torch.cat([base, base])
             maps, bounds = self.composites(side), np.searchsorted(classes[rows], range(len(self.sizes))).tolist()
             for k, (begin, end) in enumerate(zip(bounds, bounds[1:])):
                 for shift, a_map in ((0, maps[k]), (n, maps[k + 1])):
                     part = g[begin:end]
-                    delta = part if a_map is None else (part @ a_map) @ a_map.t()
+                    delta = part if a_map is None else self.times(self.times(part, a_map), a_map.t())
                     moved[shift + begin : shift + end].sub_(delta, alpha=PROBE_RATE)
             # both arms at once: own halves after the move, beside the other side's
             h = self.half(s, moved)[1]

@@ -53,11 +53,15 @@ for _ in range(5):
     best = min(best, time.perf_counter() - start)
 print(2 * 512 ** 3 / best / 1e9)`
 
-/** GFLOP/s of torch's product on one thread: what vectors of the processor's full width reach. Undefined without torch. */
+/** GFLOP/s of the peer's product on one thread: what vectors of the processor's full width reach. Undefined without torch. */
 export async function measureNative() {
   const found = await findPython()
   if (!found) return undefined
-  return Number((await execute(found.command, ["-c", PRODUCT], { env: found.env })).stdout)
+  const program =
+    "import torch; torch.set_num_threads(1); from product import fastest_product; print(fastest_product()[2])"
+  const cwd = new URL(".", import.meta.url)
+  const env = { ...found.env, OMP_NUM_THREADS: "1" }
+  return Number((await execute(found.command, ["-c", program], { cwd, env })).stdout)
 }
 
 /** The variables under which torch multiplies by OpenBLAS: nothing where it does, else Debian's package, unpacked aside. */

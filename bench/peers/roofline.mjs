@@ -180,6 +180,8 @@ export async function measureRoofline({ events, quick, say }) {
   notes.push(`memory is copied at ${measureCopy(quick ? 0.5 : 2).toFixed(1)} GB/s, read and written together`)
   const native = await measureNative()
   if (native)
-    notes.push(`PyTorch's product, 512 wide, one thread: ${native.toFixed(1)} GFLOP/s, by the processor's full vectors`)
+    notes.push(
+      `the PyTorch peer's product, 500×256×512, one thread: ${native.toFixed(1)} GFLOP/s, by the processor's full vectors`,
+    )
   return { headlines, notes }
 }
