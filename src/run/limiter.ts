@@ -18,7 +18,7 @@ export interface Limited {
   keeps?(side: Side, id: number): boolean
   /** Moves an id one size down; left out where sizes are fixed. */
   shrink?(side: Side, id: number): void
-  /** Takes rows out, and puts them back at the start size; where a row can be cut. */
+  /** Takes rows out, cut to the start size, and puts them back; where a row can be cut. */
   cut?: { take(side: Side, id: number): Floats; put(side: Side, id: number, row: Floats): void }
 }
 
