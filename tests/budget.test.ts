@@ -160,6 +160,30 @@ describe("a budget", () => {
     run.close()
   })
 
+  test("where new ids need room, idle ones give up their numbers before anybody is forgotten", () => {
+    const options: RunOptions = { method: "dess-fre", segment: 100, sizes: [2, 16, 64], protocol: "prequential" }
+    const most = 900
+    const memoryBudget = leastBudget(options) + 2 * 5 * 1.25 * most + 60_000
+    const run = new Run({ ...options, price: 0, memoryBudget })
+    const { model } = factorOf(run)
+    watch(factorOf(run), () => expect(model.heldBytes).toBeLessThanOrEqual(memoryBudget))
+    const random = new Random(1, "window")
+    let [left, shrunk] = [0, 0]
+    for (let n = 0; n < 80; n++) {
+      // Of the ids from 10n on forty are about.
+      const rows = Array.from({ length: 100 }, (): Row => {
+        const [user, item] = [10 * n + random.integer(40), 10 * n + random.integer(40)]
+        return [user, item, taste(user, item)]
+      })
+      run.step(segmentOf(rows, n))
+      left += run.left.user.length + run.left.item.length
+      shrunk += run.shrunk.user + run.shrunk.item
+    }
+    expect(left).toBe(0)
+    expect(shrunk).toBeGreaterThan(100)
+    run.close()
+  })
+
   test("steers the price: up while the tables are full, down while there is room", () => {
     const options: RunOptions = { method: "dess-fre", sizes: [2, 4, 8, 16, 64, 128], protocol: "prequential" }
     const priceAfter = (memoryBudget: number) => {
