@@ -120,6 +120,70 @@ describe("a budget", () => {
     run.close()
   })
 
+  test.each(["binary", "topk"] as const)("%s: what is cut keeps the first numbers of each of its vectors", (task) => {
+    const options: RunOptions = {
+      ...{ method: "dess-fre", segment: 400, sizes: [2, 100], price: 0, protocol: "prequential", task },
+    }
+    const memoryBudget = leastBudget(options) + 4000
+    const run = new Run({ ...options, memoryBudget })
+    const { model } = factorOf(run)
+    const rows = (ids: number) =>
+      Array.from({ length: 400 }, (_, r): Row => [r % ids, (r * 7) % ids, taste(r % ids, (r * 7) % ids)])
+    for (let n = 0; n < 9; n++) run.step(segmentOf(rows(100), n))
+    const read = (id: number) => {
+      const row = new Float32Array(model.tables.item.size(id))
+      model.tables.item.read(id, row, 0)
+      const { item: head } = model.heads
+      const held = (row.length - head) / model.vectors.item
+      const vectors = Array.from({ length: model.vectors.item }, (_, v) =>
+        row.slice(head + v * held, head + (v + 1) * held),
+      )
+      return { head: [...row.slice(0, head)], vectors, held }
+    }
+    const ids = [...model.tables.item.ids()]
+    const before = ids.map(read)
+    // Room is made for the ids of a segment before anything is learned of it.
+    let cut = 0
+    model.meetOne = () => {
+      throw new Error("room has been made")
+    }
+    expect(() => run.step(segmentOf(rows(400), 9))).toThrow("room has been made")
+    ids.forEach((id, i) => {
+      const { head, vectors, held } = read(id)
+      if (held < before[i].held) cut++
+      expect(head).toEqual(before[i].head)
+      vectors.forEach((vector, v) => {
+        expect([...vector], `item ${id}, vector ${v}`).toEqual([...before[i].vectors[v].slice(0, held)])
+      })
+    })
+    expect(cut).toBeGreaterThan(0)
+    run.close()
+  })
+
+  test("where new ids need room, idle ones give up their numbers before anybody is forgotten", () => {
+    const options: RunOptions = { method: "dess-fre", segment: 100, sizes: [2, 16, 64], protocol: "prequential" }
+    const most = 900
+    const memoryBudget = leastBudget(options) + 2 * 5 * 1.25 * most + 60_000
+    const run = new Run({ ...options, price: 0, memoryBudget })
+    const { model } = factorOf(run)
+    watch(factorOf(run), () => expect(model.heldBytes).toBeLessThanOrEqual(memoryBudget))
+    const random = new Random(1, "window")
+    let [left, shrunk] = [0, 0]
+    for (let n = 0; n < 80; n++) {
+      // Of the ids from 10n on forty are about.
+      const rows = Array.from({ length: 100 }, (): Row => {
+        const [user, item] = [10 * n + random.integer(40), 10 * n + random.integer(40)]
+        return [user, item, taste(user, item)]
+      })
+      run.step(segmentOf(rows, n))
+      left += run.left.user.length + run.left.item.length
+      shrunk += run.shrunk.user + run.shrunk.item
+    }
+    expect(left).toBe(0)
+    expect(shrunk).toBeGreaterThan(100)
+    run.close()
+  })
+
   test("steers the price: up while the tables are full, down while there is room", () => {
     const options: RunOptions = { method: "dess-fre", sizes: [2, 4, 8, 16, 64, 128], protocol: "prequential" }
     const priceAfter = (memoryBudget: number) => {

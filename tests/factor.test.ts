@@ -94,6 +94,37 @@ describe("growth", () => {
     }
   })
 
+  test("shrinking changes a score by no more than the numbers left off can: ‖p‖·‖q − ε‖ of an item, ‖p‖·‖q̂‖ of a user", () => {
+    for (let seed = 1; seed <= 6; seed++)
+      for (const side of SIDES) {
+        const { model } = trained("binary", seed)
+        const top = model.sizes.length - 1
+        for (const name of SIDES) for (const id of model.tables[name].ids()) model.resize(name, id, { step: top })
+        for (let n = 0; n < 4; n++) model.train(rows(80, new Random(n, "bound")))
+        const from = model.sizes[top - 1]
+        const rest = (name: "user" | "item", id: number) => {
+          const row = new Float32Array(model.tables[name].size(id))
+          model.tables[name].read(id, row, 0)
+          return [...row.slice(2 + from)]
+        }
+        const length = (values: number[]) => Math.hypot(...values)
+        const noise = (item: number, k: number) => model.noise.numbers[model.noise.tail(item) + from + k]
+        const bounds = Array.from(PAIRS.user, (user, r) => {
+          const q = rest("item", PAIRS.item[r])
+          const lost = side === "user" ? q : q.map((value, k) => value - noise(PAIRS.item[r], k))
+          return length(rest("user", user)) * length(lost)
+        })
+        const before = logits(model)
+        for (const id of model.tables[side].ids()) model.resize(side, id, { step: top - 1 })
+        const after = logits(model)
+        const moved = after.map((value, r) => Math.abs(value - before[r]))
+        moved.forEach((by, r) => {
+          expect(by).toBeLessThanOrEqual(bounds[r] + 1e-9)
+        })
+        expect(Math.max(...moved)).toBeGreaterThan(1e-4)
+      }
+  })
+
   test("a vector of a fresh item is not zero, or nothing would ever be learned", () => {
     const model = new FactorModel({ task: "binary", sizes: [0, 4], start: 1, seed: 1 })
     for (let n = 0; n < 300; n++) {

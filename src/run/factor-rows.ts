@@ -77,20 +77,25 @@ export class FactorRows {
   }
 
   #cutter(): NonNullable<Limited["cut"]> {
-    const { tables } = this.model
+    const { tables, sizes, heads, vectors } = this.model
     return {
-      take(side, id) {
+      take(side, id, step) {
         const table = tables[side]
-        const row = new Float32Array(table.sizes[table.step(id)])
+        const [size, first, head] = [table.size(id), sizes[step], heads[side]]
+        const row = new Float32Array(size)
         table.read(id, row, 0)
         table.free(id)
-        return row
+        // The head, and the first numbers of every vector.
+        const cut = row.slice(0, table.sizes[step])
+        const held = (size - head) / vectors[side]
+        for (let v = 1; v < vectors[side]; v++)
+          cut.set(row.subarray(head + v * held, head + v * held + first), head + v * first)
+        return cut
       },
-      put: (side, id, row) => {
-        const { start } = tables[side]
+      put: (side, id, { step, row }) => {
         tables[side].ensure(id)
-        tables[side].replace(id, start, row, 0)
-        this.#resized(side, id, { step: start, why: "budget" })
+        tables[side].replace(id, step, row, 0)
+        this.#resized(side, id, { step, why: "budget" })
       },
     }
   }

@@ -18,8 +18,14 @@ export interface Limited {
   keeps?(side: Side, id: number): boolean
   /** Moves an id one size down; left out where sizes are fixed. */
   shrink?(side: Side, id: number): void
-  /** Takes rows out, and puts them back at the start size; where a row can be cut. */
-  cut?: { take(side: Side, id: number): Floats; put(side: Side, id: number, row: Floats): void }
+  /** Takes rows out, cut to a step, and puts them back; where a row can be cut. */
+  cut?: { take(side: Side, id: number, step: number): Floats; put(side: Side, id: number, p: Cut): void }
+}
+
+/** A row that was taken out, and the step it is cut to. */
+export interface Cut {
+  step: number
+  row: Floats
 }
 
 export interface Unmet {
@@ -58,8 +64,9 @@ export class Limiter {
   }
 
   /**
-   * Before the ids of a segment are met: those idle for long shrink and leave, and the longest idle ones go until the
-   * new ones have room. `number`: the segment's, growing.
+   * Before the ids of a segment are met: those idle for long shrink and leave. Then, until the new ones have room, the
+   * longest idle ones give up their vectors, where that can be, and go when that is not enough. `number`: the segment's,
+   * growing.
    */
   makeRoom(
     segment: Segment,
@@ -80,6 +87,7 @@ export class Limiter {
       shrunk[side] = this.#shrink(side, due.shrink)
     }
     const { bytes = Number.POSITIVE_INFINITY } = limits
+    this.#strip(segment, { number, bytes, shrunk, left })
     while (this.#held + this.#bytesToMeet(segment) > bytes) {
       const ids = this.#limited.tables.user.count + this.#limited.tables.item.count
       const chosen = this.#idle.longest(Math.max(64, ids >> 6), number)
@@ -96,6 +104,41 @@ export class Limiter {
     return { shrunk, left }
   }
 
+  /** The longest idle ids, twice as many every time, give up their vectors until the new ones fit; who does not fit even so leaves. */
+  #strip(
+    segment: Segment,
+    p: { number: number; bytes: number; shrunk: Record<Side, number>; left: Record<Side, number[]> },
+  ): void {
+    const { tables, cut } = this.#limited
+    if (!cut) return
+    const ids = tables.user.count + tables.item.count
+    const unmet = this.unmet(segment)
+    const taken: { side: Side; id: number; row: Floats }[] = []
+    // A row that is put back stands at the start size for a moment.
+    const needed = (back: Record<Side, number>) =>
+      SIDES.reduce((bytes, side) => {
+        const added = addedAt(tables[side], tables[side].start, unmet[side].rows + 1)
+        added[0] += back[side]
+        return bytes + tables[side].bytesToAdd(added, unmet[side].largest)
+      }, this.#held)
+    const waiting = { user: 0, item: 0 }
+    if (this.#held + this.#bytesToMeet(segment) <= p.bytes) return
+    for (let count = 64; count < 2 * ids && needed(waiting) > p.bytes; count *= 2) {
+      const chosen = this.#idle.longest(count, p.number)
+      for (const side of SIDES)
+        for (const id of chosen[side]) {
+          if (!tables[side].has(id) || tables[side].step(id) === 0) continue
+          taken.push({ side, id, row: cut.take(side, id, 0) })
+          waiting[side]++
+        }
+    }
+    for (const { side, id, row } of taken)
+      if (needed({ user: 0, item: 0, [side]: 1 }) <= p.bytes) {
+        cut.put(side, id, { step: 0, row })
+        p.shrunk[side]++
+      } else this.#release(side, [id], p.left)
+  }
+
   /** Nobody is idle: the segment's own ids lose what they have grown, from the largest rows on, until the new ones fit. */
   #cut(segment: Segment, p: { bytes: number; shrunk: Record<Side, number> }): void {
     const { tables, cut } = this.#limited
@@ -104,10 +147,11 @@ export class Limiter {
     for (let step = tables.user.top; cut && step > tables.user.start && !fits(); step--)
       for (const side of SIDES)
         for (const id of new Set(segment[side]))
-          if (tables[side].has(id) && tables[side].step(id) === step) taken.push({ side, id, row: cut.take(side, id) })
+          if (tables[side].has(id) && tables[side].step(id) === step)
+            taken.push({ side, id, row: cut.take(side, id, tables[side].start) })
     // A row that was taken out counts as one of the new until it is back, so it has room.
     const room = fits()
-    for (const { side, id, row } of taken) cut?.put(side, id, row)
+    for (const { side, id, row } of taken) cut?.put(side, id, { step: tables[side].start, row })
     for (const { side } of taken) p.shrunk[side]++
     if (!room)
       throw new DessError(

@@ -206,7 +206,7 @@ function checkCalibrated(options: FullRunOptions): void {
     if (!calibrated || preset !== "calibrated" || !method.startsWith("dess"))
       throw new DessError(
         "INVALID_ARGUMENT",
-        `${name}: expected with a dess method and the calibrated recipe and preset, got ${show(method)}`,
+        `${name}: expected with a dess method and the calibrated recipe and preset, got ${show(method)}, ${recipe} and ${preset}`,
       )
     if (!(value >= 0 && Number.isFinite(value)))
       throw new DessError("INVALID_ARGUMENT", `${name}: expected a number from 0, got ${show(value)}`)
