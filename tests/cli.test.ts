@@ -141,10 +141,9 @@ describe.concurrent("dess run --json", () => {
     "--task topk with %s has recall, ndcg and k instead of accuracy and loss",
     async (method) => {
       const result = parse(await dess([...SMALL, "--task", "topk", "--k", "5", "--method", method, "--json"]))
-      const rating = ["accuracy", "loss", "majorityAccuracy"]
+      const rating = ["accuracy", "loss", "majorityAccuracy", "liked"]
       const keys = [
-        ...KEYS.filter((key) => !rating.includes(key)),
-        ...EXTRAS,
+        ...[...KEYS, ...EXTRAS].filter((key) => !rating.includes(key)),
         "recall",
         "ndcg",
         "popularRecall",
