@@ -59,7 +59,7 @@ end
 export const SCRIPTS = {
   /**
    * KEYS events, keys of now, keys of before, state, this call. ARGV milliseconds to remember the call, keys to
-   * remember, most unlearned events, then key hash ('' for none) and event, each.
+   * remember, unlearned events above which none are taken, then key hash ('' for none) and event, each.
    * → [taken, last id, events ever]; −1: done before; −2: too many waiting.
    */
   append: script(`local function known(k)
@@ -68,7 +68,7 @@ end
 local s = redis.call('HMGET', KEYS[4], 'last', 'appended', 'applied')
 local appended = tonumber(s[2] or '0')
 if redis.call('EXISTS', KEYS[5]) == 1 then return {-1, s[1] or '0-0', appended} end
-if appended - tonumber(s[3] or '0') + (#ARGV - 3) / 2 > tonumber(ARGV[3]) then return {-2, s[1] or '0-0', appended} end
+if appended - tonumber(s[3] or '0') >= tonumber(ARGV[3]) then return {-2, s[1] or '0-0', appended} end
 redis.call('SET', KEYS[5], '', 'PX', ARGV[1])
 local taken, last = 0, s[1] or '0-0'
 for i = 4, #ARGV, 2 do
