@@ -113,7 +113,13 @@ return living`),
    * KEYS lease, state, outbox, evidence, events, then lists of rows and hashes of names. ARGV fence …, offset, counters to add (name, by), evidence, entries of evidence kept, outbox position all have
    * applied, events to keep, changes (home, bytes), rows, names (key, name, number), users. → [number].
    */
-  segment: script(`${FENCED}local offset = take()
+  segment: script(`${FENCED}local function before(a, b)
+  local at, an = string.match(a, '(%d+)-(%d+)')
+  local bt, bn = string.match(b, '(%d+)-(%d+)')
+  if at ~= bt then return tonumber(at) < tonumber(bt) end
+  return tonumber(an) < tonumber(bn)
+end
+local offset = take()
 redis.call('HSET', KEYS[2], 'offset', offset)
 for _ = 1, tonumber(take()) do redis.call('HINCRBY', KEYS[2], take(), take()) end
 redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[at + 1], offset, 'e', ARGV[at])
@@ -121,7 +127,8 @@ at = at + 2
 local done, keep = take(), tonumber(take())
 redis.call('XTRIM', KEYS[3], 'MINID', '~', done)
 local kept = redis.call('HGET', KEYS[2], 'snapshot') or '0-0'
-if kept ~= '0-0' then redis.call('XTRIM', KEYS[5], 'MINID', '~', kept) end
+-- Not where a replica took over that had learned less than the snapshot has.
+if before(kept, offset) then redis.call('XTRIM', KEYS[5], 'MINID', '~', kept) end
 if redis.call('XLEN', KEYS[5]) > keep then
   local behind = tonumber(redis.call('HGET', KEYS[2], 'appended')) - tonumber(redis.call('HGET', KEYS[2], 'applied'))
   redis.call('XTRIM', KEYS[5], 'MAXLEN', '~', math.max(keep, behind))
