@@ -17,6 +17,9 @@ function script(text: string, readonly = false): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex"), readonly }
 }
 
+/** Goes through when Redis is full: it takes the place of what was there, and who owns what must stay so. */
+const ALWAYS = "#!lua flags=allow-oom\n"
+
 const NOW = `local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 `
@@ -84,21 +87,21 @@ if redis.call('SCARD', KEYS[2]) > tonumber(ARGV[2]) then redis.call('RENAME', KE
 return {taken, last, appended + taken}`),
 
   /** KEYS lease. ARGV owner, milliseconds. → [fence, owner]; fence 0 where another holds it. */
-  acquire: script(`${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'until')
+  acquire: script(`${ALWAYS}${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'until')
 if l[1] and l[1] ~= '' and l[1] ~= ARGV[1] and tonumber(l[2]) > now then return {0, l[1]} end
 local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'until', now + tonumber(ARGV[2]))
 return {fence, ARGV[1]}`),
 
   /** KEYS lease. ARGV owner, fence, milliseconds (0 gives it back). → 1, or 0 where it is lost. */
-  renew: script(`${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
+  renew: script(`${ALWAYS}${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
 if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
 if ARGV[3] == '0' then redis.call('HSET', KEYS[1], 'owner', '', 'until', 0)
 else redis.call('HSET', KEYS[1], 'until', now + tonumber(ARGV[3])) end
 return 1`),
 
   /** KEYS members. ARGV own id, own note ('' leaves), milliseconds others may be silent. → ids and notes of the living. */
-  members: script(`${NOW}if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1])
+  members: script(`${ALWAYS}${NOW}if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1])
 elseif ARGV[1] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], now .. ' ' .. ARGV[2]) end
 local all, living = redis.call('HGETALL', KEYS[1]), {}
 for i = 1, #all, 2 do
@@ -184,7 +187,7 @@ redis.call('HSET', KEYS[2], 'clock', take(), 'fence', ARGV[2])
 ${ROWS}return {seq}`),
 
   /** A piece of the dense part. KEYS lease, piece. ARGV owner, fence, bytes. → 1, or 0 where the lease is lost. */
-  piece: script(`${HELD}redis.call('SET', KEYS[2], ARGV[3])
+  piece: script(`${ALWAYS}${HELD}redis.call('SET', KEYS[2], ARGV[3])
 return 1`),
 
   /**
@@ -192,7 +195,7 @@ return 1`),
    * ARGV owner, fence, version before, version, pieces, positions, contained, then trainer and beginning of its part
    * ('number '), each. → 1, or 0 where the lease is lost, −1 where another version was the last.
    */
-  dense: script(`${HELD}if (redis.call('HGET', KEYS[2], 'version') or '0') ~= ARGV[3] then return -1 end
+  dense: script(`${ALWAYS}${HELD}if (redis.call('HGET', KEYS[2], 'version') or '0') ~= ARGV[3] then return -1 end
 redis.call('HSET', KEYS[2], 'version', ARGV[4], 'pieces', ARGV[5], 'positions', ARGV[6], 'contained', ARGV[7])
 for i = 8, #ARGV, 2 do
   local left = redis.call('HGET', KEYS[3], ARGV[i])

@@ -160,7 +160,10 @@ export class ClusterTrainer {
       items: this.#items,
       run: this.#run,
       keepEvents: this.#options.keepEvents ?? 1_000_000,
-      onTrouble: (error) => this.#note(error.message),
+      onTrouble: (error) => {
+        this.#note(error.message)
+        this.#keep()
+      },
       isOwn: (partition) => this.#own.has(partition),
       sortTouched: () => this.#sortTouched(),
       catchUp: (items) => this.#catchUp(items),
@@ -368,13 +371,23 @@ export class ClusterTrainer {
 
   // Leases
 
-  async #balance(): Promise<void> {
+  /** Says that this trainer lives and what it has; how many partitions are its own, and whether each it has still is. */
+  #renew(): Promise<[number, ...boolean[]]> {
     const { learned, resets, heldBytes } = this.standing
-    const note = { learned, resets, heldBytes, process: process.pid }
-    const share = await this.#leases.share(note)
-    const kept = await Promise.all(
-      [...this.#own.values()].map(({ number, fence }) => this.#leases.renew(number, fence)),
-    )
+    const share = this.#leases.share({ learned, resets, heldBytes, process: process.pid })
+    const kept = [...this.#own.values()].map(({ number, fence }) => this.#leases.renew(number, fence))
+    return Promise.all([share, ...kept])
+  }
+
+  /** While a write is tried again and again nobody else is to take what this trainer has. */
+  #keep(): void {
+    if (Date.now() - this.#balanced < BALANCE) return
+    this.#balanced = Date.now()
+    this.#renew().catch(() => {})
+  }
+
+  async #balance(): Promise<void> {
+    const [share, ...kept] = await this.#renew()
     if (kept.includes(false)) throw new Fenced("lease", "another trainer has it")
     for (const number of [...this.#own.keys()].slice(share)) await this.#release(number)
     const missing = Math.min(share - this.#own.size, AT_ONCE)
