@@ -90,7 +90,7 @@ export class ClusterTrainer {
   #newRun(): Run {
     const { run, features } = this.#cluster.newRun()
     const { memoryBudget: bytes } = this.#options
-    const limits = { bytes, shrinkAfter: undefined, leaveAfter: undefined }
+    const limits = { bytes, usersReturn: true }
     if (bytes !== undefined) liveOf(run.learner).limit(limits, this.#cluster.options.segment)
     this.#entries =
       features &&
