@@ -156,7 +156,13 @@ function checkPrefix(prefix: string): string {
   )
 }
 
+/** A segment's changes, one for each home, are arguments of one command in a script, which takes some 8,000. */
+const MOST_PARTITIONS = 2048
+
 function checkPartitions(count: number): number {
-  if (Number.isSafeInteger(count) && count >= 1 && count <= 4096) return count
-  throw new DessError("INVALID_ARGUMENT", `--partitions: expected a whole number from 1 to 4096, got ${show(count)}`)
+  if (Number.isSafeInteger(count) && count >= 1 && count <= MOST_PARTITIONS) return count
+  throw new DessError(
+    "INVALID_ARGUMENT",
+    `--partitions: expected a whole number from 1 to ${MOST_PARTITIONS}, got ${show(count)}`,
+  )
 }

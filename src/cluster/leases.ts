@@ -47,6 +47,23 @@ export class Leases {
     return fence === 0 ? undefined : String(fence)
   }
 
+  /** Fences of so many partitions that nobody else has, beginning anywhere among the candidates; fewer where there are none. */
+  async acquireSome(count: number, isCandidate: (partition: number) => boolean): Promise<Map<number, string>> {
+    const candidates = this.#cluster.all.filter(isCandidate)
+    const first = Math.floor(Math.random() * candidates.length)
+    const order = [...candidates.slice(first), ...candidates.slice(0, first)]
+    const fences = new Map<number, string>()
+    for (let from = 0; from < order.length && fences.size < count; ) {
+      const some = order.slice(from, from + count - fences.size)
+      from += some.length
+      const got = await Promise.all(some.map((partition) => this.acquire(partition)))
+      got.forEach((fence, i) => {
+        if (fence !== undefined) fences.set(some[i], fence)
+      })
+    }
+    return fences
+  }
+
   /** Whether a partition is still one's own. */
   async renew(partition: number, fence: string): Promise<boolean> {
     const key = this.#cluster.keys.of(partition, "lease")

@@ -10,7 +10,7 @@ import { runAndWait } from "./scripts.ts"
 export interface LogOptions {
   /** Idempotency keys remembered, over all partitions. */
   keys: number
-  /** Unlearned events a partition may have. */
+  /** Unlearned events with which a partition takes no more. */
   queue: number
   /** Replicas that must have an event before it is acknowledged. */
   wait: number
@@ -59,8 +59,6 @@ export class Log {
       else parts.set(partition, [event])
     }
     const done = await Promise.allSettled([...parts].map(([p, part]) => this.#inOrder(p, () => this.#append(p, part))))
-    const failed = done.find((one) => one.status === "rejected")
-    if (failed) throw failed.reason
     const result: Appended = { accepted: 0, duplicates: 0, last: new Map() }
     for (const one of done) {
       if (one.status === "rejected") continue
@@ -69,6 +67,8 @@ export class Log {
       result.duplicates += given - taken
       result.last.set(partition, last)
     }
+    const failed = done.find((one) => one.status === "rejected")
+    if (failed) throw inPart(failed.reason, result.accepted, events.length)
     return result
   }
 
@@ -93,7 +93,7 @@ export class Log {
     if (taken === -2)
       throw new DessError(
         "BUSY",
-        `queue: expected room for ${events.length} events in partition ${partition}, ${queue} may wait there; try again later`,
+        `queue: expected less than ${queue} unlearned events in partition ${partition}, there are more; try again later`,
       )
     const accepted = taken === -1 ? events.length : (taken as number)
     this.#noteCount(partition, count as number, accepted)
@@ -131,6 +131,17 @@ export class Log {
     if (before !== undefined && count - taken < before) this.lost += before - (count - taken)
     this.#counts.set(partition, count)
   }
+}
+
+/** Each partition takes its events or not: says so where some were taken. */
+function inPart(error: unknown, taken: number, given: number): unknown {
+  if (taken === 0 || !(error instanceof DessError)) return error
+  const { code, message } = error
+  return new DessError(
+    code,
+    `${message}; ${taken} of ${given} events are in the log already: send all again with the same keys`,
+    { cause: error },
+  )
 }
 
 function hashKey(key: string): Buffer {

@@ -91,8 +91,11 @@ export class Partition {
     this.home = hands.items.homes[number]
   }
 
-  /** Takes up a partition whose lease was just acquired: nobody else can write to it. */
-  static async open(hands: Hands, number: number, fence: string): Promise<Partition> {
+  /** Takes up a partition whose lease was just acquired: nobody else can write to it. `contained`: by home, see containedAt. */
+  static async open(
+    hands: Hands,
+    { number, fence, contained }: { number: number; fence: string; contained: readonly string[] },
+  ): Promise<Partition> {
     const scrubbing = await Scrubbing.open(hands.cluster, number)
     const partition = new Partition(hands, { number, fence, scrubbing })
     const key = hands.cluster.keys.of(number, "state")
@@ -105,7 +108,6 @@ export class Partition {
     partition.offset = String(offset ?? START)
     partition.#users = Number(users ?? 0)
     partition.home = home
-    const contained = await Promise.all(hands.cluster.all.map((h) => partition.containedAt(h)))
     const ahead = contained.filter((id) => compareIds(id, partition.offset) > 0)
     partition.#ends = [...new Set(ahead)].sort(compareIds)
     return partition

@@ -17,6 +17,9 @@ function script(text: string, readonly = false): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex"), readonly }
 }
 
+/** Goes through when Redis is full: it takes the place of what was there, and who owns what must stay so. */
+const ALWAYS = "#!lua flags=allow-oom\n"
+
 const NOW = `local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 `
@@ -59,7 +62,7 @@ end
 export const SCRIPTS = {
   /**
    * KEYS events, keys of now, keys of before, state, this call. ARGV milliseconds to remember the call, keys to
-   * remember, most unlearned events, then key hash ('' for none) and event, each.
+   * remember, unlearned events above which none are taken, then key hash ('' for none) and event, each.
    * → [taken, last id, events ever]; −1: done before; −2: too many waiting.
    */
   append: script(`local function known(k)
@@ -68,7 +71,7 @@ end
 local s = redis.call('HMGET', KEYS[4], 'last', 'appended', 'applied')
 local appended = tonumber(s[2] or '0')
 if redis.call('EXISTS', KEYS[5]) == 1 then return {-1, s[1] or '0-0', appended} end
-if appended - tonumber(s[3] or '0') + (#ARGV - 3) / 2 > tonumber(ARGV[3]) then return {-2, s[1] or '0-0', appended} end
+if appended - tonumber(s[3] or '0') >= tonumber(ARGV[3]) then return {-2, s[1] or '0-0', appended} end
 redis.call('SET', KEYS[5], '', 'PX', ARGV[1])
 local taken, last = 0, s[1] or '0-0'
 for i = 4, #ARGV, 2 do
@@ -84,21 +87,21 @@ if redis.call('SCARD', KEYS[2]) > tonumber(ARGV[2]) then redis.call('RENAME', KE
 return {taken, last, appended + taken}`),
 
   /** KEYS lease. ARGV owner, milliseconds. → [fence, owner]; fence 0 where another holds it. */
-  acquire: script(`${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'until')
+  acquire: script(`${ALWAYS}${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'until')
 if l[1] and l[1] ~= '' and l[1] ~= ARGV[1] and tonumber(l[2]) > now then return {0, l[1]} end
 local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'until', now + tonumber(ARGV[2]))
 return {fence, ARGV[1]}`),
 
   /** KEYS lease. ARGV owner, fence, milliseconds (0 gives it back). → 1, or 0 where it is lost. */
-  renew: script(`${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
+  renew: script(`${ALWAYS}${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
 if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
 if ARGV[3] == '0' then redis.call('HSET', KEYS[1], 'owner', '', 'until', 0)
 else redis.call('HSET', KEYS[1], 'until', now + tonumber(ARGV[3])) end
 return 1`),
 
   /** KEYS members. ARGV own id, own note ('' leaves), milliseconds others may be silent. → ids and notes of the living. */
-  members: script(`${NOW}if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1])
+  members: script(`${ALWAYS}${NOW}if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1])
 elseif ARGV[1] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], now .. ' ' .. ARGV[2]) end
 local all, living = redis.call('HGETALL', KEYS[1]), {}
 for i = 1, #all, 2 do
@@ -113,7 +116,13 @@ return living`),
    * KEYS lease, state, outbox, evidence, events, then lists of rows and hashes of names. ARGV fence …, offset, counters to add (name, by), evidence, entries of evidence kept, outbox position all have
    * applied, events to keep, changes (home, bytes), rows, names (key, name, number), users. → [number].
    */
-  segment: script(`${FENCED}local offset = take()
+  segment: script(`${FENCED}local function before(a, b)
+  local at, an = string.match(a, '(%d+)-(%d+)')
+  local bt, bn = string.match(b, '(%d+)-(%d+)')
+  if at ~= bt then return tonumber(at) < tonumber(bt) end
+  return tonumber(an) < tonumber(bn)
+end
+local offset = take()
 redis.call('HSET', KEYS[2], 'offset', offset)
 for _ = 1, tonumber(take()) do redis.call('HINCRBY', KEYS[2], take(), take()) end
 redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[at + 1], offset, 'e', ARGV[at])
@@ -121,7 +130,8 @@ at = at + 2
 local done, keep = take(), tonumber(take())
 redis.call('XTRIM', KEYS[3], 'MINID', '~', done)
 local kept = redis.call('HGET', KEYS[2], 'snapshot') or '0-0'
-if kept ~= '0-0' then redis.call('XTRIM', KEYS[5], 'MINID', '~', kept) end
+-- Not where a replica took over that had learned less than the snapshot has.
+if before(kept, offset) then redis.call('XTRIM', KEYS[5], 'MINID', '~', kept) end
 if redis.call('XLEN', KEYS[5]) > keep then
   local behind = tonumber(redis.call('HGET', KEYS[2], 'appended')) - tonumber(redis.call('HGET', KEYS[2], 'applied'))
   redis.call('XTRIM', KEYS[5], 'MAXLEN', '~', math.max(keep, behind))
@@ -177,7 +187,7 @@ redis.call('HSET', KEYS[2], 'clock', take(), 'fence', ARGV[2])
 ${ROWS}return {seq}`),
 
   /** A piece of the dense part. KEYS lease, piece. ARGV owner, fence, bytes. → 1, or 0 where the lease is lost. */
-  piece: script(`${HELD}redis.call('SET', KEYS[2], ARGV[3])
+  piece: script(`${ALWAYS}${HELD}redis.call('SET', KEYS[2], ARGV[3])
 return 1`),
 
   /**
@@ -185,7 +195,7 @@ return 1`),
    * ARGV owner, fence, version before, version, pieces, positions, contained, then trainer and beginning of its part
    * ('number '), each. → 1, or 0 where the lease is lost, −1 where another version was the last.
    */
-  dense: script(`${HELD}if (redis.call('HGET', KEYS[2], 'version') or '0') ~= ARGV[3] then return -1 end
+  dense: script(`${ALWAYS}${HELD}if (redis.call('HGET', KEYS[2], 'version') or '0') ~= ARGV[3] then return -1 end
 redis.call('HSET', KEYS[2], 'version', ARGV[4], 'pieces', ARGV[5], 'positions', ARGV[6], 'contained', ARGV[7])
 for i = 8, #ARGV, 2 do
   local left = redis.call('HGET', KEYS[3], ARGV[i])

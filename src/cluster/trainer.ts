@@ -42,6 +42,8 @@ const BALANCE = 1000
 /** A home whose rows did not change is written so often. */
 const SLOW = 5000
 const CATCH_UP = 1000
+/** Partitions taken at a time. */
+const AT_ONCE = 128
 
 /** What the script `news` answers: outbox, evidence, changes, entries, number and fence of the home, of the last entry. */
 export type News = [Reply[][], Buffer[], Buffer[], Buffer[], number, Buffer, number]
@@ -88,7 +90,7 @@ export class ClusterTrainer {
   #newRun(): Run {
     const { run, features } = this.#cluster.newRun()
     const { memoryBudget: bytes } = this.#options
-    const limits = { bytes, shrinkAfter: undefined, leaveAfter: undefined }
+    const limits = { bytes, usersReturn: true }
     if (bytes !== undefined) liveOf(run.learner).limit(limits, this.#cluster.options.segment)
     this.#entries =
       features &&
@@ -158,7 +160,10 @@ export class ClusterTrainer {
       items: this.#items,
       run: this.#run,
       keepEvents: this.#options.keepEvents ?? 1_000_000,
-      onTrouble: (error) => this.#note(error.message),
+      onTrouble: (error) => {
+        this.#note(error.message)
+        this.#keep()
+      },
       isOwn: (partition) => this.#own.has(partition),
       sortTouched: () => this.#sortTouched(),
       catchUp: (items) => this.#catchUp(items),
@@ -366,33 +371,60 @@ export class ClusterTrainer {
 
   // Leases
 
-  async #balance(): Promise<void> {
+  /** Says that this trainer lives and what it has; how many partitions are its own, and whether each it has still is. */
+  #renew(): Promise<[number, ...boolean[]]> {
     const { learned, resets, heldBytes } = this.standing
-    const note = { learned, resets, heldBytes, process: process.pid }
-    const share = await this.#leases.share(note)
-    const kept = await Promise.all(
-      [...this.#own.values()].map(({ number, fence }) => this.#leases.renew(number, fence)),
-    )
-    if (kept.includes(false)) throw new Fenced("lease", "another trainer has it")
-    for (const number of [...this.#own.keys()].slice(share)) await this.#release(number)
-    const first = Math.floor(Math.random() * this.#cluster.partitions)
-    for (let i = 0; i < this.#cluster.partitions && this.#own.size < share; i++) {
-      const number = (first + i) % this.#cluster.partitions
-      if (!this.#own.has(number)) await this.#acquire(number)
-    }
-    this.#balanced = Date.now()
+    const share = this.#leases.share({ learned, resets, heldBytes, process: process.pid })
+    const kept = [...this.#own.values()].map(({ number, fence }) => this.#leases.renew(number, fence))
+    return Promise.all([share, ...kept])
   }
 
-  async #acquire(number: number): Promise<void> {
-    const fence = await this.#leases.acquire(number)
-    if (fence === undefined) return
-    const partition = await Partition.open(this.#hands, number, fence)
-    if (number === 0) await this.#dense.goOver(this.#run.shared, { home: true })
-    this.#own.set(number, partition)
-    // What the others' outboxes hold for the new home, and what its own holds for the homes that are here already.
+  /** While a write is tried again and again nobody else is to take what this trainer has. */
+  #keep(): void {
+    if (Date.now() - this.#balanced < BALANCE) return
+    this.#balanced = Date.now()
+    this.#renew().catch(() => {})
+  }
+
+  async #balance(): Promise<void> {
+    const [share, ...kept] = await this.#renew()
+    if (kept.includes(false)) throw new Fenced("lease", "another trainer has it")
+    for (const number of [...this.#own.keys()].slice(share)) await this.#release(number)
+    const missing = Math.min(share - this.#own.size, AT_ONCE)
+    const fences = missing > 0 ? await this.#leases.acquireSome(missing, (number) => !this.#own.has(number)) : new Map()
+    if (fences.size > 0) await this.#take(fences)
+    // The rest in the next round, once what is there was renewed.
+    this.#balanced = fences.size === AT_ONCE ? 0 : Date.now()
+  }
+
+  /** Takes up partitions, all at once: each has to look at all the others. */
+  async #take(fences: ReadonlyMap<number, string>): Promise<void> {
+    const contained = await this.#contained([...fences.keys()])
+    const taken = await Promise.all(
+      Array.from(fences, ([number, fence]) =>
+        Partition.open(this.#hands, { number, fence, contained: contained.get(number) as string[] }),
+      ),
+    )
+    if (fences.has(0)) await this.#dense.goOver(this.#run.shared, { home: true })
+    for (const partition of taken) this.#own.set(partition.number, partition)
+    // What the others' outboxes hold for the new homes, and what their own hold for the homes that are here already.
     await Promise.all(this.#cluster.all.map((p) => this.#hear(p)))
     this.#decide()
-    this.#note(`took partition ${number} (${this.#own.size} now)`)
+    for (const number of fences.keys()) this.#note(`took partition ${number} (${this.#own.size} now)`)
+  }
+
+  /** By partition: the last of its events whose changes a home contains, home by home. */
+  async #contained(numbers: readonly number[]): Promise<Map<number, string[]>> {
+    const { keys, redis, all } = this.#cluster
+    const found = await Promise.all(
+      all.map(async (home) => {
+        if (this.#own.has(home)) return numbers.map((number) => this.#items.homes[home].applied[number])
+        const key = keys.of(home, "home")
+        const positions = (await redis.send(key, ["HMGET", key, ...numbers.map(String)])) as (Buffer | null)[]
+        return positions.map((position) => String(position ?? START))
+      }),
+    )
+    return new Map(numbers.map((number, n) => [number, found.map((positions) => positions[n])]))
   }
 
   async #release(number: number): Promise<void> {

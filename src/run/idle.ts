@@ -14,6 +14,8 @@ export interface Limits {
   shrinkAfter?: number | undefined
   /** Milliseconds without an event after which an id leaves. */
   leaveAfter?: number | undefined
+  /** Users that leave are kept elsewhere and come back as they were: they leave before anybody gives up a vector. */
+  usersReturn?: boolean
 }
 
 /** Ids looked at per side and segment. */

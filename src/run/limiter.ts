@@ -87,7 +87,7 @@ export class Limiter {
       shrunk[side] = this.#shrink(side, due.shrink)
     }
     const { bytes = Number.POSITIVE_INFINITY } = limits
-    this.#strip(segment, { number, bytes, shrunk, left })
+    if (!limits.usersReturn) this.#strip(segment, { number, bytes, shrunk, left })
     while (this.#held + this.#bytesToMeet(segment) > bytes) {
       const ids = this.#limited.tables.user.count + this.#limited.tables.item.count
       const chosen = this.#idle.longest(Math.max(64, ids >> 6), number)

@@ -112,6 +112,53 @@ describeWithRedis("a cluster", (redis) => {
     cluster.close()
   })
 
+  test("a call larger than the queue is taken while less than a queue waits", async () => {
+    const cluster = await open(redis(), 1)
+    const log = new Log(cluster, { ...LOG, queue: 10 })
+    const many = Array.from({ length: 30 }, (_, n) => event("ada", `item ${n}`))
+    expect(await log.append(many)).toMatchObject({ accepted: 30 })
+    await expect(log.append(many)).rejects.toMatchObject({ code: "BUSY" })
+    cluster.close()
+  })
+
+  test("a call that only some partitions take says how many events are in the log", async () => {
+    const cluster = await open(redis(), 4)
+    const log = new Log(cluster, { ...LOG, queue: 1 })
+    const [ada, other] = ["ada", "bob", "carl", "dora"].filter(
+      (name, n) => n === 0 || cluster.keys.partitionOf(name) !== cluster.keys.partitionOf("ada"),
+    )
+    await log.append([event(ada, "first")])
+    const call = [event(ada, "next", "key 1"), event(other, "next", "key 2")]
+    const refused = log.append(call)
+    await expect(refused).rejects.toMatchObject({ code: "BUSY" })
+    await expect(refused).rejects.toThrow(/; 1 of 2 events are in the log already: send all again with the same keys/)
+    expect(await new Log(cluster, LOG).append(call)).toMatchObject({ accepted: 1, duplicates: 1 })
+    cluster.close()
+  })
+
+  test("leases are taken, renewed and given back while Redis is full", async () => {
+    const cluster = await open(redis())
+    const leases = new Leases(cluster, 60_000)
+    const fence = (await leases.acquire(1)) as string
+    const masters = await redis().masters()
+    const each = (args: string[]) => Promise.all(masters.map((n) => redis().nodes[n].command(args)))
+    await each(["CONFIG", "SET", "maxmemory", "1"])
+    try {
+      expect(await leases.renew(1, fence)).toBe(true)
+      expect(await leases.acquire(2)).toBeDefined()
+      expect(await leases.share({})).toBe(4)
+      await leases.release(1, fence)
+      expect(await leases.renew(1, fence)).toBe(false)
+    } finally {
+      await each(["CONFIG", "SET", "maxmemory", "0"])
+    }
+    cluster.close()
+  })
+
+  test("more partitions than a script can name are refused", async () => {
+    await expect(open(redis(), 2049)).rejects.toThrow(/--partitions: expected a whole number from 1 to 2048, got 2049/)
+  })
+
   test("too many unlearned events are refused, and so is a full Redis; nothing of a refused call is taken", async () => {
     const cluster = await open(redis(), 1)
     const small = new Log(cluster, { ...LOG, queue: 10 })

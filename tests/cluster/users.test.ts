@@ -6,6 +6,7 @@ import { forgetEvent } from "../../src/cluster/encoding.ts"
 import { Log, readEvents } from "../../src/cluster/log.ts"
 import { readStatus } from "../../src/cluster/status.ts"
 import { ClusterTrainer } from "../../src/cluster/trainer.ts"
+import { readUsers } from "../../src/cluster/users.ts"
 import { again, BINARY, colours, feed, open, read, train } from "../support/cluster.ts"
 import { describeWithRedis, eventually } from "../support/redis.ts"
 
@@ -122,6 +123,27 @@ describeWithRedis("users of a cluster", (redis) => {
     expect(totals).toMatchObject({ applied: 8000, users: 4000, items: 30 })
     for (let n = 0; n < 4000; n += 19)
       expect((await reader.explain("user", `user ${n}`)).indicators.frequency, `user ${n}`).toBe(2)
+  })
+
+  test("under a memory budget nobody's row in Redis loses numbers to those who pass by", async () => {
+    const cluster = await open(redis(), { partitions: 1, recommender: { ...BINARY, segment: 20 } })
+    const reader = await read(redis(), cluster)
+    const trainer = await train(redis(), cluster, { memoryBudget: 90_000 })
+    const stored = async () => {
+      const rows = new Map<string, string>()
+      for await (const portion of readUsers(cluster, 0))
+        for (const { stored: one } of portion)
+          if (one.name.startsWith("user ")) rows.set(one.name, Buffer.from(one.row).toString("hex"))
+      return rows
+    }
+    await feed(reader, [...colours(3000)])
+    await reader.drain()
+    const before = await stored()
+    const passing = Array.from({ length: 3000 }, (_, n) => ({ user: `guest ${n}`, item: `item ${n % 80}`, rating: 3 }))
+    await feed(reader, passing)
+    await reader.drain()
+    expect(trainer.standing.evicted).toBeGreaterThan(60)
+    expect(await stored()).toEqual(before)
   })
 
   test("a memory budget that items alone exceed ends the trainer with a word, and nothing is lost", async () => {
