@@ -12,6 +12,7 @@ import { LinUcb } from "../dist/search/lin-ucb.js"
 import { PRESETS } from "../dist/search/presets.js"
 import { RENT_DISCOUNT, Rent } from "../dist/search/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
+import { ROW_VARIANTS, uniformLearner } from "./variants/rows.mjs"
 
 const SIDES = ["user", "item"]
 const { bound } = LinUcb.prototype
@@ -24,6 +25,16 @@ const EXPLORATION = {
     function (arm, x, p) {
       const middle = mean(this, arm, x, p.offset)
       return middle + (random.normal() * (bound.call(this, arm, x, p) - middle)) / this.beta()
+    },
+  "thompson, β wide": (random) =>
+    function (arm, x, p) {
+      const middle = mean(this, arm, x, p.offset)
+      return middle + random.normal() * (bound.call(this, arm, x, p) - middle)
+    },
+  "ucb, ε-greedy .01 after 20,000 events": (random) =>
+    function (arm, x, p) {
+      if (this.updates < 20_000) return bound.call(this, arm, x, p)
+      return random.next() < 0.01 ? 1 : mean(this, arm, x, p.offset)
     },
   // An explored rung is taken to save 1, the largest loss there is.
   "ε-greedy .05": (random) =>
@@ -48,12 +59,13 @@ const COORDINATES = {
   "+ gradient norm": (known) => Math.min(1, known.gradient),
 }
 
-/** `npm run bench -- variants [--data <folder>] [--rating-scale 0-10] [--limit n] [--seeds n] [--parts explore,context,who,rows]` */
+/** `npm run bench -- variants [--data <folder>] [--rating-scale 0-10] [--limit n] [--seeds n] [--parts explore,context,who,rows] [--only <text of a name>]` */
 export async function run(words) {
   const given = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined)
   const limit = given("--limit") === undefined ? undefined : Number(given("--limit"))
   const seeds = Array.from({ length: Number(given("--seeds") ?? 2) }, (_, i) => i + 1)
   const parts = (given("--parts") ?? "explore,context,who,rows").split(",")
+  const wanted = (name) => name.includes(given("--only") ?? "")
   const [min, max] = given("--rating-scale")?.split("-").map(Number) ?? []
   const stream = given("--data")
     ? await openData(given("--data"), max === undefined ? {} : { ratingScale: { min, max } })
@@ -63,14 +75,20 @@ export async function run(words) {
   console.log("| variant | seed | accuracy | loss | numbers user/item | embedding kB | over time |")
   console.log("|---|---:|---:|---:|---:|---:|---:|")
   if (parts.includes("explore"))
-    for (const name of Object.keys(EXPLORATION)) for (const seed of seeds) search(data, { name, seed })
+    for (const name of Object.keys(EXPLORATION))
+      for (const seed of seeds) if (wanted(name)) search(data, { name, seed })
   if (parts.includes("context")) {
     search(data, { name: "one event in ten judged", seed: 1, judged: 0.1 })
     search(data, { name: "one size at a time", seed: 1, single: true })
-    for (const name of Object.keys(COORDINATES)) search(data, { name, seed: 1 })
+    for (const name of Object.keys(COORDINATES)) if (wanted(name)) search(data, { name, seed: 1 })
   }
   if (parts.includes("rows"))
-    for (const [name, rates] of Object.entries(RATES)) for (const rate of rates) uniform(data, name, rate)
+    for (const variant of ROW_VARIANTS)
+      for (const seed of seeds)
+        if (wanted(variant.name)) {
+          const { options, learner } = uniformLearner(variant, seed)
+          report(data, { learner, options, name: `${options.method}, ${variant.name}` })
+        }
   if (parts.includes("who")) printGains(search(data, { name: "default, who gains", seed: 1, watched: true }))
 }
 
@@ -263,78 +281,4 @@ function gain(rows) {
   const average = sum / rows.length
   const error = 2 * Math.sqrt((squares / rows.length - average * average) / rows.length)
   return `${(1e4 * average).toFixed(1)} ± ${(1e4 * error).toFixed(1)} (${rows.length})`
-}
-
-/** Row optimizers and the rates tried, of users; items have a quarter, as in the default. */
-const RATES = { sgd: [0.2], adagrad: [0.1, 0.2, 0.4], adam: [0.003, 0.01, 0.03], ftrl: [0.1, 0.2, 0.4] }
-
-/** One step of a number w on its gradient g; s holds two numbers of its own. */
-const STEPS = {
-  sgd: (w, g, { rate }) => w - rate * g,
-  adagrad: (w, g, { rate, s, k }) => {
-    s[k] += g * g
-    return w - (rate * g) / Math.sqrt(0.1 + s[k])
-  },
-  adam: (w, g, { rate, s, k, steps }) => {
-    s[k] = 0.9 * s[k] + 0.1 * g
-    s[k + 1] = 0.999 * s[k + 1] + 0.001 * g * g
-    return w - (rate * (s[k] / (1 - 0.9 ** steps))) / (Math.sqrt(s[k + 1] / (1 - 0.999 ** steps)) + 1e-8)
-  },
-  // Proximal with L1 = 0.01, without which it is Adagrad; z begins such that w is what the row began with.
-  ftrl: (w, g, { rate, s, k, steps }) => {
-    const scale = (squares) => Math.sqrt(0.1 + squares) / rate
-    if (steps === 1) s[k + 1] = -w * scale(0) - 0.01 * Math.sign(w)
-    const before = scale(s[k])
-    s[k] += g * g
-    s[k + 1] += g - (scale(s[k]) - before) * w
-    return -(Math.sign(s[k + 1]) * Math.max(0, Math.abs(s[k + 1]) - 0.01)) / scale(s[k])
-  },
-}
-
-const WIDTH = 8
-
-/** Eight numbers for everybody, their vectors learned by another optimizer; the biases as in the default. */
-function uniform(data, name, rate) {
-  const options = { method: `uniform-${WIDTH}`, task: "binary", seed: 1 }
-  const sizes = [0, ...withDefaults(options).sizes]
-  const model = new FactorModel({ task: "binary", sizes, start: sizes.indexOf(WIDTH), seed: 1 })
-  const step = STEPS[name]
-  const states = { user: new Map(), item: new Map() }
-  const stateOf = (side, id) => {
-    const there = states[side].get(id) ?? { s: new Float64Array(2 * WIDTH), k: 0, steps: 0, rate }
-    if (!states[side].has(id)) states[side].set(id, side === "item" ? { ...there, rate: rate / 4 } : there)
-    return states[side].get(id)
-  }
-  const stepBias = (row, at, error) => {
-    const gradient = error + 0.02 * row[at]
-    row[at + 1] += gradient * gradient
-    row[at] -= (0.3 / Math.sqrt(row[at + 1])) * gradient
-  }
-  const learn = (user, item, label) => {
-    const { user: users, item: items } = model.tables
-    const [p, q, a, b] = [users.numbersOf(user), items.numbersOf(item), users.placeOf(user), items.placeOf(item)]
-    let z = model.global[0] + p[a] + q[b]
-    for (let k = 2; k < 2 + WIDTH; k++) z += p[a + k] * q[b + k]
-    const error = 1 / (1 + Math.exp(-z)) - label
-    model.global[0] -= 0.002 * error
-    stepBias(p, a, error)
-    stepBias(q, b, error)
-    const [mine, its] = [stateOf("user", user), stateOf("item", item)]
-    mine.steps++
-    its.steps++
-    for (let k = 2; k < 2 + WIDTH; k++) {
-      const [pk, qk] = [p[a + k], q[b + k]]
-      mine.k = its.k = 2 * (k - 2)
-      p[a + k] = step(pk, error * qk + 0.005 * pk, mine)
-      q[b + k] = step(qk, error * pk + 0.01 * qk, its)
-    }
-    return error * error
-  }
-  model.train = ({ user, item, label }) => {
-    model.meet({ user, item })
-    const losses = user.map((_, r) => learn(user[r], item[r], label[r]))
-    for (let r = 0; r < user.length; r++) learn(user[r], item[r], label[r])
-    return { logits: new Float64Array(0), losses }
-  }
-  report(data, { learner: new Factor(model), options, name: `uniform-8, ${name} ${rate}` })
 }
