@@ -8,8 +8,8 @@ const WIDTH = 8
 
 /** Row optimizers and the rates tried, of users; items have a quarter, as in the default. */
 const RATES = {
-  sgd: [0.2],
-  adagrad: [0.1, 0.15, 0.2, 0.3, 0.4],
+  sgd: [0.2, 0.4, 0.6],
+  adagrad: [0.1, 0.2, 0.4],
   "row adagrad": [0.15, 0.2, 0.3],
   adam: [0.003, 0.01, 0.03],
   ftrl: [0.1, 0.2, 0.4],
