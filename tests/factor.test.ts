@@ -86,7 +86,7 @@ describe("growth", () => {
       }
       const long = row(0)
       for (const id of table.ids()) model.resize("user", id, { step: 1 })
-      expect([...row(0)]).toEqual([...long.slice(0, model.sizes[1] + 2 * model.outputs)])
+      expect([...row(0)]).toEqual([...long.slice(0, model.sizes[1] + model.heads.user)])
       const short = logits(model)
       expect([...short]).not.toEqual([...full])
       for (const id of table.ids()) model.resize("user", id, { step: top })
@@ -105,7 +105,7 @@ describe("growth", () => {
         const rest = (name: "user" | "item", id: number) => {
           const row = new Float32Array(model.tables[name].size(id))
           model.tables[name].read(id, row, 0)
-          return [...row.slice(2 + from)]
+          return [...row.slice(model.heads[name] + from)]
         }
         const length = (values: number[]) => Math.hypot(...values)
         const noise = (item: number, k: number) => model.noise.numbers[model.noise.tail(item) + from + k]
@@ -123,6 +123,24 @@ describe("growth", () => {
         })
         expect(Math.max(...moved)).toBeGreaterThan(1e-4)
       }
+  })
+
+  test("new numbers bring the accumulator of a fresh vector into theirs, by their share; those left off take nothing along", () => {
+    const model = new FactorModel({ task: "binary", sizes: [0, 2, 8], start: 1, seed: 1 })
+    const squares = (side: "user" | "item") => model.tables[side].numbersOf(0)[model.tables[side].placeOf(0) + 2]
+    for (let n = 0; n < 50; n++) model.train({ user: [0], item: [0], label: [n % 2] })
+    for (const side of SIDES) {
+      const learned = squares(side)
+      expect(learned).toBeGreaterThan(0.803)
+      model.resize(side, 0, { step: 2 })
+      expect(squares(side)).toBeCloseTo((2 * learned + 6 * 0.8) / 8, 6)
+      model.resize(side, 0, { step: 1 })
+      expect(squares(side)).toBeCloseTo((2 * learned + 6 * 0.8) / 8, 6)
+      model.resize(side, 0, { step: 2, cold: true })
+      expect(squares(side)).toBeCloseTo(0.8, 6)
+      expect(model.accepts(side, Float32Array.of(0, 0.5, squares(side)))).toBe(true)
+      expect(model.accepts(side, Float32Array.of(0, 0.5, 0.79))).toBe(false)
+    }
   })
 
   test("a vector of a fresh item is not zero, or nothing would ever be learned", () => {
@@ -176,7 +194,8 @@ describe("training", () => {
       return {
         bias: [...row.slice(0, outputs)],
         sums: [...row.slice(outputs, 2 * outputs)],
-        vector: [...row.slice(2 * outputs)],
+        squares: row[2 * outputs],
+        vector: [...row.slice(model.heads[side])],
       }
     }
     const [user, item] = [read("user"), read("item")]
@@ -188,6 +207,7 @@ describe("training", () => {
       q: item.vector,
     }
     const sums = { userBias: user.sums, itemBias: item.sums }
+    const squares = { p: user.squares, q: item.squares }
     for (let pass = 0; pass < 2; pass++) {
       const gradient = (name: keyof Parameters) =>
         at[name].map((_, k) => {
@@ -196,10 +216,12 @@ describe("training", () => {
           return (penalized(moved(h), label, outputs) - penalized(moved(-h), label, outputs)) / (2 * h)
         })
       const slopes = { global: gradient("global"), p: gradient("p"), q: gradient("q") }
+      for (const name of ["p", "q"] as const)
+        squares[name] += slopes[name].reduce((sum, g) => sum + g * g, 0) / Math.sqrt(slopes[name].length)
       const biases = { userBias: gradient("userBias"), itemBias: gradient("itemBias") }
       at.global = at.global.map((value, k) => value - 0.002 * slopes.global[k])
-      at.p = at.p.map((value, k) => value - 0.2 * slopes.p[k])
-      at.q = at.q.map((value, k) => value - 0.05 * slopes.q[k])
+      at.p = at.p.map((value, k) => value - (0.4 / Math.sqrt(squares.p)) * slopes.p[k])
+      at.q = at.q.map((value, k) => value - (0.1 / Math.sqrt(squares.q)) * slopes.q[k])
       for (const name of ["userBias", "itemBias"] as const)
         at[name] = at[name].map((value, k) => {
           sums[name][k] += biases[name][k] ** 2
@@ -216,6 +238,8 @@ describe("training", () => {
     near(read("item").bias, at.itemBias)
     near(read("user").vector, at.p)
     near(read("item").vector, at.q)
+    near([read("user").squares, read("item").squares], [squares.p, squares.q])
+    expect(Math.min(squares.p - user.squares, squares.q - item.squares)).toBeGreaterThan(1e-4)
     expect(Math.max(...at.p.map((value, k) => Math.abs(value - user.vector[k])))).toBeGreaterThan(1e-4)
   })
 
@@ -254,10 +278,10 @@ describe("the frame", () => {
   function moments(model: FactorModel, weigh: (item: number) => number): number[][] {
     const width = model.sizes[model.sizes.length - 1]
     const sums = Array.from({ length: width }, () => Array<number>(width).fill(0))
-    const row = new Float32Array(width + 2 * model.outputs)
+    const row = new Float32Array(width + model.heads.item)
     for (const id of model.tables.item.ids()) {
       model.tables.item.read(id, row, 0)
-      const q = row.slice(2 * model.outputs)
+      const q = row.slice(model.heads.item)
       for (let j = 0; j < width; j++) for (let k = 0; k < width; k++) sums[j][k] += weigh(id) * q[j] * q[k]
     }
     return sums

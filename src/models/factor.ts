@@ -6,10 +6,13 @@
  *                                                item the next numbers of ε(i), drawn once and for all from its index
  *   e_c = σ(z) − y, or softmax(z)_c − [c = y]    e = Σ_c s_c·e_c
  *   b ← b − 0.3·G/√A, A ← A + G², A_0 = 0.5, G = e_c + 0.02·b      g ← g − 0.002·e_c
- *   p ← p − 0.2·(e·q̂ + 0.005·p)     q ← q − 0.05·(e·p̂ + 0.01·q)    two passes over the rows of a segment
+ *   p ← p − 0.4·G/√A, A ← A + ‖G‖²/√n, A_0 = 0.8, G = e·q̂ + 0.005·p     n: how many numbers step
+ *   q ← q − 0.1·G/√A, the same with G = e·p̂ + 0.01·q                   two passes over the rows of a segment
  *
  * Growing a row writes down the numbers it was lifted with, so no prediction changes. Without ε nothing would ever
- * move: where p and q are both 0, so are both gradients. A row is [biases, accumulators, vector]; it needs no moments.
+ * move: where p and q are both 0, so are both gradients. A vector has one accumulator for all of its numbers, which a
+ * turn of the frame leaves alone; numbers that are new bring A_0 into it, by their share, so that they learn like new
+ * ones. A row is [biases, their accumulators, the vector's accumulator, vector]; it needs no moments.
  */
 
 import { checkSizes, EmbeddingTable } from "../embedding/table.ts"
@@ -32,7 +35,9 @@ const GLOBAL_RATE = 0.002
 const BIAS_RATE = 0.3
 const BIAS_L2 = 0.02
 const ACCUMULATOR = 0.5
-const RATE = { user: 0.2, item: 0.05 }
+const RATE = { user: 0.4, item: 0.1 }
+/** A_0 of a vector. */
+const SQUARES = 0.8
 const L2 = { user: 0.005, item: 0.01 }
 const PASSES = 2
 /** Of ε. */
@@ -69,8 +74,9 @@ export class FactorModel implements RowModel {
     this.sizes = sizes
     this.seed = seed
     const { outputs } = this
-    this.heads = { user: 2 * outputs, item: 2 * outputs }
-    const rows = { sizes: sizes.map((size) => size + 2 * outputs), start, deviation: 0, moments: false }
+    const head = 2 * outputs + 1
+    this.heads = { user: head, item: head }
+    const rows = { sizes: sizes.map((size) => size + head), start, deviation: 0, moments: false }
     this.tables = {
       user: new EmbeddingTable({ ...rows, chunkBytes: ROW_CHUNK_BYTES }),
       item: new EmbeddingTable({ ...rows, chunkBytes: ROW_CHUNK_BYTES }),
@@ -83,12 +89,12 @@ export class FactorModel implements RowModel {
     this.fade = new Float64Array(top).fill(1)
     this.#base = new Float64Array(outputs)
     this.#errors = new Float64Array(outputs)
-    this.#row = new Float32Array(top + 2 * outputs)
+    this.#row = new Float32Array(top + head)
   }
 
   get embeddingBytes(): number {
     const { user, item } = this.tables
-    return 4 * (user.numbers + item.numbers - this.outputs * (user.count + item.count))
+    return 4 * (user.numbers + item.numbers - (this.outputs + 1) * (user.count + item.count))
   }
 
   get heldBytes(): number {
@@ -97,7 +103,7 @@ export class FactorModel implements RowModel {
 
   vectorNumbers(side: Side): number {
     const table = this.tables[side]
-    return table.numbers - 2 * this.outputs * table.count
+    return table.numbers - this.heads[side] * table.count
   }
 
   /** Gives every id a row. */
@@ -125,25 +131,30 @@ export class FactorModel implements RowModel {
     const { outputs } = this
     numbers.fill(0, at, at + outputs)
     numbers.fill(ACCUMULATOR, at + outputs, at + 2 * outputs)
-    this.#fillTail(side, id, { target: numbers, at: at + 2 * outputs, from: 0, to: this.sizes[table.step(id)] })
+    numbers[at + 2 * outputs] = SQUARES
+    this.#fillTail(side, id, { target: numbers, at: at + this.heads[side], from: 0, to: this.sizes[table.step(id)] })
     return true
   }
 
   /** Accumulators only grow. */
   accepts(_side: Side, row: ArrayLike<number>): boolean {
     for (let c = this.outputs; c < 2 * this.outputs; c++) if (!(row[c] >= ACCUMULATOR)) return false
-    return true
+    return row[2 * this.outputs] >= SQUARES
   }
 
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
     const table = this.tables[side]
-    const head = 2 * this.outputs
-    const size = this.sizes[table.step(id)]
+    const [kept, size] = [p.cold ? 0 : this.sizes[table.step(id)], this.sizes[p.step]]
     const row = this.#row
     table.read(id, row, 0)
-    const from = p.cold ? 0 : size
-    this.#fillTail(side, id, { target: row, at: head, from, to: this.sizes[p.step] })
+    this.renew(row, kept, size)
+    this.#fillTail(side, id, { target: row, at: this.heads[side], from: kept, to: size })
     table.replace(id, p.step, row, 0)
+  }
+
+  renew(row: Float32Array, kept: number, size: number): void {
+    const at = 2 * this.outputs
+    if (size > kept) row[at] = (kept * row[at] + (size - kept) * SQUARES) / size
   }
 
   /** Numbers `from` … `to`−1 of a row that does not hold them. */
@@ -177,8 +188,8 @@ export class FactorModel implements RowModel {
     let a = users.placeOf(user)
     let b = items.placeOf(item)
     for (let c = 0; c < outputs; c++) this.#base[c] = this.global[c] + p[a + c] + q[b + c]
-    a += 2 * outputs
-    b += 2 * outputs
+    a += this.heads.user
+    b += this.heads.item
     const size = this.sizes[users.step(user)]
     const shared = Math.min(size, this.sizes[items.step(item)])
     let product = 0
@@ -197,8 +208,8 @@ export class FactorModel implements RowModel {
     const step = users.step(user)
     const p = users.numbersOf(user)
     const q = items.numbersOf(item)
-    const a = users.placeOf(user) + 2 * this.outputs
-    const b = items.placeOf(item) + 2 * this.outputs
+    const a = users.placeOf(user) + this.heads.user
+    const b = items.placeOf(item) + this.heads.item
     const held = this.sizes[items.step(item)]
     const tail = this.noise.tail(item)
     let sum = 0
@@ -213,8 +224,8 @@ export class FactorModel implements RowModel {
     const step = items.step(item)
     const p = users.numbersOf(user)
     const q = items.numbersOf(item)
-    const a = users.placeOf(user) + 2 * this.outputs
-    const b = items.placeOf(item) + 2 * this.outputs
+    const a = users.placeOf(user) + this.heads.user
+    const b = items.placeOf(item) + this.heads.item
     const size = Math.min(this.sizes[users.step(user)], this.sizes[step])
     const tail = this.noise.tail(item)
     let sum = 0
@@ -286,19 +297,31 @@ export class FactorModel implements RowModel {
       stepBias(q, b + c, { outputs, error: e })
       error += this.slopes[c] * e
     }
-    a += 2 * outputs
-    b += 2 * outputs
     const size = this.sizes[users.step(user)]
+    if (size === 0) return
+    a += this.heads.user
+    b += this.heads.item
     const shared = Math.min(size, this.sizes[items.step(item)])
+    const noise = this.noise.numbers
+    const tail = this.noise.tail(item)
+    let [ofUser, ofItem] = [0, 0]
     for (let k = 0; k < shared; k++) {
       const [pk, qk] = [p[a + k], q[b + k]]
-      p[a + k] = pk - RATE.user * (error * qk + L2.user * pk)
-      q[b + k] = qk - RATE.item * (error * pk + L2.item * qk)
+      ofUser += square(error * qk + L2.user * pk)
+      ofItem += square(error * pk + L2.item * qk)
     }
-    if (shared === size) return
-    const tail = this.noise.tail(item)
-    for (let k = shared; k < size; k++)
-      p[a + k] -= RATE.user * (error * this.noise.numbers[tail + k] + L2.user * p[a + k])
+    for (let k = shared; k < size; k++) ofUser += square(error * noise[tail + k] + L2.user * p[a + k])
+    p[a - 1] += ofUser / Math.sqrt(size)
+    const rate = RATE.user / Math.sqrt(p[a - 1])
+    for (let k = shared; k < size; k++) p[a + k] -= rate * (error * noise[tail + k] + L2.user * p[a + k])
+    if (shared === 0) return
+    q[b - 1] += ofItem / Math.sqrt(shared)
+    const itemRate = RATE.item / Math.sqrt(q[b - 1])
+    for (let k = 0; k < shared; k++) {
+      const [pk, qk] = [p[a + k], q[b + k]]
+      p[a + k] = pk - rate * (error * qk + L2.user * pk)
+      q[b + k] = qk - itemRate * (error * pk + L2.item * qk)
+    }
   }
 
   predict(batch: ModelBatch): PassResult {
@@ -332,6 +355,10 @@ export class FactorModel implements RowModel {
     this.global.set(state.take("global", Float64Array))
     for (const side of ["user", "item"] as const) this.tables[side].load(state.at(side))
   }
+}
+
+function square(x: number): number {
+  return x * x
 }
 
 /** One Adagrad step of the bias at `at`, its accumulator `outputs` further on. */

@@ -45,6 +45,8 @@ export interface RowModel {
   meetOne(side: Side, id: number): boolean
   /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
+  /** What `resize` does to the head of a row that keeps so many numbers of a vector that has `size` from now on. */
+  renew?(row: Float32Array, kept: number, size: number): void
   /** Whether numbers can be a row of a side: those of another process are asked about. */
   accepts(side: Side, row: ArrayLike<number>): boolean
   /** Gives the items a user's row names other indices; those without one are left out. */

@@ -1,6 +1,6 @@
 /**
  * Shares a factor learner. A change of an item is what its row became less what it was (its base, taken before the first
- * event since changes were taken), head and vectors alike: rows take plain gradient steps, and accumulators are sums, so
+ * event since changes were taken), head and vectors alike: rows take gradient steps, and accumulators are sums, so
  * changes of several processes add up. Made at another size than the row has here, the numbers both hold are added.
  *
  * The frame stays as it is: turning it would have to happen everywhere at once. (ML-1M: accuracy 0.7160 instead of
@@ -96,6 +96,8 @@ export class FactorShare implements Sharing, RowShare {
       now.row[to] = old[from]
     }
     this.#match(step, now.step, keep, cold)
+    const { model } = this.#rows
+    model.renew?.(now.row, cold ? 0 : model.sizes[step], model.sizes[now.step])
     base.step = now.step
     base.row = now.row
   }
