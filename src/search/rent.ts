@@ -4,7 +4,7 @@
  * is learned. Keeping the smaller size saves the rent until the id's next event, which is known:
  *
  *   grow    when rate·UCB(Δ | x) > price·(numbers of the rung)        rate: events per segment to be expected of the id
- *   let go  when rate·UCB(Δ | x) < price·(numbers of the rung)/10
+ *   let go  when rate·UCB(Δ | x) < 0.2·price·(numbers of the rung)
  *
  * σ is measured: UCB counts in the root mean square of Δ so far, so a stream on which vectors do nothing stops exploring
  * early. A rung nobody has held yet has a wide bound and is tried, and so it is again when next to nothing has been heard
@@ -26,7 +26,7 @@ export const RENT_DISCOUNT = 0.99999
 
 const GROW = 1
 /** An id lets go of a rung that earns less than this share of its rent. */
-const PATIENCE = 0.1
+const PATIENCE = 0.2
 /** The spread of Δ is taken for `prior` until so many events say otherwise. */
 const PRIOR_EVENTS = 5
 
