@@ -4,21 +4,31 @@ import { FactorModel } from "../../dist/models/factor.js"
 import { Factor } from "../../dist/run/factor.js"
 import { withDefaults } from "../../dist/run/options.js"
 
-const WIDTH = 8
-
-/** Row optimizers and the rates tried, of users; items have a quarter, as in the default. */
+/** Row optimizers and the rates tried, of users, 8 numbers for everybody; items have a quarter, as in the default. */
 const RATES = {
   sgd: [0.2, 0.4, 0.6],
   adagrad: [0.1, 0.2, 0.4],
-  "row adagrad": [0.15, 0.2, 0.3],
+  "row adagrad": [0.3, 0.4, 0.5],
   adam: [0.003, 0.01, 0.03],
   ftrl: [0.1, 0.2, 0.4],
 }
 
-/** Every optimizer at every rate, by name. */
-export const ROW_VARIANTS = Object.entries(RATES).flatMap(([optimizer, rates]) =>
-  rates.map((rate) => ({ name: `${optimizer} ${rate}`, optimizer, rate })),
-)
+/**
+ * Every optimizer at every rate, by name; and the default's, whose accumulator takes ‖G‖²/√n, beside ‖G‖² and ‖G‖²/n,
+ * at several widths n: the three are the same at 8 numbers.
+ */
+export const ROW_VARIANTS = [
+  ...Object.entries(RATES).flatMap(([optimizer, rates]) =>
+    rates.map((rate) => ({ name: `${optimizer} ${rate}`, optimizer, rate })),
+  ),
+  ...[0, 0.5, 1].flatMap((power) =>
+    [2, 8, 16, 128].map((width) => {
+      const as8 = 8 ** (power - 0.5)
+      const variant = { optimizer: "row adagrad", rate: 0.4 / Math.sqrt(as8), start: 0.8 / as8, power, width }
+      return { name: `n^${power}, ${width} numbers`, ...variant }
+    }),
+  ),
+]
 
 /** One step of a number w on its gradient g; s holds two numbers of its own. */
 const STEPS = {
@@ -27,10 +37,8 @@ const STEPS = {
     s[k] += g * g
     return w - (rate * g) / Math.sqrt(0.1 + s[k])
   },
-  "row adagrad": (w, g, { rate, s }) => {
-    s[0] += (g * g) / WIDTH
-    return w - (rate * g) / Math.sqrt(0.1 + s[0])
-  },
+  // The sum has been stepped for the whole row.
+  "row adagrad": (w, g, { rate, s }) => w - (rate * g) / Math.sqrt(s[0]),
   adam: (w, g, { rate, s, k, steps }) => {
     s[k] = 0.9 * s[k] + 0.1 * g
     s[k + 1] = 0.999 * s[k + 1] + 0.001 * g * g
@@ -47,28 +55,35 @@ const STEPS = {
   },
 }
 
-/** Eight numbers for everybody, their vectors learned by another optimizer; the biases as in the default. */
-export function uniformLearner({ optimizer, rate }, seed) {
-  const options = { method: `uniform-${WIDTH}`, task: "binary", seed }
+/** So many numbers for everybody, their vectors learned by another optimizer; the biases as in the default. */
+export function uniformLearner({ optimizer, rate, start = 0.8, power = 0.5, width = 8 }, seed) {
+  const options = { method: `uniform-${width}`, task: "binary", seed }
   const sizes = [0, ...withDefaults(options).sizes]
-  const model = new FactorModel({ task: "binary", sizes, start: sizes.indexOf(WIDTH), seed })
+  const model = new FactorModel({ task: "binary", sizes, start: sizes.indexOf(width), seed })
   const step = STEPS[optimizer]
   const states = { user: new Map(), item: new Map() }
   const stateOf = (side, id) => {
-    const there = states[side].get(id) ?? { s: new Float64Array(2 * WIDTH), k: 0, steps: 0, rate }
-    if (!states[side].has(id)) states[side].set(id, side === "item" ? { ...there, rate: rate / 4 } : there)
-    return states[side].get(id)
+    let state = states[side].get(id)
+    if (!state) {
+      state = { s: new Float64Array(2 * width), k: 0, steps: 0, rate: side === "item" ? rate / 4 : rate }
+      if (optimizer === "row adagrad") state.s[0] = start
+      states[side].set(id, state)
+    }
+    return state
   }
   const stepBias = (row, at, error) => {
     const gradient = error + 0.02 * row[at]
     row[at + 1] += gradient * gradient
     row[at] -= (0.3 / Math.sqrt(row[at + 1])) * gradient
   }
+  const ofUser = new Float64Array(width)
+  const ofItem = new Float64Array(width)
   const learn = (user, item, label) => {
     const { user: users, item: items } = model.tables
     const [p, q, a, b] = [users.numbersOf(user), items.numbersOf(item), users.placeOf(user), items.placeOf(item)]
+    const [u, i] = [a + model.heads.user, b + model.heads.item]
     let z = model.global[0] + p[a] + q[b]
-    for (let k = 2; k < 2 + WIDTH; k++) z += p[a + k] * q[b + k]
+    for (let k = 0; k < width; k++) z += p[u + k] * q[i + k]
     const error = 1 / (1 + Math.exp(-z)) - label
     model.global[0] -= 0.002 * error
     stepBias(p, a, error)
@@ -76,11 +91,21 @@ export function uniformLearner({ optimizer, rate }, seed) {
     const [mine, its] = [stateOf("user", user), stateOf("item", item)]
     mine.steps++
     its.steps++
-    for (let k = 2; k < 2 + WIDTH; k++) {
-      const [pk, qk] = [p[a + k], q[b + k]]
-      mine.k = its.k = 2 * (k - 2)
-      p[a + k] = step(pk, error * qk + 0.005 * pk, mine)
-      q[b + k] = step(qk, error * pk + 0.01 * qk, its)
+    let [squares, others] = [0, 0]
+    for (let k = 0; k < width; k++) {
+      ofUser[k] = error * q[i + k] + 0.005 * p[u + k]
+      ofItem[k] = error * p[u + k] + 0.01 * q[i + k]
+      squares += ofUser[k] ** 2
+      others += ofItem[k] ** 2
+    }
+    if (optimizer === "row adagrad") {
+      mine.s[0] += squares / width ** power
+      its.s[0] += others / width ** power
+    }
+    for (let k = 0; k < width; k++) {
+      mine.k = its.k = 2 * k
+      p[u + k] = step(p[u + k], ofUser[k], mine)
+      q[i + k] = step(q[i + k], ofItem[k], its)
     }
     return error * error
   }
