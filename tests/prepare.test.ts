@@ -600,6 +600,15 @@ describe("a data set known by name", () => {
     expect(readdirSync(downloads)).toEqual(["ml-100k.zip"])
   })
 
+  it("is kept when its checksum does not come", async () => {
+    const { mirror, asked } = await serve({ "ml-100k.zip": archive, "ml-100k.zip.md5": "broken off" })
+    const downloads = fresh()
+    const { manifest } = await prepare("ml-100k", { mirror, downloads })
+    expect(manifest.interactions).toBe(1)
+    expect(asked).toEqual(["ml-100k.zip", "ml-100k.zip.md5"])
+    expect(readdirSync(downloads)).toEqual(["ml-100k.zip"])
+  })
+
   it("tells how far the download is", async () => {
     const { mirror } = await serve({ "ml-100k.zip": archive })
     const steps = prepareData("ml-100k", { out: fresh(), mirror, downloads: fresh() })

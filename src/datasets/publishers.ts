@@ -111,10 +111,19 @@ async function* fetchFile(address: string, part: string, signal?: AbortSignal): 
   }
 }
 
-/** GroupLens keeps the MD5 beside the file; where there is none, the length has to do. */
+/** GroupLens keeps the MD5 beside the file; where there is none, or none comes, the length has to do. */
 async function checkSum(address: string, path: string, signal?: AbortSignal): Promise<void> {
-  const response = await fetch(`${address}.md5`, signal === undefined ? {} : { signal })
-  const text = response.ok ? await response.text() : ""
+  const late = AbortSignal.timeout(PATIENCE_MILLISECONDS)
+  const ask = async () => {
+    const response = await fetch(`${address}.md5`, {
+      signal: signal === undefined ? late : AbortSignal.any([late, signal]),
+    })
+    return response.ok ? await response.text() : ""
+  }
+  const text = await ask().catch((error: unknown) => {
+    if (signal?.aborted) throw error
+    return ""
+  })
   const expected = /\b[0-9a-f]{32}\b/i.exec(text.slice(0, 200))?.[0].toLowerCase()
   if (expected === undefined) return
   const hash = createHash("md5")
