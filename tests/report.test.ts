@@ -312,6 +312,7 @@ describe("a written report", () => {
     const row = summary.find((line) => line.includes("dess-fre,dess,accuracy"))?.split(",") ?? []
     const value = (name: string) => row[columns.indexOf(name)]
     expect(Number(value("mean"))).toBeCloseTo(0.6584, 10)
+    expect([value("segment"), value("sizes"), value("k"), value("discount")]).toEqual(["500", "2 4", "10", ""])
     expect([value("seeds"), value("paper"), value("baseline"), value("degrees")]).toEqual(["5", "0.7193", "esapn", "4"])
     const formula = renderRunsCsv(makeRecords({ method: "=1+1", data: 'a"b,c' }, [0.5]))
     expect(formula).toContain(`"a""b,c",binary,ncf,'=1+1`)

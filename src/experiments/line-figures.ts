@@ -58,7 +58,7 @@ export function regretFigures(block: Block, id: string): Figure[] {
     {
       id: `${id}-regret`,
       title: "Does regret grow more slowly than the stream?",
-      caption: `Cumulative regret on the probe's rewards, mean over seeds. Long dashes: Corollary 1's rate L^4/5, scaled to end where the first DESS curve ends.`,
+      caption: `Cumulative regret on the probe's rewards, mean over seeds. Long dashes: Corollary 1's rate L^4/5, scaled to end where the first DESS curve above 0 ends.`,
       panels: sides.map((side) => chart(side, false)),
     },
     {
@@ -74,10 +74,12 @@ const LONG_DASH = "9 4"
 
 /** The dashed lines of theory, evaluated with L the interactions so far. */
 function theoryLines(block: Block, own: readonly Line[], bound: boolean): Line[] {
-  const shown = own.find(({ label }) => label.startsWith("dess-")) ?? own[0]
+  const rising = own.filter(({ points }) => points[points.length - 1].y > 0)
+  const shown = rising.find(({ label }) => label.startsWith("dess-")) ?? rising[0]
+  if (shown === undefined) return []
   const xs = shown.points.map(({ x }) => x).filter((x) => x > 0)
   const last = shown.points[shown.points.length - 1]
-  if (xs.length === 0 || !(last.y > 0)) return []
+  if (xs.length === 0) return []
   const preset = PRESETS[block.setting.preset]
   const dimension = (shown.label.startsWith("dess-cv") ? 2 : 1) + (preset.constant ? 1 : 0)
   const dashed = { colour: "rule" as const, dash: LONG_DASH }
