@@ -123,6 +123,14 @@ describe.concurrent("dess run --json", () => {
     expect(parse(dear).embeddingBytes).toBeLessThan(0.5 * Number(parse(free).embeddingBytes))
   })
 
+  test("says which γ Corollary 1 chose, and nothing where none was asked for", async () => {
+    const auto = [...SMALL, "--json", "--discount", "auto", "--variation", "2"]
+    const [chosen, fixed] = await Promise.all([dess(auto), dess([...auto, "--method", "never-grow"])])
+    const { discount, interactions } = parse(chosen)
+    expect(discount).toBeCloseTo(1 - (2 / (Math.sqrt(3) * Number(interactions))) ** 0.4, 12)
+    expect(parse(fixed)).not.toHaveProperty("discount")
+  })
+
   test("gives the same object twice and for any number of threads, the clock aside", async () => {
     const [one, again, two, other] = (
       await Promise.all([

@@ -82,7 +82,7 @@ test.each(["", "10", "10-0", "5-5", "a-b", "0-10-20", "-1-1", "0-1e400", "0 - 10
   "the scale %j is refused",
   (text) => {
     expect(() => parseRatingScale(text)).toThrow(
-      `rating scale: expected two numbers like 0-10, the lower first, got ${JSON.stringify(text)}`,
+      `rating scale: expected two numbers like 0-10, none below 0, the lower first, got ${JSON.stringify(text)}`,
     )
   },
 )

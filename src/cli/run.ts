@@ -5,6 +5,7 @@ import { type DataStream, describeLiked, type Liked, likedOf } from "../datasets
 import { parseColumnChoice } from "../datasets/header.ts"
 import { openData } from "../datasets/open.ts"
 import { DessError, show } from "../errors.ts"
+import { chosenDiscount } from "../run/create.ts"
 import { runStream } from "../run/loop.ts"
 import { dropUndefined, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
@@ -122,10 +123,12 @@ export async function runCommand(args: string[]): Promise<void> {
     ...(await drive(stream, options, { label: method, signal })),
     interrupted: signal.aborted,
   }))
-  const { preset, recipe, task, model, protocol, norm } = withDefaults(options)
+  const full = withDefaults(options)
+  const { preset, recipe, task, model, protocol, norm } = full
   const named = {
     ...{ method, preset, recipe, task, model, protocol },
     ...(norm === "batch" ? { norm } : {}),
+    ...dropUndefined({ discount: chosenDiscount(full, stream.features) }),
     order,
     seed,
     data: stream.name,

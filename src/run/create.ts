@@ -171,6 +171,14 @@ function contextDimension(kind: "fre" | "cv", preset: Preset, features: ItemFeat
   return (kind === "cv" ? 2 : 1) + (preset.constant ? 1 : 0)
 }
 
+/** γ that `discount: "auto"` takes; undefined where nothing is chosen. */
+export function chosenDiscount(options: FullRunOptions, features?: ItemFeatures): number | undefined {
+  const method = parseMethod(options.method, options.sizes)
+  if (options.discount !== "auto" || method.family !== "search" || method.policy.name !== "dess") return undefined
+  const preset = PRESETS[options.preset]
+  return discountOf(options, preset, contextDimension(method.policy.context, preset, features))
+}
+
 /** γ: the preset's, or the one asked for. */
 function discountOf(options: FullRunOptions, preset: Preset, dimension: number): number {
   const { discount = preset.discount, variation = 0, horizon = 0 } = options

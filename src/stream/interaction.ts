@@ -74,7 +74,7 @@ export function parseRatingScale(text: string): RatingScale {
   if (min < max && max < Number.POSITIVE_INFINITY) return { min, max }
   throw new DessError(
     "INVALID_ARGUMENT",
-    `rating scale: expected two numbers like 0-10, the lower first, got ${show(text)}`,
+    `rating scale: expected two numbers like 0-10, none below 0, the lower first, got ${show(text)}`,
   )
 }
 
