@@ -220,8 +220,8 @@ describe("training", () => {
         squares[name] += slopes[name].reduce((sum, g) => sum + g * g, 0) / Math.sqrt(slopes[name].length)
       const biases = { userBias: gradient("userBias"), itemBias: gradient("itemBias") }
       at.global = at.global.map((value, k) => value - 0.002 * slopes.global[k])
-      at.p = at.p.map((value, k) => value - (0.4 / Math.sqrt(squares.p)) * slopes.p[k])
-      at.q = at.q.map((value, k) => value - (0.1 / Math.sqrt(squares.q)) * slopes.q[k])
+      at.p = at.p.map((value, k) => value - (0.4 / Math.sqrt(Math.min(10, squares.p))) * slopes.p[k])
+      at.q = at.q.map((value, k) => value - (0.1 / Math.sqrt(Math.min(10, squares.q))) * slopes.q[k])
       for (const name of ["userBias", "itemBias"] as const)
         at[name] = at[name].map((value, k) => {
           sums[name][k] += biases[name][k] ** 2

@@ -5,14 +5,15 @@
  *   p̂ = [p; 0]     q̂ = [q; ε(i)]                 the ladder: E_{k+1} = [E_k; 0] + b_k, b_k = 0 for a user and for an
  *                                                item the next numbers of ε(i), drawn once and for all from its index
  *   e_c = σ(z) − y, or softmax(z)_c − [c = y]    e = Σ_c s_c·e_c
- *   b ← b − 0.3·G/√A, A ← A + G², A_0 = 0.5, G = e_c + 0.02·b      g ← g − 0.002·e_c
- *   p ← p − 0.4·G/√A, A ← A + ‖G‖²/√n, A_0 = 0.8, G = e·q̂ + 0.005·p     n: how many numbers step
- *   q ← q − 0.1·G/√A, the same with G = e·p̂ + 0.01·q                   two passes over the rows of a segment
+ *   A ← A + G², b ← b − 0.3·G/√A, A_0 = 0.5, G = e_c + 0.02·b      g ← g − 0.002·e_c
+ *   A ← A + ‖G‖²/√n, p ← p − 0.4·G/√min(A, 10), A_0 = 0.8, G = e·q̂ + 0.005·p      n: how many numbers step
+ *   the same for q with 0.1 and G = e·p̂ + 0.01·q                    two passes over the rows of a segment
  *
  * Growing a row writes down the numbers it was lifted with, so no prediction changes. Without ε nothing would ever
  * move: where p and q are both 0, so are both gradients. A vector has one accumulator for all of its numbers, which a
- * turn of the frame leaves alone; numbers that are new bring A_0 into it, by their share, so that they learn like new
- * ones. A row is [biases, their accumulators, the vector's accumulator, vector]; it needs no moments.
+ * turn of the frame leaves alone; numbers that are new bring A_0 into it by their share, so that a row that has grown
+ * learns faster again, all of it. A row is [biases, their accumulators, the vector's accumulator, vector]; it needs no
+ * moments.
  */
 
 import { checkSizes, EmbeddingTable } from "../embedding/table.ts"
@@ -38,6 +39,8 @@ const ACCUMULATOR = 0.5
 const RATE = { user: 0.4, item: 0.1 }
 /** A_0 of a vector. */
 const SQUARES = 0.8
+/** More than this slows no vector down: tastes move, and one that has learned much must follow. */
+const MOST = 10
 const L2 = { user: 0.005, item: 0.01 }
 const PASSES = 2
 /** Of ε. */
@@ -312,11 +315,11 @@ export class FactorModel implements RowModel {
     }
     for (let k = shared; k < size; k++) ofUser += square(error * noise[tail + k] + L2.user * p[a + k])
     p[a - 1] += ofUser / Math.sqrt(size)
-    const rate = RATE.user / Math.sqrt(p[a - 1])
+    const rate = RATE.user / Math.sqrt(Math.min(p[a - 1], MOST))
     for (let k = shared; k < size; k++) p[a + k] -= rate * (error * noise[tail + k] + L2.user * p[a + k])
     if (shared === 0) return
     q[b - 1] += ofItem / Math.sqrt(shared)
-    const itemRate = RATE.item / Math.sqrt(q[b - 1])
+    const itemRate = RATE.item / Math.sqrt(Math.min(q[b - 1], MOST))
     for (let k = 0; k < shared; k++) {
       const [pk, qk] = [p[a + k], q[b + k]]
       p[a + k] = pk - rate * (error * qk + L2.user * pk)
