@@ -5,6 +5,7 @@
  */
 
 import { openData, Run, synthetic } from "../dist/index.js"
+import { PRESETS } from "../dist/search/presets.js"
 import { Rent } from "../dist/search/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
 
@@ -36,8 +37,8 @@ export async function run(words) {
     "always-grow",
   ])
     await one(open, { method, task, seed, limit })
-  for (const price of [3, 1, 0.3, 0.1]) {
-    const base = task === "binary" ? 1e-5 : 6e-5
+  for (const price of [5, 2, 1, 0.5, 0.2]) {
+    const base = (task === "binary" ? 1 : 6) * PRESETS.calibrated.rent
     for (const method of ["dess-fre", "dess-cv"]) await one(open, { method, task, seed, limit, price: base * price })
   }
 }
@@ -68,7 +69,7 @@ async function one(open, options) {
   console.log(
     [
       options.method.padEnd(22),
-      (options.price === undefined ? "" : options.price.toExponential(0)).padEnd(8),
+      (options.price === undefined ? "" : options.price.toExponential(1)).padEnd(8),
       quality.padEnd(16),
       `${r.meanSize.user.toFixed(2)}/${r.meanSize.item.toFixed(2)}`.padEnd(19),
       String(r.embeddingBytes).padEnd(10),

@@ -24,7 +24,8 @@ export const ROW_VARIANTS = [
   ...[0, 0.5, 1].flatMap((power) =>
     [2, 8, 16, 128].map((width) => {
       const as8 = 8 ** (power - 0.5)
-      const variant = { optimizer: "row adagrad", rate: 0.4 / Math.sqrt(as8), start: 0.8 / as8, power, width }
+      const scaled = { rate: 0.4 / Math.sqrt(as8), start: 0.8 / as8, most: 10 / as8 }
+      const variant = { optimizer: "row adagrad", ...scaled, power, width }
       return { name: `n^${power}, ${width} numbers`, ...variant }
     }),
   ),
@@ -38,7 +39,7 @@ const STEPS = {
     return w - (rate * g) / Math.sqrt(0.1 + s[k])
   },
   // The sum has been stepped for the whole row.
-  "row adagrad": (w, g, { rate, s }) => w - (rate * g) / Math.sqrt(s[0]),
+  "row adagrad": (w, g, { rate, s, most }) => w - (rate * g) / Math.sqrt(Math.min(s[0], most)),
   adam: (w, g, { rate, s, k, steps }) => {
     s[k] = 0.9 * s[k] + 0.1 * g
     s[k + 1] = 0.999 * s[k + 1] + 0.001 * g * g
@@ -56,7 +57,7 @@ const STEPS = {
 }
 
 /** So many numbers for everybody, their vectors learned by another optimizer; the biases as in the default. */
-export function uniformLearner({ optimizer, rate, start = 0.8, power = 0.5, width = 8 }, seed) {
+export function uniformLearner({ optimizer, rate, start = 0.8, most = 10, power = 0.5, width = 8 }, seed) {
   const options = { method: `uniform-${width}`, task: "binary", seed }
   const sizes = [0, ...withDefaults(options).sizes]
   const model = new FactorModel({ task: "binary", sizes, start: sizes.indexOf(width), seed })
@@ -65,7 +66,7 @@ export function uniformLearner({ optimizer, rate, start = 0.8, power = 0.5, widt
   const stateOf = (side, id) => {
     let state = states[side].get(id)
     if (!state) {
-      state = { s: new Float64Array(2 * width), k: 0, steps: 0, rate: side === "item" ? rate / 4 : rate }
+      state = { s: new Float64Array(2 * width), k: 0, steps: 0, rate: side === "item" ? rate / 4 : rate, most }
       if (optimizer === "row adagrad") state.s[0] = start
       states[side].set(id, state)
     }
