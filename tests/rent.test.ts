@@ -179,7 +179,7 @@ describe("on a stream whose right sizes are known", () => {
     const segments = planted({ ...crowd, segments: 120 }, (user, item, n, random) =>
       n < 60 ? noise(random) : taste(user, item),
     )
-    const accuracy = Array.from(segments, (segment) => run.step(segment).accuracy)
+    const accuracy = Array.from(segments, (segment) => Number(run.step(segment).accuracy))
     run.close()
     expect(accuracy[59]).toBeLessThan(0.6)
     expect(accuracy[79]).toBeGreaterThan(0.9)
@@ -196,7 +196,7 @@ describe("on a stream whose right sizes are known", () => {
           return random.next() < 0.8 ? rating : 6 - rating
         }
         const stream = planted({ users: 60, items: 40, segments: before + 30, seed: 1 }, rate)
-        const accuracy = Array.from(stream, (segment) => run.step(segment).accuracy)
+        const accuracy = Array.from(stream, (segment) => Number(run.step(segment).accuracy))
         run.close()
         const mean = (from: number) => accuracy.slice(from, from + 10).reduce((sum, x) => sum + x, 0) / 10
         expect(mean(before - 10)).toBeGreaterThan(0.77)
