@@ -24,23 +24,19 @@ function leastBudget(options: RunOptions): number {
   throw new Error("expected a refusal")
 }
 
-/** Calls back after every operation that can change what the tables hold. */
-function watch(learner: Factor, check: () => void): void {
-  const { model } = learner
-  const [meetOne, resize, forget] = [model.meetOne, model.resize, learner.forget]
-  model.meetOne = (...given) => {
-    const fresh = meetOne.apply(model, given)
-    check()
-    return fresh
-  }
-  model.resize = (...given) => {
-    resize.apply(model, given)
-    check()
-  }
-  learner.forget = (...given) => {
-    forget.apply(learner, given)
-    check()
-  }
+/** Calls back after every operation of a table that can change what it holds. */
+function watch({ model }: Factor, check: () => void): void {
+  for (const table of [model.tables.user, model.tables.item])
+    for (const name of ["ensure", "replace", "free", "reserve"] as const) {
+      const own = table[name] as (...given: unknown[]) => unknown
+      Object.defineProperty(table, name, {
+        value: (...given: unknown[]) => {
+          const result = own.apply(table, given)
+          check()
+          return result
+        },
+      })
+    }
 }
 
 /** Hot ids, ids never met before, ids of long ago, and bursts of nothing but new ones. */
