@@ -4,7 +4,7 @@
  * ⟨Rp, Rq⟩ = ⟨p, q⟩ for an orthogonal R, so a turn changes no prediction between full rows; a shorter row keeps the part
  * of the turned vector it has numbers for. With R from C = Σ w_i·q_i·q_iᵀ, descending, leaving off the last numbers of a
  * row is the least-squares way to shorten it. (Both sides learn from the same products, so the frame suits the users as
- * well: exactly so under plain gradient steps, which keep PᵀP and QᵀQ in proportion.)
+ * well: plain gradient steps keep PᵀP and QᵀQ in proportion, those of factor.ts nearly so.)
  */
 
 import type { RowModel } from "./rows.ts"
