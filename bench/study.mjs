@@ -9,7 +9,7 @@ import { PRESETS } from "../dist/search/presets.js"
 import { Rent } from "../dist/search/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
 
-/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n]` */
+/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b]` */
 export async function run(words) {
   const given = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined)
   const path = given("--data") ?? "synthetic"
@@ -22,6 +22,7 @@ export async function run(words) {
     path === "synthetic"
       ? synthetic({ interactions: limit ?? 300_000 })
       : openData(path, ratingScale ? { ratingScale } : {})
+  const wanted = (method) => given("--methods")?.split(",").includes(method) ?? true
   console.log(`${path}, ${task}, seed ${seed}`)
   console.log(
     "method                 price    quality          numbers user/item   bytes      held bytes  regret user/item   slope  per s",
@@ -35,11 +36,12 @@ export async function run(words) {
     "uniform-16",
     "fixed-128",
     "always-grow",
-  ])
+  ].filter(wanted))
     await one(open, { method, task, seed, limit })
   for (const price of [5, 2, 1, 0.5, 0.2]) {
     const base = (task === "binary" ? 1 : 6) * PRESETS.calibrated.rent
-    for (const method of ["dess-fre", "dess-cv"]) await one(open, { method, task, seed, limit, price: base * price })
+    for (const method of ["dess-fre", "dess-cv"].filter(wanted))
+      await one(open, { method, task, seed, limit, price: base * price })
   }
 }
 
