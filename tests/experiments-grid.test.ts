@@ -35,7 +35,7 @@ describe("the cells of a grid", () => {
     expect(cells.map(({ seed }) => seed).slice(0, 24)).toEqual(Array(24).fill(1))
   })
 
-  test("hold the controls of the task, random-grow last and matched with the first DESS method", () => {
+  test("hold the controls of the task, random-grow last and matched with a warm DESS method in any order", () => {
     const sizes = [2, 4, 8]
     const rating = methodsOf({ methods: ["dess-cv"], seeds: 1, sizes })
     expect(rating).toEqual([
@@ -45,8 +45,15 @@ describe("the cells of a grid", () => {
     const topk = methodsOf({ methods: ["dess-cv"], tasks: ["topk"], seeds: 1, sizes })
     expect(topk).toEqual(expect.arrayContaining(["plain-popular", "plain-trending", "plain-knn", "plain-factor-4"]))
     expect(topk).not.toContain("plain-bias")
-    const random = cellsOf({ methods: ["fixed-8", "dess-fre", "dess-cv"], seeds: 1 }).filter((cell) => cell.match)
-    expect(random.map(({ method, match }) => [method, match])).toEqual([["random-grow", ["dess-fre", "dess-cv"]]])
+    const matchOf = (...methods: string[]) =>
+      cellsOf({ methods: ["fixed-8", ...methods], seeds: 1 }).flatMap(({ method, match }) =>
+        match ? [method, ...match] : [],
+      )
+    expect(matchOf("dess-fre", "dess-cv")).toEqual(["random-grow", "dess-cv", "dess-fre"])
+    expect(matchOf("dess-cv-cold", "dess-fre-cold", "dess-fre")).toEqual([
+      ...["random-grow", "dess-fre", "dess-cv-cold", "dess-fre-cold"],
+    ])
+    expect(matchOf("dess-fre-cold", "dess-cv-cold")).toEqual(["random-grow", "dess-fre-cold", "dess-cv-cold"])
   })
 
   test("have the recipe their models and methods need, and the head of their recipe", () => {

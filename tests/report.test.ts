@@ -107,6 +107,27 @@ describe("tables", () => {
     )
   })
 
+  test("judge every warm method by a random-grow of its bytes, whichever it was matched with, and a cold one never", () => {
+    const { parts } = buildReport([
+      ...makeRecords({ method: "dess-cv", bytes: 1015 }, around(0.65)),
+      ...makeRecords({ method: "dess-fre", bytes: 1030 }, around(0.6)),
+      ...makeRecords({ method: "dess-fre-cold" }, around(0.6)),
+      ...makeRecords({ method: "random-grow", match: "dess-fre-cold" }, around(0.62)),
+    ])
+    const about = (method: string) =>
+      parts[0].tables[0].notes.find((note) => note.includes(`accuracy: `) && note.includes(`${method} (`))
+    expect(about("dess-cv")).toMatch(/; at equal memory it beats growing at random/)
+    expect(about("dess-fre")).toMatch(/ is beaten by random-grow = dess-fre-cold .* controls\.$/)
+    expect(about("dess-fre-cold")).toMatch(/ is beaten by random-grow = dess-fre-cold .* controls\.$/)
+    const far = buildReport([
+      ...makeRecords({ method: "dess-fre", bytes: 1030 }, around(0.6)),
+      ...makeRecords({ method: "random-grow", match: "dess-fre" }, around(0.62)),
+    ])
+    expect(tableOf(far, "Rating prediction").notes.join()).toMatch(
+      /could not be matched to 2 % it does not beat growing/,
+    )
+  })
+
   test("of top-k have Recall and NDCG at k, and N/A where a method cannot work", () => {
     const table = tableOf(report, "Top-k")
     expect(table.columns.map(({ title }) => title)).toEqual(["Method", "Recall@10", "NDCG@10"])

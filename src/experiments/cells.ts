@@ -102,7 +102,11 @@ function methodsOf(grid: FullGrid, task: Task): string[] {
   return [...names.filter((name) => name !== "random-grow"), ...random]
 }
 
+/** Warm methods first: random-grow starts warm itself, so that only the choices differ. */
+const MATCHED = ["dess-cv", "dess-fre"]
+
 function matchOf(grid: FullGrid, method: string): { match?: readonly string[] } {
-  const references = grid.methods.filter((name) => methodKind(name) === "dess")
-  return method === "random-grow" && references.length > 0 ? { match: references } : {}
+  const own = grid.methods.filter((name) => methodKind(name) === "dess")
+  const match = [...new Set([...MATCHED.filter((name) => own.includes(name)), ...own])]
+  return method === "random-grow" && match.length > 0 ? { match } : {}
 }

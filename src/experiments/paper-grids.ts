@@ -7,7 +7,6 @@ export type PaperName = (typeof PAPER_NAMES)[number]
 
 const SEARCHED = ["darts", "autoemb", "esapn"]
 const FIXED = ["fixed-128", "fixed-222"]
-/** The first DESS method that runs on the data is the one random-grow is matched with. */
 const WARM = ["dess-cv", "dess-fre"]
 const COLD_AND_WARM = [...WARM, "dess-cv-cold", "dess-fre-cold"]
 const RATING_TASKS = ["binary", "multiclass"] as const
