@@ -348,3 +348,38 @@ it("records longer than the reader's patience are refused, not swallowed", async
   }
   await expect(read()).rejects.toThrow(/never closed\? \(.*line 2\)/)
 })
+
+describe("the encoding of a file", () => {
+  const HEADER = "user,item,rating,timestamp\n"
+  const row = (user: string) => `${user},1,4,5\n`
+  const latin1 = (text: string) => Buffer.from(text, "latin1")
+
+  it("is Latin-1 where no byte beyond ASCII is UTF-8, and the stream says so", async () => {
+    const stream = await openData(file(latin1(HEADER + row("caf\xe9") + row("bob") + row("caf\xe9"))))
+    expect(rows(stream).map(([user]) => user)).toEqual(["café", "bob", "café"])
+    expect([stream.users, stream.encoding]).toEqual([2, "latin-1"])
+    expect((await openData(file(HEADER + row("café") + row("日")))).encoding).toBeUndefined()
+  })
+
+  it("is one for all lines: a second one is refused with its line, however far apart the two are", async () => {
+    const utf8 = Buffer.from(row("café"))
+    const other = latin1(row("caf\xe9"))
+    const many = Buffer.from(row("bob").repeat(200_000))
+    const head = Buffer.from(HEADER)
+    expect(await refusal(Buffer.concat([head, utf8, other]))).toMatch(
+      /^INVALID_DATA data file: expected one encoding, got UTF-8 on line 2 and bytes that are not on line 3 \(.*data\.csv, line 3\); save it/,
+    )
+    expect(await refusal(Buffer.concat([head, other, many, utf8]))).toMatch(
+      /got UTF-8 on line 200003 and bytes that are not on line 2 \(.*, line 200003\)/,
+    )
+    expect(await refusal(Buffer.concat([head, utf8, many, other]))).toMatch(/UTF-8 on line 2 .* not on line 200003/)
+    const json = (user: string) => `{"user":"${user}","item":"1","rating":4,"timestamp":5}\n`
+    const lines = Buffer.concat([Buffer.from(json("café")), latin1(json("caf\xe9"))])
+    expect(await refusal(lines, {}, "data.jsonl")).toMatch(/UTF-8 on line 1 and bytes that are not on line 2/)
+  })
+
+  it("is told from what a quoted field says, not from what unescaping leaves behind", async () => {
+    const text = HEADER + row('"a""é"') + row('"""日"""')
+    expect((await readRows(text)).map(([user]) => user)).toEqual(['a"é', '"日"'])
+  })
+})

@@ -387,6 +387,19 @@ describe("forms that circulate", () => {
     )
   })
 
+  it("Latin-1, which the manifest and a note on stderr say", async () => {
+    const source = file(Buffer.from("user,item,rating,timestamp\ncaf\xe9,1,4,5\n", "latin1"))
+    const noted = vi.spyOn(process.stderr, "write").mockReturnValue(true)
+    vi.spyOn(console, "log").mockReturnValue()
+    const out = fresh()
+    await prepareCommand([source, "--out", out])
+    expect(noted.mock.calls.join("")).toMatch(/data\.csv is not UTF-8 and is read as Latin-1/)
+    vi.restoreAllMocks()
+    const { source: said } = JSON.parse(readFileSync(join(out, "manifest.json"), "utf8")) as Manifest
+    expect(said.encoding).toBe("latin-1")
+    expect((await rows(await openData(out)))[0][0]).toBe("café")
+  })
+
   it("MovieLens 100k, as a zip of a folder with other files", async () => {
     const files = {
       "u.data": "196\t242\t3\t881250949\n186\t302\t3\t891717742\n",

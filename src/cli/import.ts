@@ -11,7 +11,7 @@ import { openRemote } from "../server/client.ts"
 import { observePatiently } from "../server/lines.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import { readList } from "./flags.ts"
-import { formatSeconds, Progress } from "./terminal.ts"
+import { formatSeconds, noteLatin1, Progress } from "./terminal.ts"
 
 const HELP = `dess import – bring events or items into a recommender
 
@@ -76,10 +76,13 @@ export async function importCommand(args: string[]): Promise<void> {
   const started = performance.now()
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
   let keys = 0
+  let told = false
   try {
     const readEvent = createEventReader(choice)
     const readItem = createItemReader(choice)
-    for await (const { rows, where } of readTable(file)) {
+    for await (const { rows, where, latin1 = false } of readTable(file)) {
+      if (latin1 && !told) noteLatin1(file)
+      told = latin1
       for (let from = 0; from < rows.length; from += BATCH) {
         const batch = rows.slice(from, from + BATCH)
         if (items) counts.accepted += await target.putItems(batch.map((row, r) => readItem(row, () => where(from + r))))

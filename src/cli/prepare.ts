@@ -8,7 +8,7 @@ import { downloadsFolder, PUBLISHED } from "../datasets/publishers.ts"
 import { DessError, show } from "../errors.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import { untilStopped } from "./interrupt.ts"
-import { formatBytes, formatSeconds, Progress } from "./terminal.ts"
+import { formatBytes, formatSeconds, noteLatin1, Progress } from "./terminal.ts"
 
 const HELP = `dess prepare – bring a data set into the form that dess run reads in constant memory
 
@@ -95,6 +95,7 @@ export async function prepareCommand(args: string[]): Promise<void> {
   const started = performance.now()
   const manifest = await untilStopped((signal) => prepare(source, { ...(given as unknown as PrepareOptions), signal }))
   if (manifest === undefined) return
+  if (manifest.source.encoding === "latin-1") noteLatin1(manifest.source.from)
   const seconds = (performance.now() - started) / 1000
   console.log(
     values.json ? JSON.stringify(summarise(manifest, values.out, seconds)) : describe(manifest, values.out, seconds),

@@ -18,7 +18,7 @@ import { synthetic } from "../stream/synthetic.ts"
 import { readBytes, readDiscount, readNumber, readWhole } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { makeFolder, writeFiles } from "./output.ts"
-import { formatBytes, formatMeasure, formatPercent, formatTable, Progress } from "./terminal.ts"
+import { formatBytes, formatMeasure, formatPercent, formatTable, noteLatin1, Progress } from "./terminal.ts"
 
 const HELP = `dess run – run one method along a stream and print what it measured
 
@@ -114,6 +114,7 @@ export async function runCommand(args: string[]): Promise<void> {
   // Refused before the data are read, whose length is not known yet.
   withDefaults({ horizon: 1, ...given })
   const stream = await openStream({ ...values, seed, order, limit })
+  if (stream.encoding === "latin-1") noteLatin1(stream.name)
   if (values.out !== undefined) makeFolder(values.out)
   const horizon = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
   const method = given.method ?? (stream.features === undefined ? "dess-fre" : RUN_DEFAULTS.method)
@@ -181,7 +182,7 @@ type Summary = RunResult & { method: string; data: string; liked?: Liked; peakRs
 /** Opens what --data names. */
 async function openStream(
   values: Omit<Values, "seed" | "order" | "limit"> & { seed: number; order: Order; limit: number | undefined },
-): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale">>> {
+): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale" | "encoding">>> {
   const { data = "synthetic", seed, order, limit } = values
   const likeThreshold =
     values["like-threshold"] === undefined ? undefined : readNumber("like-threshold", values["like-threshold"])

@@ -12,6 +12,8 @@ export interface TextFile {
   path: string
   /** The unpacked bytes, from the start each time it is called. */
   chunks(): AsyncIterable<Buffer>
+  /** Set by the reader that has met bytes which are not UTF-8 and taken them as Latin-1. */
+  latin1?: boolean
 }
 
 export type Packing = "none" | "gzip" | "zstd" | "zip" | "parquet"

@@ -31,6 +31,8 @@ export interface DataStream extends Stream {
   readonly ratingScale: RatingScale
   /** On the house's scale. */
   readonly likeThreshold: number
+  /** Present where the file was not UTF-8 and was taken as Latin-1. */
+  readonly encoding?: "latin-1"
   userName(index: number): string
   itemName(index: number): string
   itemTitle?(index: number): string | undefined

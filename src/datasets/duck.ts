@@ -163,7 +163,7 @@ export class DuckWriter {
 
 /** A text file whose bytes DuckDB unpacks: zstd, which Node.js before 22.15 does not know. */
 export function duckTextFile({ stream }: Duck, path: string): TextFile {
-  // One line a row, parted by what no text holds. A line that is not UTF-8 is tried as latin-1, like any other file.
+  // One line a row, parted by what no text holds. From a line that is not UTF-8 on it is asked for as latin-1: the bytes stay as they are.
   const sql = (encoding: string) => `SELECT line FROM read_csv(${quote(path)}, columns = {'line': 'VARCHAR'},
     compression = 'zstd', encoding = '${encoding}', delim = '\u0001\u0002\u0003\u0004', quote = '', escape = '',
     header = false, auto_detect = false, strict_mode = false, max_line_size = ${16 << 20})`

@@ -20,7 +20,8 @@ export interface Manifest {
   format: "dess-data"
   version: number
   name: string
-  source: { from: string; form: string; bytes: number }
+  /** `encoding` where the file was not UTF-8. */
+  source: { from: string; form: string; bytes: number; encoding?: "latin-1" }
   interactions: number
   users: number
   items: number

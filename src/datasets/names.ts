@@ -1,6 +1,6 @@
 /** Outside ids as bytes → dense numbers. Ids stay text: "0444778" and "444778" are two items. */
 
-import { decodeText } from "./records.ts"
+import { decodeText } from "./encoding.ts"
 
 /** Texts by number, packed end to end. */
 export class NameArena {

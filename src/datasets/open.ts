@@ -24,11 +24,8 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
   const file = stats.isDirectory() ? findRatings(path) : path
   const { ratingScale = DEFAULT_SCALE, likeThreshold, columns: choice = {}, ...rest } = options
   const names = { users: new NameTable(), items: new NameTable() }
-  const columns = await collectColumns(
-    await readText(textFile(file), choice, { scale: ratingScale, names }),
-    names,
-    file,
-  )
+  const text = textFile(file)
+  const columns = await collectColumns(await readText(text, choice, { scale: ratingScale, names }), names, file)
   const movies = await readMovies(file)
   const features = movies === undefined ? undefined : genreFeatures(movies)
   const stream = streamFromColumns({
@@ -39,6 +36,7 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
   })
   return {
     ...stream,
+    ...(text.latin1 ? { encoding: "latin-1" } : {}),
     ratingScale,
     likeThreshold: scaleThreshold(likeThreshold, ratingScale),
     ...(movies === undefined ? {} : { itemTitle: (index) => movies.get(stream.itemName(index))?.title }),

@@ -10,7 +10,7 @@ import { basename, join, resolve } from "node:path"
 import { DessError, show } from "../errors.ts"
 import { DEFAULT_SCALE, type RatingScale } from "../stream/interaction.ts"
 import { LIKE_THRESHOLD } from "../stream/labels.ts"
-import { detectPacking, textFile } from "./bytes.ts"
+import { detectPacking, type TextFile, textFile } from "./bytes.ts"
 import { scaleThreshold } from "./data-stream.ts"
 import { type Duck, duckTextFile, openDuck, quote } from "./duck.ts"
 import { filterRows } from "./filters.ts"
@@ -75,7 +75,12 @@ export async function* prepareData(from: string, options: PrepareOptions): Async
       format: "dess-data",
       version: VERSION,
       name: named ? from : (publishedName(path) ?? nameOf(path)),
-      source: { from: named ? PUBLISHED[from] : resolve(path), form: source.form, bytes: result.bytes },
+      source: {
+        from: named ? PUBLISHED[from] : resolve(path),
+        form: source.form,
+        bytes: result.bytes,
+        ...(result.latin1 ? { encoding: "latin-1" } : {}),
+      },
       ...result.counts,
       ratingScale,
       likeThreshold: likeThreshold ?? (LIKE_THRESHOLD * ratingScale.max) / 5,
@@ -109,6 +114,7 @@ interface TableOptions extends PrepareOptions {
 
 type Tables = Pick<Manifest, "dropped"> & {
   bytes: number
+  latin1: boolean
   counts: Pick<Manifest, "interactions" | "users" | "items" | "firstTimestamp" | "lastTimestamp">
   features: Manifest["features"] | undefined
 }
@@ -130,11 +136,10 @@ async function* makeTables(options: TableOptions): AsyncGenerator<PrepareProgres
   try {
     const users = new NameTable()
     const items = new NameTable()
-    yield* storeRows(
-      duck,
-      await readSource(duck, { ...options, scale: options.ratingScale, names: { users, items } }),
-      options,
-    )
+    const [path] = source.files
+    const file = (await detectPacking(path)) === "zstd" ? duckTextFile(duck, path) : textFile(path)
+    const reading = { ...options, scale: options.ratingScale, names: { users, items } }
+    yield* storeRows(duck, await readSource(duck, file, reading), options)
     yield { phase: "filter" }
     const dropped = await filterRows(duck, filters)
     yield { phase: "sort" }
@@ -147,18 +152,20 @@ async function* makeTables(options: TableOptions): AsyncGenerator<PrepareProgres
     const features = await writeItems(duck, { ratings: source.files[0], names: items.names, into: partial })
     await checkLengths(duck, counts, partial)
     const bytes = source.files.reduce((sum, file) => sum + statSync(file).size, 0)
-    return { dropped, counts, features, bytes }
+    return { dropped, counts, features, bytes, latin1: file.latin1 ?? false }
   } finally {
     signal?.removeEventListener("abort", interrupt)
     duck.close()
   }
 }
 
-async function readSource(duck: Duck, options: TableOptions & ReadOptions): Promise<AsyncIterable<RatingBlock>> {
+async function readSource(
+  duck: Duck,
+  file: TextFile,
+  options: TableOptions & ReadOptions,
+): Promise<AsyncIterable<RatingBlock>> {
   const { source, columns: choice = {}, scale, names } = options
   if (source.form === "parquet") return readParquetRatings(duck, source.files, { choice, scale, names })
-  const [path] = source.files
-  const file = (await detectPacking(path)) === "zstd" ? duckTextFile(duck, path) : textFile(path)
   return readText(file, choice, { scale, names })
 }
 

@@ -3,9 +3,9 @@
  * a reader can take numbers and ids straight from the bytes; no string is made for a line or a field it does not need.
  */
 
-import { isAscii, isUtf8 } from "node:buffer"
 import { DessError, show } from "../errors.ts"
 import type { TextFile } from "./bytes.ts"
+import { decodeText, EncodingCheck } from "./encoding.ts"
 
 export interface RecordFormat {
   /** One or two ASCII characters; the empty string makes a whole line one field. */
@@ -37,6 +37,12 @@ const LONGEST_RECORD_BYTES = 16 << 20
 export async function* readRecords(file: TextFile, format: RecordFormat): AsyncGenerator<RecordBlock> {
   const { path } = file
   const scanner = new RecordScanner(path, format)
+  const check = new EncodingCheck(path)
+  const checked = (used: number) => {
+    check.take(scanner.block, used)
+    if (check.encoding === "Latin-1") file.latin1 = true
+    return used
+  }
   let carry: Buffer = Buffer.alloc(0)
   let opening = true
   for await (let chunk of file.chunks()) {
@@ -44,16 +50,16 @@ export async function* readRecords(file: TextFile, format: RecordFormat): AsyncG
     opening = false
     const bytes = carry.length === 0 ? chunk : Buffer.concat([carry, chunk])
     refuseBinary(path, bytes, scanner)
-    carry = bytes.subarray(scanner.scan(bytes, false))
+    carry = bytes.subarray(checked(scanner.scan(bytes, false)))
     if (scanner.block.count > 0) yield scanner.block
     if (carry.length > LONGEST_RECORD_BYTES) scanner.refuseLong()
   }
   if (carry.length === 0) return
-  scanner.scan(carry, true)
+  checked(scanner.scan(carry, true))
   if (scanner.block.count > 0) yield scanner.block
 }
 
-/** Text of one field: UTF-8, or latin-1 where the bytes are not UTF-8. */
+/** Text of one field. */
 export function fieldText({ bytes, start, end }: RecordBlock, field: number): string {
   return decodeText(bytes.subarray(start[field], end[field]))
 }
@@ -63,11 +69,6 @@ export function recordTexts(block: RecordBlock, record: number): string[] {
   const texts: string[] = []
   for (let f = block.first[record]; f < block.first[record + 1]; f++) texts.push(fieldText(block, f))
   return texts
-}
-
-/** UTF-8, or latin-1 where the bytes are not UTF-8 (as MovieLens titles before 2013). */
-export function decodeText(bytes: Buffer): string {
-  return isAscii(bytes) || !isUtf8(bytes) ? bytes.toString("latin1") : bytes.toString("utf8")
 }
 
 /** The number written in `bytes[start … end-1]`, or NaN. */

@@ -11,6 +11,8 @@ export interface TableBlock {
   rows: Record<string, unknown>[]
   /** "ratings.csv, line 17" */
   where(row: number): string
+  /** Whether the file was not UTF-8 and is taken as Latin-1. */
+  latin1?: boolean
 }
 
 export const DUCK = { memoryBytes: 512 << 20, threads: 1, temporary: tmpdir() }
@@ -46,7 +48,7 @@ async function* readDelimited(file: TextFile, delimiter: string): AsyncGenerator
       rows.push(Object.fromEntries(names.map((name, c) => [name, texts[c] === "" ? undefined : texts[c]])))
     }
     const { line } = block
-    yield { rows, where: (row) => `${file.path}, line ${line[from + row]}` }
+    yield { rows, where: (row) => `${file.path}, line ${line[from + row]}`, latin1: file.latin1 ?? false }
   }
 }
 
@@ -54,7 +56,7 @@ async function* readJson(file: TextFile): AsyncGenerator<TableBlock> {
   for await (const block of readRecords(file, { delimiter: "", quoted: false })) {
     const where = (row: number) => `${file.path}, line ${block.line[row]}`
     const rows = Array.from({ length: block.count }, (_, r) => parseObject(fieldText(block, r), () => where(r)))
-    yield { rows, where }
+    yield { rows, where, latin1: file.latin1 ?? false }
   }
 }
 
