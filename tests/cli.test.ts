@@ -125,10 +125,14 @@ describe.concurrent("dess run --json", () => {
 
   test("says which γ Corollary 1 chose, and nothing where none was asked for", async () => {
     const auto = [...SMALL, "--json", "--discount", "auto", "--variation", "2"]
-    const [chosen, fixed] = await Promise.all([dess(auto), dess([...auto, "--method", "never-grow"])])
+    const table = auto.filter((word) => word !== "--json")
+    const [chosen, fixed, shown] = await Promise.all([
+      ...[auto, [...auto, "--method", "never-grow"], table].map((words) => dess(words)),
+    ])
     const { discount, interactions } = parse(chosen)
     expect(discount).toBeCloseTo(1 - (2 / (Math.sqrt(3) * Number(interactions))) ** 0.4, 12)
     expect(parse(fixed)).not.toHaveProperty("discount")
+    expect(shown.stdout).toContain(`discount γ       ${Number(discount).toFixed(6)} (Corollary 1)`)
   })
 
   test("gives the same object twice and for any number of threads, the clock aside", async () => {
@@ -471,6 +475,7 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --model ncf --memory-budget 1MB", /memory budget: expected with a dess method and the calibrated recipe/],
     ["run --interactions 0", /interactions: expected a whole number/],
     ["run --columns user=1", /--columns: expected with --data only/],
+    ["run --discount auto", /discount auto: expected with a variation, got none; .*--variation <B>/],
     ["run --variation 5", /variation: expected with discount auto only/],
     ["run --rating-scale 0-10", /--rating-scale: expected with --data only/],
     ["run --data ratings.csv --rating-scale 10", /rating scale: expected two numbers like 0-10, .*, got "10"/],

@@ -177,7 +177,7 @@ function readOptions(values: Values): RunOptions {
   }) as RunOptions
 }
 
-type Summary = RunResult & { method: string; data: string; liked?: Liked; peakRssBytes: number }
+type Summary = RunResult & { method: string; data: string; liked?: Liked; discount?: number; peakRssBytes: number }
 
 /** Opens what --data names. */
 async function openStream(
@@ -277,6 +277,7 @@ function describe(s: Summary): string {
     ["mean size", both(s.meanSize, 1)],
     ["embedding bytes", `${formatBytes(s.embeddingBytes)} (held ${formatBytes(s.heldBytes)})`],
     ["regret", both(s.regret, 0)],
+    ...(s.discount === undefined ? [] : [["discount γ", `${s.discount.toFixed(6)} (Corollary 1)`]]),
     [
       "milliseconds",
       `${Object.entries(s.milliseconds)

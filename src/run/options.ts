@@ -168,8 +168,13 @@ function checkOptions(options: FullRunOptions): void {
       "INVALID_ARGUMENT",
       `discount: expected a number above 0 and up to 1, or auto, got ${show(discount)}`,
     )
-  if (discount === "auto" && (variation === undefined || horizon === undefined))
-    throw new DessError("INVALID_ARGUMENT", "discount auto: expected with a variation and a stream of known length")
+  if (discount === "auto" && variation === undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "discount auto: expected with a variation, got none; say how far the best parameters move: --variation <B>",
+    )
+  if (discount === "auto" && horizon === undefined)
+    throw new DessError("INVALID_ARGUMENT", "discount auto: expected a stream of known length, got another")
   if (variation !== undefined && discount !== "auto")
     throw new DessError(
       "INVALID_ARGUMENT",
