@@ -157,6 +157,11 @@ describe("a file with a header", () => {
   it.each([
     ["MovieLens names", "userId,movieId,rating,timestamp\na,x,4,100\nb,y,2.5,200\n"],
     ["Amazon names and other columns", "reviewerID,style,asin,overall,unixReviewTime\na,?,x,4,100\nb,?,y,2.5,200\n"],
+    [
+      "names of Amazon's review tables, dates as dates",
+      "customer_id\tproduct_id\tstar_rating\treview_date\na\tx\t4\t1970-01-01 00:01:40\nb\ty\t2.5\t1970-01-01 00:03:20\n",
+    ],
+    ["names of Book-Crossing", "User-ID;ISBN;Book-Rating;unix_timestamp\na;x;4;100\nb;y;2.5;200\n"],
     ["parent_asin before asin", "user_id,asin,parent_asin,rating,timestamp\na,q,x,4,100\nb,q,y,2.5,200\n"],
     ["tabs", "uid\titem\tstars\tts\na\tx\t4\t100\nb\ty\t2.5\t200\n"],
     ["semicolons and spaces", "user; item; score; time\na; x; 4; 100\nb; y; 2.5; 200\n"],

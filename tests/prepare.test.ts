@@ -346,12 +346,11 @@ describe("forms that circulate", () => {
     expect(await rows(await prepareAndOpen(file(content, name)))).toEqual(wanted)
   })
 
-  it("RecBole with items: genres by the word", async () => {
+  it.each(["class", "categories", "category"])("RecBole with items: %s by the word", async (column) => {
     const source = folder({
       "ml.inter":
         "user_id:token\titem_id:token\trating:float\ttimestamp:float\n1\t10\t4\t5\n1\t20\t4\t6\n1\t30\t4\t7\n",
-      "ml.item":
-        "item_id:token\tmovie_title:token_seq\tclass:token_seq\n10\tToy Story\tComedy Animation\n20\tOther\t\n30\tThird\t(no genres listed)\n",
+      "ml.item": `item_id:token\tmovie_title:token_seq\t${column}:token_seq\n10\tToy Story\tComedy Animation\n20\tOther\t\n30\tThird\t(no genres listed)\n`,
     })
     const stream = await prepareAndOpen(source)
     expect(stream.features?.columns).toEqual(["Animation", "Comedy"])

@@ -19,10 +19,10 @@ const NAMES: Record<ColumnRole, readonly string[]> = {
     ...["movieid", "itemid", "item", "iid", "parentasin", "asin", "imdbid", "productid", "bookid", "isbn"],
     ...["businessid", "gameid", "artistid", "trackid", "songid", "animeid", "recipeid", "movie", "product"],
   ],
-  rating: ["rating", "ratings", "overall", "stars", "score", "ratingscore", "reviewrating"],
+  rating: ["rating", "ratings", "overall", "stars", "score", "ratingscore", "reviewrating", "starrating", "bookrating"],
   timestamp: [
     ...["timestamp", "unixreviewtime", "unixtime", "timestamps", "time", "ts", "datetime", "date"],
-    ...["ratedat", "createdat", "eventtime"],
+    ...["ratedat", "createdat", "eventtime", "unixtimestamp", "reviewdate"],
   ],
 }
 

@@ -104,14 +104,15 @@ async function readMovies100k(itemPath: string, genrePath: string | undefined): 
   return movies
 }
 
-/** RecBole's `.item`: tab-separated, `name:type` in the header, genres in `genre` or `class`, with spaces between. */
+/** RecBole's `.item`: tab-separated, `name:type` in the header, genres in `genre`, `class` or a sequence of categories, with spaces between. */
 async function readRecboleItems(path: string): Promise<Movies> {
   const movies = new Map<string, Movie>()
   let header: { id: number; title: number; genres: number; width: number } | undefined
   for await (const { texts, where } of readRows(path, { delimiter: "\t", quoted: false })) {
     if (header === undefined) {
       const names = texts.map((text) => text.replace(/:\w+$/, "").toLowerCase())
-      const genres = names.findIndex((name) => ["genre", "genres", "class"].includes(name))
+      const named = names.findIndex((name) => ["genre", "genres", "class"].includes(name))
+      const genres = named < 0 ? texts.findIndex((text) => /^categor(y|ies):token_seq$/i.test(text)) : named
       const title = names.findIndex((name) => name.includes("title"))
       header = { id: names.indexOf("item_id"), title, genres, width: texts.length }
       if (header.id < 0) refuse("a header with item_id:token", texts.join(" "), where)
