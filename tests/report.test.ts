@@ -5,9 +5,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { formatTables } from "../src/cli/report-text.ts"
 import type { Setting } from "../src/experiments/cells.ts"
 import { renderRunsCsv, renderSummaryCsv } from "../src/experiments/csv.ts"
 import { roundNumbers } from "../src/experiments/drawing.ts"
+import { renderHtml } from "../src/experiments/html.ts"
 import { renderMarkdown } from "../src/experiments/markdown.ts"
 import { paperFigure, paperMemory } from "../src/experiments/paper.ts"
 import { buildReport, drawFigures, type Report } from "../src/experiments/report.ts"
@@ -427,7 +429,7 @@ describe("figures", () => {
   })
 })
 
-test("records kept without their timelines make the same tables and no lines", () => {
+test("records kept without their timelines make the same tables and no lines, and the report says why", () => {
   const folder = mkdtempSync(join(tmpdir(), "dess-report-"))
   const bare = RATING.map(({ series: _, ...record }) => JSON.stringify(record))
   writeFileSync(join(folder, "results.jsonl"), `${bare.join("\n")}\n`)
@@ -437,6 +439,14 @@ test("records kept without their timelines make the same tables and no lines", (
   const figures = report.parts[0].blocks.flatMap((block) => block.figures)
   expect(figures.some(({ id }) => id.endsWith("-frontier"))).toBe(true)
   expect(figures.some(({ id }) => /-(regret|timeline|sizes)$/.test(id))).toBe(false)
+  const sentence = "Regret curves and timelines are missing because the records hold no series."
+  for (const text of [renderMarkdown(report), renderHtml(report), formatTables(report, { costs: true })])
+    expect(text.split(sentence)).toHaveLength(2)
+  const whole = buildReport(RATING)
+  expect(renderMarkdown(whole)).not.toContain("series")
+  const calibrated = buildReport(makeRecords({ method: "dess-cv", setting: { preset: "calibrated" } }, [0.6]))
+  expect(renderMarkdown(whole)).not.toMatch(/preset: paper .*rent/)
+  expect(renderMarkdown(calibrated)).toMatch(/preset: calibrated .*rent 0\.000007/)
 })
 
 test("labels are moved apart as far as needed and not beyond the edges", () => {

@@ -15,7 +15,8 @@ export function configurationOf(blocks: readonly Block[]): Fact[] {
   const entries = blocks.flatMap((block) => block.entries.filter(({ label }) => label !== MAJORITY))
   const runs = entries.flatMap((entry) => entry.runs)
   const distinct = <T>(values: readonly T[]) => [...new Set(values)].join(", ")
-  const { name: _, ...preset } = PRESETS[setting.preset]
+  const { name: _, rent, ...rest } = PRESETS[setting.preset]
+  const preset = setting.preset === "calibrated" ? { ...rest, rent } : rest
   const { ranking, norm, discount, variation, price, memoryBudget } = setting
   const given = Object.entries({ ranking, norm, discount, variation, price, "memory budget": memoryBudget })
   const details = Object.entries(preset).map(([key, value]) => `${key} ${value}`)

@@ -68,6 +68,19 @@ export function costTable(block: Block, id: string): Table {
     title: "Memory, sizes, regret and time",
     columns: columns.filter((_, c) => kept[c]),
     rows: rows.map((row) => ({ ...row, cells: row.cells.filter((_, c) => kept[c]) })),
-    notes: ["Means over seeds. Times depend on how many cells ran side by side; compare them within one table only."],
+    notes: [
+      "Means over seeds. Times depend on how many cells ran side by side; compare them within one table only.",
+      ...missingSeries(entries),
+    ],
   }
+}
+
+/** What cannot be drawn: results may be kept without the series along the stream. */
+function missingSeries(entries: readonly Entry[]): string[] {
+  const runs = entries.flatMap((entry) => entry.runs)
+  const bare = runs.filter(({ series }) => series.interactions.length === 0).length
+  if (bare === 0) return []
+  return bare === runs.length
+    ? ["Regret curves and timelines are missing because the records hold no series."]
+    : [`Regret curves and timelines leave out ${bare} of ${runs.length} runs, whose records hold no series.`]
 }
