@@ -170,7 +170,7 @@ async function measureRows(redis, size) {
         own += rows.reduce((sum, row) => sum + row.length, 0)
         count += rows.length
       }
-    result[side] = { used: used / count, own: own / count, numbers: 4 * (2 + size) }
+    result[side] = { used: used / count, own: own / count, numbers: 4 * (3 + size) }
   }
   cluster.close()
   return result
