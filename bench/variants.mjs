@@ -231,7 +231,7 @@ function rowOf(round, l) {
 function lengthOf(model, side, id) {
   const table = model.tables[side]
   if (!table.has(id)) return 0
-  const at = table.placeOf(id) + 2
+  const at = table.placeOf(id) + model.heads[side]
   let sum = 0
   for (let k = 0; k < model.sizes[table.step(id)]; k++) sum += table.numbersOf(id)[at + k] ** 2
   return Math.sqrt(sum)
