@@ -125,19 +125,23 @@ describe("growth", () => {
       }
   })
 
-  test("new numbers bring the accumulator of a fresh vector into theirs, by their share; those left off take nothing along", () => {
+  test("growing and shrinking leave the accumulator of a vector alone, and one that keeps nothing starts anew", () => {
     const model = new FactorModel({ task: "binary", sizes: [0, 2, 8], start: 1, seed: 1 })
     const squares = (side: "user" | "item") => model.tables[side].numbersOf(0)[model.tables[side].placeOf(0) + 2]
     for (let n = 0; n < 50; n++) model.train({ user: [0], item: [0], label: [n % 2] })
     for (const side of SIDES) {
       const learned = squares(side)
-      expect(learned).toBeGreaterThan(0.803)
-      model.resize(side, 0, { step: 2 })
-      expect(squares(side)).toBeCloseTo((2 * learned + 6 * 0.8) / 8, 6)
+      expect(learned).toBeGreaterThan(0.8)
+      for (const step of [2, 1, 0]) {
+        model.resize(side, 0, { step })
+        expect(squares(side)).toBe(learned)
+      }
       model.resize(side, 0, { step: 1 })
-      expect(squares(side)).toBeCloseTo((2 * learned + 6 * 0.8) / 8, 6)
+      expect(squares(side), "from nothing").toBeCloseTo(0.8, 6)
+      for (let n = 0; n < 50; n++) model.train({ user: [0], item: [0], label: [n % 2] })
+      expect(squares(side)).toBeGreaterThan(0.8)
       model.resize(side, 0, { step: 2, cold: true })
-      expect(squares(side)).toBeCloseTo(0.8, 6)
+      expect(squares(side), "cold").toBeCloseTo(0.8, 6)
       expect(model.accepts(side, Float32Array.of(0, 0.5, squares(side)))).toBe(true)
       expect(model.accepts(side, Float32Array.of(0, 0.5, 0.79))).toBe(false)
     }
@@ -247,28 +251,32 @@ describe("training", () => {
     for (const task of ["binary", "multiclass"] as const) {
       const { model } = trained(task, 4)
       const batch = rows(1, new Random(8, "judge"))
-      const rungs = { full: new Float64Array(1), without: { user: new Float64Array(1), item: new Float64Array(1) } }
+      const rungs = { user: new Float64Array(4), item: new Float64Array(4) }
       const [user, item] = [batch.user[0], batch.item[0]]
       for (const [side, id] of [
         ["user", user],
         ["item", item],
       ] as const)
         model.resize(side, id, { step: 2 })
-      const twin = (side?: "user" | "item") => {
+      const twin = (side: "user" | "item", step: number) => {
         const { model: copy } = trained(task, 4)
         for (const [name, id] of [
           ["user", user],
           ["item", item],
         ] as const)
           copy.resize(name, id, { step: 2 })
-        if (side) copy.resize(side, side === "user" ? user : item, { step: 1 })
+        copy.resize(side, side === "user" ? user : item, { step })
         return copy.predict(batch).losses[0]
       }
-      const [full, user1, item1] = [twin(), twin("user"), twin("item")]
+      const cut = (side: "user" | "item") => [0, 1, 2].map((step) => twin(side, step))
+      const expected = { user: cut("user"), item: cut("item") }
       model.train(batch, rungs)
-      expect(rungs.full[0]).toBe(full)
-      expect(rungs.without.user[0]).toBeCloseTo(user1, 6)
-      expect(rungs.without.item[0]).toBeCloseTo(item1, 6)
+      for (const side of SIDES) {
+        expected[side].forEach((loss, step) => {
+          expect(rungs[side][step], `${side} at step ${step}`).toBeCloseTo(loss, 6)
+        })
+        expect(new Set(expected[side]).size, "the sizes differ").toBe(3)
+      }
     }
   })
 })

@@ -2,11 +2,14 @@
 
 import { describe, expect, test } from "vitest"
 import { Activity } from "../src/context/activity.ts"
+import { Returns } from "../src/context/returns.ts"
 import { Random } from "../src/kernels/random.ts"
 import { State } from "../src/kernels/state.ts"
+import { FactorModel } from "../src/models/factor.ts"
 import type { Factor } from "../src/run/factor.ts"
 import { Run } from "../src/run/loop.ts"
 import type { RunOptions } from "../src/run/options.ts"
+import { RungWeights } from "../src/run/rung-weights.ts"
 import type { Choices, Round } from "../src/search/policy.ts"
 import { Rent } from "../src/search/rent.ts"
 import type { Segment } from "../src/types.ts"
@@ -63,6 +66,22 @@ describe("the policy", () => {
     expect([...policy.release("user", at(1))]).toEqual([0, 1])
     expect([...policy.decide("item", at(0))], "the items have learned nothing yet").toEqual([1, 1])
     expect([...policy.decide("user", at(1))], "nor has the rung above").toEqual([1, 1])
+  })
+
+  test("what is studied counts as what is played does, and nothing is played", () => {
+    const [played, studied] = [new Rent({ ...OPTIONS, price: 0.002 }), new Rent({ ...OPTIONS, price: 0.002 })]
+    const random = new Random(8, "rent")
+    for (let n = 0; n < 5; n++) {
+      const values = contextsOf(random, 50)
+      const saved = values.map(() => random.normal())
+      const round = { ...choices(values, { step: 1, rate: 1 }), growRewards: Float64Array.from(saved) }
+      const zeros = new Float64Array(values.length)
+      const whole: Round = { ...round, keepLosses: zeros, growLosses: zeros, keepRewards: zeros }
+      played.learn("user", whole)
+      expect(studied.study("user", whole)).toBeUndefined()
+    }
+    const at = [Float64Array.of(0.7, 0.2), { step: 1, rate: 0.3 }] as const
+    expect(studied.scores("user", ...at)).toEqual(played.scores("user", ...at))
   })
 
   test("follows when what pays changes sides", () => {
@@ -256,6 +275,140 @@ describe("on a stream whose right sizes are known", () => {
     }
     expect(mean(0, 40)).toBeGreaterThan(1.9)
     expect(mean(40, 2040)).toBeLessThan(0.5)
+  })
+})
+
+describe("what a rung weighs", () => {
+  const policy = () => {
+    const taught = new Rent({ ...OPTIONS, price: 1 })
+    const random = new Random(7, "weights")
+    for (let n = 0; n < 50; n++) teach(taught, contextsOf(random, 200), () => 0.05)
+    return taught
+  }
+  const bound = (taught: Rent) => taught.scores("user", Float64Array.of(Math.SQRT1_2, 0.3), { step: 0, rate: 1 }).grow
+  const ids = (weights: number[], step: number) => ({
+    ...choices(
+      weights.map(() => 0.3),
+      { step, rate: 1 },
+    ),
+    weights: Float64Array.from(weights),
+  })
+
+  test("a heavier rung than usual makes an id grow sooner, a lighter one does not hold it back", () => {
+    const taught = policy()
+    const at = (share: number) => {
+      taught.price = bound(taught) / share / 2
+      return [...taught.decide("user", ids([0.1, 1, 1.5, 3], 0))]
+    }
+    expect(at(1.01)).toEqual([1, 1, 1, 1])
+    expect(at(0.99)).toEqual([0, 0, 1, 1])
+    expect(at(0.5)).toEqual([0, 0, 0, 1])
+  })
+
+  test("a lighter rung is let go sooner, a heavier one no later", () => {
+    const taught = policy()
+    const at = (share: number) => {
+      taught.price = bound(taught) / share / 2
+      return [...taught.release("user", ids([0.1, 0.5, 1, 3], 1))]
+    }
+    expect(at(2.1)).toEqual([0, 0, 0, 0])
+    expect(at(0.41)).toEqual([1, 0, 0, 0])
+    expect(at(0.21)).toEqual([1, 1, 0, 0])
+    expect(at(0.19)).toEqual([1, 1, 1, 1])
+  })
+
+  test("it is the energy of the last rung beside that of ids met about as often; new numbers weigh nothing", () => {
+    const model = new FactorModel({ task: "binary", sizes: [0, 2, 4], start: 1, seed: 1 })
+    const weights = new RungWeights(model)
+    for (let id = 0; id < 3; id++) for (const side of ["user", "item"] as const) model.meetOne(side, id)
+    const put = (side: "user" | "item", id: number, numbers: number[]) => {
+      const table = model.tables[side]
+      const at = table.placeOf(id) + model.heads[side]
+      numbers.forEach((number, k) => {
+        table.numbersOf(id)[at + k] += number
+      })
+    }
+    for (const side of ["user", "item"] as const) {
+      put(side, 0, [1, 0])
+      put(side, 1, [0, 2])
+      const given = { ...choices([20, 20, 20], { step: 1, rate: 1 }), frequencies: Float64Array.of(20, 30, 20) }
+      const learned = weights.of(side, given, { learn: true })
+      expect(learned[2], "untouched since it was lifted").toBe(0)
+      const known = weights.of(side, given, { learn: false })
+      expect([...known].map((w) => Math.round(100 * w) / 100)).toEqual([0.6, 2.4, 0])
+      const rare = { ...given, frequencies: Float64Array.of(2, 2, 2) }
+      expect([...weights.of(side, rare, { learn: false })], "nobody met so rarely was seen").toEqual([1, 1, 1])
+      model.resize(side, 1, { step: 2 })
+      const grown = { ...given, steps: Uint8Array.of(0, 2, 1) }
+      const now = weights.of(side, grown, { learn: false })
+      expect([now[0], now[1]], "no rung, and a rung nobody is known to hold").toEqual([1, 1])
+    }
+    const state = new State()
+    weights.save(state)
+    const other = new RungWeights(model)
+    other.load(state)
+    const one = choices([20], { step: 1, rate: 1 })
+    expect([...other.of("user", one, { learn: false })]).toEqual([...weights.of("user", one, { learn: false })])
+  })
+})
+
+describe("returns", () => {
+  test("tell how many events ids met so often have after such a pause, in any stream", () => {
+    const returns = new Returns()
+    const random = new Random(3, "returns")
+    const truth = (frequency: number, idle: number) => (frequency >= 16 ? 0.4 : 0.05) / (1 + idle / 8)
+    for (let n = 0; n < 60_000; n++) {
+      const [frequency, idle] = [random.next() < 0.5 ? 5 : 40, 1 + random.integer(64)]
+      returns.look("user", frequency, { idle, weight: 1 })
+      if (random.next() < truth(frequency, idle)) returns.hit("user", frequency, idle)
+    }
+    for (const frequency of [5, 40])
+      for (const idle of [3, 12, 48]) {
+        const rate = returns.rate("user", frequency, idle)
+        expect(Math.abs(Math.log(rate / truth(frequency, idle))), `${frequency}, ${idle}`).toBeLessThan(0.5)
+      }
+    expect(returns.rate("item", 5, 3), "the other side").toBe(0)
+    expect(returns.rate("user", 5, Number.POSITIVE_INFINITY), "never seen").toBe(0)
+    const before = returns.rate("user", 40, 12)
+    returns.pass(5000)
+    expect(returns.rate("user", 40, 12), "what was long ago says little").toBeLessThan(before / 10)
+    const state = new State()
+    returns.save(state)
+    const other = new Returns()
+    other.load(state)
+    expect(other.rate("user", 40, 12)).toBe(returns.rate("user", 40, 12))
+  })
+
+  /** Fifteen users a segment, who come back after 97 segments, or others every time. */
+  function visits(again: boolean): { run: Run; users: (segment: number) => number[] } {
+    const users = (segment: number) => Array.from({ length: 15 }, (_, n) => 15 * (again ? segment % 97 : segment) + n)
+    const run = new Run({ method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", price: 4e-2 })
+    const stream = planted({ users: 1, items: 40, segments: 400, seed: 9 }, () => 3)
+    for (const segment of stream) {
+      const random = new Random(segment.index, "visits")
+      const here = users(segment.index)
+      for (let r = 0; r < 500; r++) {
+        segment.user[r] = here[random.integer(here.length)]
+        segment.rating[r] = taste(segment.user[r], segment.item[r])
+      }
+      run.step(segment)
+    }
+    return { run, users }
+  }
+
+  test("those who come back after a hundred segments hold their numbers meanwhile, those who never do give them back", () => {
+    const mean = (again: boolean) => {
+      const { run, users } = visits(again)
+      const { model } = run.learner as Factor
+      const { user: table } = model.tables
+      const ids = [86, 89, 92, 95].flatMap((ago) => users(399 - ago))
+      const size = ids.reduce((sum, id) => sum + model.sizes[table.step(id)], 0) / ids.length
+      run.close()
+      return size
+    }
+    const [regulars, passersBy] = [mean(true), mean(false)]
+    expect(regulars).toBeGreaterThan(1.5)
+    expect(passersBy).toBeLessThan(0.5 * regulars)
   })
 })
 

@@ -10,10 +10,9 @@
  *   the same for q with 0.1 and G = e·p̂ + 0.01·q                    two passes over the rows of a segment
  *
  * Growing a row writes down the numbers it was lifted with, so no prediction changes. Without ε nothing would ever
- * move: where p and q are both 0, so are both gradients. A vector has one accumulator for all of its numbers, which a
- * turn of the frame leaves alone; numbers that are new bring A_0 into it by their share, so that a row that has grown
- * learns faster again, all of it. A row is [biases, their accumulators, the vector's accumulator, vector]; it needs no
- * moments.
+ * move: where p and q are both 0, so are both gradients. A vector has one accumulator for all of its numbers, which
+ * growing and a turn of the frame leave alone. A row is [biases, their accumulators, the vector's accumulator, vector];
+ * it needs no moments.
  */
 
 import { checkSizes, EmbeddingTable } from "../embedding/table.ts"
@@ -44,7 +43,7 @@ const MOST = 10
 const L2 = { user: 0.005, item: 0.01 }
 const PASSES = 2
 /** Of ε. */
-const DEVIATION = 0.05
+const DEVIATION = 0.02
 
 export interface FactorOptions extends RowOptions {
   task: Exclude<Task, "topk">
@@ -59,6 +58,7 @@ export class FactorModel implements RowModel {
   readonly heads: Record<Side, number>
   readonly vectors = { user: 1, item: 1 }
   readonly ripening = 0
+  readonly weighs = true
   /** g */
   readonly global: Float64Array
   /** s */
@@ -68,6 +68,7 @@ export class FactorModel implements RowModel {
   readonly #base: Float64Array
   readonly #errors: Float64Array
   readonly #row: Float32Array
+  readonly #worth: Float64Array
 
   constructor(options: FactorOptions) {
     const { task, sizes, start, seed } = options
@@ -93,6 +94,7 @@ export class FactorModel implements RowModel {
     this.#base = new Float64Array(outputs)
     this.#errors = new Float64Array(outputs)
     this.#row = new Float32Array(top + head)
+    this.#worth = new Float64Array(sizes.length)
   }
 
   get embeddingBytes(): number {
@@ -150,14 +152,13 @@ export class FactorModel implements RowModel {
     const [kept, size] = [p.cold ? 0 : this.sizes[table.step(id)], this.sizes[p.step]]
     const row = this.#row
     table.read(id, row, 0)
-    this.renew(row, kept, size)
+    if (kept === 0) this.renew(row)
     this.#fillTail(side, id, { target: row, at: this.heads[side], from: kept, to: size })
     table.replace(id, p.step, row, 0)
   }
 
-  renew(row: Float32Array, kept: number, size: number): void {
-    const at = 2 * this.outputs
-    if (size > kept) row[at] = (kept * row[at] + (size - kept) * SQUARES) / size
+  renew(row: Float32Array): void {
+    row[2 * this.outputs] = SQUARES
   }
 
   /** Numbers `from` … `to`−1 of a row that does not hold them. */
@@ -205,35 +206,25 @@ export class FactorModel implements RowModel {
     return product
   }
 
-  /** Σ_k p_k·q̂_k over the numbers of the user's last rung. */
-  #userRung(user: number, item: number): number {
+  /** Writes the part each rung of a side has in ⟨p̂, q̂⟩, an item's against ε in its place; returns the step held. */
+  #parts(side: Side, user: number, item: number): number {
     const { user: users, item: items } = this.tables
-    const step = users.step(user)
-    const p = users.numbersOf(user)
-    const q = items.numbersOf(item)
+    const [p, q, noise] = [users.numbersOf(user), items.numbersOf(item), this.noise.numbers]
     const a = users.placeOf(user) + this.heads.user
     const b = items.placeOf(item) + this.heads.item
-    const held = this.sizes[items.step(item)]
     const tail = this.noise.tail(item)
-    let sum = 0
-    for (let k = this.sizes[step - 1]; k < this.sizes[step]; k++)
-      sum += p[a + k] * (k < held ? q[b + k] : this.noise.numbers[tail + k])
-    return sum
-  }
-
-  /** The same of the item's last rung, against ε in its place. */
-  #itemRung(user: number, item: number): number {
-    const { user: users, item: items } = this.tables
-    const step = items.step(item)
-    const p = users.numbersOf(user)
-    const q = items.numbersOf(item)
-    const a = users.placeOf(user) + this.heads.user
-    const b = items.placeOf(item) + this.heads.item
-    const size = Math.min(this.sizes[users.step(user)], this.sizes[step])
-    const tail = this.noise.tail(item)
-    let sum = 0
-    for (let k = this.sizes[step - 1]; k < size; k++) sum += p[a + k] * (q[b + k] - this.noise.numbers[tail + k])
-    return sum
+    const [size, held] = [this.sizes[users.step(user)], this.sizes[items.step(item)]]
+    const step = this.tables[side].step(side === "user" ? user : item)
+    for (let rung = 1; rung <= step; rung++) {
+      const to = Math.min(this.sizes[rung], size)
+      let sum = 0
+      for (let k = this.sizes[rung - 1]; k < to; k++) {
+        const lifted = noise[tail + k]
+        sum += p[a + k] * (side === "item" ? q[b + k] - lifted : k < held ? q[b + k] : lifted)
+      }
+      this.#worth[rung] = sum
+    }
+    return step
   }
 
   /** The task loss (method.md §2) of the base logits with a product; the errors e_c are left behind. */
@@ -275,13 +266,21 @@ export class FactorModel implements RowModel {
     return { logits: new Float64Array(0), losses }
   }
 
-  /** Writes what row r would have cost without the last rung of either side. */
+  /** Writes what row r would have cost with either side cut to each size up to its own. */
   #judge(batch: ModelBatch, r: number, p: { product: number; rungs: RungLosses }): void {
-    const { product, rungs } = p
     const [user, item, label] = [batch.user[r], batch.item[r], batch.label[r]]
-    rungs.full[r] = this.#loss(product, label)
-    if (this.tables.user.step(user) > 0) rungs.without.user[r] = this.#loss(product - this.#userRung(user, item), label)
-    if (this.tables.item.step(item) > 0) rungs.without.item[r] = this.#loss(product - this.#itemRung(user, item), label)
+    const at = r * this.sizes.length
+    const full = this.#loss(p.product, label)
+    for (const side of ["user", "item"] as const) {
+      const losses = p.rungs[side]
+      const step = this.#parts(side, user, item)
+      let product = p.product
+      losses[at + step] = full
+      for (let rung = step; rung > 0; rung--) {
+        product -= this.#worth[rung]
+        losses[at + rung - 1] = this.#loss(product, label)
+      }
+    }
   }
 
   /** One step on the errors of the last loss. */

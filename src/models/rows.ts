@@ -15,11 +15,11 @@ export interface RowOptions {
   seed: number
 }
 
-/** What each rung was worth, by own row of a batch: losses before the row was learned, with and without the last rung held. */
-export interface RungLosses {
-  full: Float64Array
-  without: Record<Side, Float64Array>
-}
+/**
+ * What each rung was worth: losses of every own row of a batch before it was learned, with the numbers of one side cut to
+ * each size up to the one held [rows×sizes].
+ */
+export type RungLosses = Record<Side, Float64Array>
 
 /** A row is a head of fixed length, which starts with an item's biases, and one or more vectors of the id's size. */
 export interface RowModel {
@@ -32,6 +32,8 @@ export interface RowModel {
   readonly vectors: Record<Side, number>
   /** Events an id learns a rung from before it is judged by it. */
   readonly ripening: number
+  /** Whether the size of a rung's numbers tells what it saves. */
+  readonly weighs: boolean
   /** Numbers of no id. */
   readonly global: Float64Array
   /** 4 × the biases and vector numbers of live rows. */
@@ -45,8 +47,8 @@ export interface RowModel {
   meetOne(side: Side, id: number): boolean
   /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
-  /** What `resize` does to the head of a row that keeps so many numbers of a vector that has `size` from now on. */
-  renew?(row: Float32Array, kept: number, size: number): void
+  /** What `resize` does to the head of a row that keeps nothing of its vector. */
+  renew?(row: Float32Array): void
   /** Whether numbers can be a row of a side: those of another process are asked about. */
   accepts(side: Side, row: ArrayLike<number>): boolean
   /** Gives the items a user's row names other indices; those without one are left out. */
@@ -106,4 +108,21 @@ export function largestSize(model: { tables: RowModel["tables"]; sizes: readonly
 /** Drops the rows of ids that have one. */
 export function freeRows(table: EmbeddingTable, ids: Iterable<number>): void {
   for (const id of ids) if (table.has(id)) table.free(id)
+}
+
+/** Σ of squares of what the last rung of an id's first vector holds beyond what the id would be lifted with in its place. */
+export function rungEnergy(model: RowModel, side: Side, id: number): number {
+  const table = model.tables[side]
+  const step = table.step(id)
+  if (step === 0) return 0
+  const { noise, fade, sizes } = model
+  const row = table.numbersOf(id)
+  const at = table.placeOf(id) + model.heads[side]
+  const tail = noise.tail(id)
+  let sum = 0
+  for (let k = sizes[step - 1]; k < sizes[step]; k++) {
+    const number = side === "user" ? row[at + k] : row[at + k] - fade[k] * noise.numbers[tail + k]
+    sum += number * number
+  }
+  return sum
 }

@@ -65,6 +65,8 @@ export class SequenceModel implements RowModel {
   readonly heads = { user: RECENT, item: 1 }
   readonly vectors = { user: 1, item: 2 }
   readonly ripening = 5
+  /** Much of what an item holds is in its y, which speaks for other items. */
+  readonly weighs = false
   readonly global = new Float64Array(0)
   readonly slopes = Float64Array.of(1)
   readonly #passes: number
@@ -350,44 +352,56 @@ export class SequenceModel implements RowModel {
     return loss
   }
 
-  /** Writes what the group would have cost without the last rung of its user's p, and of its own item's q. */
-  #judge(batch: ModelBatch, { own, from, to, alone }: Group, p: { loss: number; rungs: RungLosses }): void {
-    const { rungs } = p
+  /** Writes what the group would have cost with its user's p, and its own item's q, cut to each size up to their own. */
+  #judge(batch: ModelBatch, group: Group, p: { loss: number; rungs: RungLosses }): void {
+    const { own, from, to, alone } = group
     const { user: users, item: items } = this.tables
     const [z, other, length] = [this.#z, this.#other, 1 + to - from]
     const [user, positive] = [batch.user[own], batch.item[own]]
-    rungs.full[own] = p.loss
-    const step = users.step(user)
-    if (step > 0) {
-      const [low, high] = [this.sizes[step - 1], this.sizes[step]]
-      const row = users.numbersOf(user)
-      const at = users.placeOf(user) + RECENT
-      for (let j = 0; j < length; j++) {
-        const item = j === 0 ? positive : batch.item[from + j - 1]
-        const q = items.numbersOf(item)
-        const b = items.placeOf(item) + 1
-        const held = Math.max(low, Math.min(high, this.#size(item)))
-        const tail = this.noise.tail(item)
-        let sum = 0
-        for (let k = low; k < held; k++) sum += row[at + k] * q[b + k]
-        for (let k = held; k < high; k++) sum += row[at + k] * this.fade[k] * this.noise.numbers[tail + k]
-        other[j] = z[j] - sum
-      }
-      rungs.without.user[own] = groupLoss(other, length, alone)
+    const at = own * this.sizes.length
+    const held = users.step(user)
+    p.rungs.user[at + held] = p.loss
+    for (let j = 0; j < length; j++) other[j] = z[j]
+    for (let rung = held; rung > 0; rung--) {
+      for (let j = 0; j < length; j++)
+        other[j] -= this.#userRung(user, j === 0 ? positive : batch.item[from + j - 1], rung)
+      p.rungs.user[at + rung - 1] = groupLoss(other, length, alone)
     }
-    const held = items.step(positive)
-    if (held > 0) {
-      const q = items.numbersOf(positive)
-      const b = items.placeOf(positive) + 1
-      const tail = this.noise.tail(positive)
-      const high = Math.min(this.sizes[held], this.#width)
-      let sum = 0
-      for (let k = this.sizes[held - 1]; k < high; k++)
-        sum += this.#x[k] * (q[b + k] - this.fade[k] * this.noise.numbers[tail + k])
-      for (let j = 0; j < length; j++) other[j] = z[j]
-      other[0] -= sum
-      rungs.without.item[own] = groupLoss(other, length, alone)
+    const step = items.step(positive)
+    p.rungs.item[at + step] = p.loss
+    for (let j = 0; j < length; j++) other[j] = z[j]
+    for (let rung = step; rung > 0; rung--) {
+      other[0] -= this.#itemRung(positive, rung)
+      p.rungs.item[at + rung - 1] = groupLoss(other, length, alone)
     }
+  }
+
+  /** The part a rung of a user's p has in z. */
+  #userRung(user: number, item: number, rung: number): number {
+    const { user: users, item: items } = this.tables
+    const [low, high] = [this.sizes[rung - 1], this.sizes[rung]]
+    const [p, q] = [users.numbersOf(user), items.numbersOf(item)]
+    const a = users.placeOf(user) + RECENT
+    const b = items.placeOf(item) + 1
+    const held = Math.max(low, Math.min(high, this.#size(item)))
+    const tail = this.noise.tail(item)
+    let sum = 0
+    for (let k = low; k < held; k++) sum += p[a + k] * q[b + k]
+    for (let k = held; k < high; k++) sum += p[a + k] * this.fade[k] * this.noise.numbers[tail + k]
+    return sum
+  }
+
+  /** The part a rung of an item's q has in z, against ε in its place. */
+  #itemRung(item: number, rung: number): number {
+    const table = this.tables.item
+    const q = table.numbersOf(item)
+    const b = table.placeOf(item) + 1
+    const tail = this.noise.tail(item)
+    const high = Math.min(this.sizes[rung], this.#width)
+    let sum = 0
+    for (let k = this.sizes[rung - 1]; k < high; k++)
+      sum += this.#x[k] * (q[b + k] - this.fade[k] * this.noise.numbers[tail + k])
+    return sum
   }
 
   /** One step on the errors of the group scored last. */

@@ -2,6 +2,7 @@
 
 import { Activity } from "../context/activity.ts"
 import type { Indicators } from "../context/indicators.ts"
+import { Returns } from "../context/returns.ts"
 import type { RowModel } from "../models/rows.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Limits } from "./idle.ts"
@@ -44,6 +45,7 @@ export class FactorRows {
   readonly model: RowModel
   readonly indicators: Indicators
   readonly activity = new Activity()
+  readonly returns = new Returns()
   readonly limiter: Limiter
   readonly sizeLog: SizeLog | undefined
   /** Live: ids whose rows may differ from those published last. */

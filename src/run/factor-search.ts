@@ -1,7 +1,8 @@
 /**
  * How a factor learner searches sizes: both arms of a rung are judged on the way. Each row of a segment is predicted with
- * and without the last rung of its user and of its item before it is learned, and the policy learns these at the next
- * segment (method.md §3, step 1); then it decides on the ids of that segment, and on ids that are met no more.
+ * its user, and its item, cut to every size up to the one held before it is learned, and the policy learns these at the
+ * next segment (method.md §3, step 1): it plays the last rung held and studies those below. Then it decides on the ids of
+ * that segment, and on ids that are met no more.
  */
 
 import type { Context } from "../context/context.ts"
@@ -17,6 +18,7 @@ import type { Preparation } from "./learner.ts"
 import { type Outlook, outlookOf } from "./outlook.ts"
 import { Ripeness } from "./ripeness.ts"
 import { playRound, type SearchOptions } from "./round.ts"
+import { RungWeights } from "./rung-weights.ts"
 import { toArmScores, whyGrown } from "./size-log.ts"
 
 /** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
@@ -25,6 +27,12 @@ const IDLE = 5
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
 const NUMBERS_PER_EVENT = 4
+
+/**
+ * What ids like it have after as long a pause counts for so much of an id's rate: it may come back, but teaches nothing
+ * until then, so its rungs have to pay all of their rent and not the fifth that is enough while they are tried (rent.ts).
+ */
+const RETURN = 0.2
 
 /** Shares of a budget above and below which the price moves, and how far it may. */
 const FULL = 0.95
@@ -41,6 +49,7 @@ export class FactorSearch {
   readonly #rows: FactorRows
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   readonly #ripeness: Ripeness
+  readonly #weights: RungWeights
   #waiting: Judged | undefined
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
@@ -50,6 +59,7 @@ export class FactorSearch {
     this.options = options
     this.context = context
     this.#ripeness = new Ripeness(rows.model.ripening)
+    this.#weights = new RungWeights(rows.model)
   }
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
@@ -63,8 +73,11 @@ export class FactorSearch {
     }
     const waiting = this.#waiting
     if (!waiting || waiting.trained === 0) return result
+    const { policy } = this.options
     for (const side of SIDES) {
-      const { regret, played } = playRound(this.options.policy, side, this.#round(side, waiting))
+      const held = waiting.steps[side]
+      const { regret, played } = playRound(policy, side, this.#round(side, waiting, { from: (row) => held[row] - 1 }))
+      policy.study?.(side, this.#round(side, waiting, { from: () => 0, above: 1 }))
       result.regret[side] = regret
       result.played[side] = played
     }
@@ -83,21 +96,28 @@ export class FactorSearch {
     this.#waiting = undefined
   }
 
-  /** The rows whose id held a rung, each as a choice between the size below (keep) and the size held (grow). */
-  #round(side: Side, waiting: Judged): Round {
+  /** The rungs held on each row, `from` one up to `above` below the last, each as a choice between the size below (keep) and its own (grow). */
+  #round(side: Side, waiting: Judged, p: { from: (row: number) => number; above?: number }): Round {
     const { preset, policy } = this.options
     const { sizes } = this.#rows.model.tables[side]
     const rows: number[] = []
-    for (let l = 0; l < waiting.trained; l++) if (waiting.steps[side][l] > 0) rows.push(l)
+    const steps: number[] = []
+    for (let l = 0; l < waiting.trained; l++)
+      for (let step = Math.max(0, p.from(l)); step < waiting.steps[side][l] - (p.above ?? 0); step++) {
+        rows.push(l)
+        steps.push(step)
+      }
     const choices = this.#choices(side, Int32Array.from(rows), waiting)
+    choices.steps.set(steps)
     const { length } = choices
     const [keepLosses, growLosses] = [new Float64Array(length), new Float64Array(length)]
     const [keepRewards, growRewards] = [new Float64Array(length), new Float64Array(length)]
     const price = policy.price ?? preset.rent
     for (let i = 0; i < length; i++) {
-      const step = --choices.steps[i]
-      keepLosses[i] = waiting.without[side][rows[i]]
-      growLosses[i] = waiting.full[side][rows[i]]
+      const step = steps[i]
+      const at = rows[i] * sizes.length + step
+      keepLosses[i] = waiting.losses[side][at]
+      growLosses[i] = waiting.losses[side][at + 1]
       const saved = keepLosses[i] - growLosses[i]
       if (preset.name === "paper") growRewards[i] = saved > 0 ? 1 : 0
       else {
@@ -125,7 +145,14 @@ export class FactorSearch {
   /** Takes indicators and rates of a segment, row by row; only the rows to be trained on count as activity. */
   observe(segment: Segment, deciding: number): Judged {
     const { length } = segment
-    const { indicators, activity, time } = this.#rows
+    const { indicators, activity, returns, time } = this.#rows
+    for (let l = 0; l < deciding; l++)
+      for (const side of SIDES) {
+        const id = segment[side][l]
+        const frequency = indicators.frequency(side, id)
+        if (frequency > 0) returns.hit(side, frequency, activity.idle(side, id, time))
+      }
+    returns.pass(length / SEGMENT)
     const columns = {
       userFrequency: new Float64Array(length),
       itemFrequency: new Float64Array(length),
@@ -147,19 +174,25 @@ export class FactorSearch {
       },
       rates: pair(floats),
       steps: pair(() => new Uint8Array(deciding)),
-      full: pair(floats),
-      without: pair(floats),
+      losses: pair(() => new Float64Array(deciding * this.#rows.model.sizes.length)),
       trained: 0,
     }
     for (let l = 0; l < deciding; l++)
       for (const side of SIDES) {
         const id = segment[side][l]
         activity.meet(side, id, time)
-        waiting.rates[side][l] = activity.rate(side, id, time)
+        waiting.rates[side][l] = this.#rate(side, id, waiting.frequencies[side][l])
         const diversity = side === "user" ? columns.ind[l] : columns.pod[l]
         context?.write(waiting.contexts[side], l * d, this.#frequency(waiting.frequencies[side][l]), diversity)
       }
     return waiting
+  }
+
+  /** Events per segment to be expected of an id: those of late, or its share of what ids like it have. */
+  #rate(side: Side, id: number, frequency: number): number {
+    const { activity, returns, time } = this.#rows
+    const back = frequency > 0 ? returns.rate(side, frequency, activity.idle(side, id, time)) : 0
+    return Math.max(activity.rate(side, id, time), RETURN * back)
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
@@ -202,6 +235,7 @@ export class FactorSearch {
     while (rows.length > 0) {
       rows = rows.filter((row) => this.#mayGrow(side, p.id(row), p.frequency(row)))
       const choices = p.see(rows)
+      if (policy.release) choices.weights = this.#weights.of(side, choices, { learn: false })
       const arms = policy.decide(side, choices)
       const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
@@ -271,31 +305,37 @@ export class FactorSearch {
     return shrunk
   }
 
-  /** Looks at the next ids in turn: those that are met no more give their numbers back, a rung at a time. */
-  sweep(side: Side): number {
-    const { model, activity, time } = this.#rows
+  /** Looks at the next ids in turn, after so much time: those that are met no more give their numbers back, a rung at a time. */
+  sweep(side: Side, segments: number): number {
+    const { model, activity, indicators, returns, time } = this.#rows
     const table = model.tables[side]
     const ids: number[] = []
     let id = this.#cursor[side]
-    for (let n = Math.min(SWEEP, table.reach); n > 0; n--) {
-      if (table.has(id) && table.step(id) > 0 && activity.idle(side, id, time) >= IDLE && this.#rows.decides(side, id))
-        ids.push(id)
+    const looks = Math.min(SWEEP, table.reach)
+    for (let n = looks; n > 0; n--) {
+      if (table.has(id)) {
+        const idle = activity.idle(side, id, time)
+        returns.look(side, indicators.frequency(side, id), { idle, weight: (segments * table.reach) / looks })
+        if (table.step(id) > 0 && idle >= IDLE && this.#rows.decides(side, id)) ids.push(id)
+      }
       id = id + 1 >= table.reach ? 0 : id + 1
     }
     this.#cursor[side] = id
-    return this.#release(side, this.#gather(side, Int32Array.from(ids)))
+    const choices = this.#gather(side, Int32Array.from(ids))
+    choices.weights = this.#weights.of(side, choices, { learn: true })
+    return this.#release(side, choices)
   }
 
   /** Choices of ids with everything as it is now. */
   #gather(side: Side, ids: Int32Array): Choices {
-    const { model, activity, indicators, time } = this.#rows
+    const { model, indicators } = this.#rows
     const { context } = this
     const d = context?.dimension ?? 0
     const choices = { ...emptyChoices(ids.length, d), ids }
     for (let i = 0; i < ids.length; i++) {
       choices.steps[i] = model.tables[side].step(ids[i])
-      choices.rates[i] = activity.rate(side, ids[i], time)
       choices.frequencies[i] = indicators.frequency(side, ids[i])
+      choices.rates[i] = this.#rate(side, ids[i], choices.frequencies[i])
       const diversity = this.options.policy.context === "cv" ? indicators.diversity(side, ids[i]) : 0
       context?.write(choices.contexts, i * d, this.#frequency(choices.frequencies[i]), diversity)
     }
@@ -331,8 +371,8 @@ export class FactorSearch {
   /** Trains with what judges the rungs, and keeps the judgement. */
   judge<T>(batch: ModelBatch, train: (rungs?: RungLosses) => T): T {
     if (!this.#waiting) return train()
-    const floats = () => new Float64Array(batch.user.length)
-    const rungs: RungLosses = { full: floats(), without: { user: floats(), item: floats() } }
+    const floats = () => new Float64Array(batch.user.length * this.#rows.model.sizes.length)
+    const rungs: RungLosses = { user: floats(), item: floats() }
     const result = train(rungs)
     this.#note(batch, rungs, this.#waiting)
     return result
@@ -340,14 +380,12 @@ export class FactorSearch {
 
   /** Hands what was judged to the rows it belongs to; sampled negatives follow their row and are judged with it. */
   #note(batch: ModelBatch, rungs: RungLosses, waiting: Judged): void {
-    const { ids, full, without } = waiting
+    const { ids, losses } = waiting
+    const { length } = this.#rows.model.sizes
     let row = 0
     for (let b = 0; b < batch.user.length && row < ids.user.length; b++) {
       if (batch.user[b] !== ids.user[row] || batch.item[b] !== ids.item[row]) continue
-      for (const side of SIDES) {
-        full[side][row] = rungs.full[b]
-        without[side][row] = rungs.without[side][b]
-      }
+      for (const side of SIDES) losses[side].set(rungs[side].subarray(b * length, (b + 1) * length), row * length)
       row++
     }
     waiting.trained = row
@@ -364,13 +402,13 @@ export class FactorSearch {
     id: number,
     seen: { frequency: number; diversity: number },
   ): { keep: number; grow: number } | null {
-    const { model, activity, time } = this.#rows
+    const { model } = this.#rows
     const { policy } = this.options
     const step = model.tables[side].step(id)
     if (!this.context || !policy.scores || step === model.tables[side].top) return null
     const context = new Float64Array(this.context.dimension)
     this.context.write(context, 0, this.#frequency(seen.frequency), seen.diversity)
-    const { keep, grow } = policy.scores(side, context, { step, rate: activity.rate(side, id, time) })
+    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, id, seen.frequency) })
     return { keep, grow }
   }
 
@@ -387,15 +425,17 @@ export class FactorSearch {
   saveWaiting(state: State): void {
     saveJudged(state, this.#waiting)
     this.#ripeness.save(state.at("ripeness"))
+    this.#weights.save(state.at("weights"))
   }
 
   loadWaiting(state: State): void {
     this.#waiting = loadJudged(state)
     this.#ripeness.load(state.at("ripeness"))
+    this.#weights.load(state.at("weights"))
   }
 }
 
-function emptyChoices(length: number, dimension: number): Required<Choices> {
+function emptyChoices(length: number, dimension: number): Choices & { rates: Float64Array } {
   return {
     length,
     ids: new Int32Array(length),

@@ -97,7 +97,7 @@ export class FactorShare implements Sharing, RowShare {
     }
     this.#match(step, now.step, keep, cold)
     const { model } = this.#rows
-    model.renew?.(now.row, cold ? 0 : model.sizes[step], model.sizes[now.step])
+    if (cold || model.sizes[step] === 0) model.renew?.(now.row)
     base.step = now.step
     base.row = now.row
   }

@@ -87,7 +87,7 @@ export class Factor implements Learner, LiveLearner {
         preparation.shrunk[side] += shrunk
       }
     if (policy.release) {
-      for (const side of SIDES) preparation.shrunk[side] += search.sweep(side)
+      for (const side of SIDES) preparation.shrunk[side] += search.sweep(side, segment.length / SEGMENT)
       if (!this.#share) this.#turn()
     }
     rows.meetAll(segment)
@@ -206,6 +206,7 @@ export class Factor implements Learner, LiveLearner {
     this.#search?.options.policy.save?.(state.at("policy"))
     rows.indicators.save(state.at("indicators"))
     rows.activity.save(state.at("activity"))
+    rows.returns.save(state.at("returns"))
     rows.limiter.save(state.at("idle"))
     rows.sizeLog?.save(state.at("sizeLog"))
     if (this.#search) this.#search.saveWaiting(state.at("waiting"))
@@ -223,6 +224,7 @@ export class Factor implements Learner, LiveLearner {
     this.#search?.options.policy.load?.(state.at("policy"))
     rows.indicators.load(state.at("indicators"))
     rows.activity.load(state.at("activity"))
+    rows.returns.load(state.at("returns"))
     rows.limiter.load(state.at("idle"))
     rows.sizeLog?.load(state.at("sizeLog"))
     this.#search?.loadWaiting(state.at("waiting"))

@@ -11,15 +11,14 @@ export interface Judged {
   rates: Record<Side, Float64Array>
   /** Step held when the row was judged. */
   steps: Record<Side, Uint8Array>
-  /** Losses with the row as it was, and without its last rung. */
-  full: Record<Side, Float64Array>
-  without: Record<Side, Float64Array>
+  /** Losses with the numbers of a side cut to each size up to the one held [rows×sizes]. */
+  losses: Record<Side, Float64Array>
   /** Rows judged so far, from the first. */
   trained: number
 }
 
 const SIDES = ["user", "item"] as const
-const FLOATS = ["contexts", "frequencies", "rates", "full", "without"] as const
+const FLOATS = ["contexts", "frequencies", "rates", "losses"] as const
 
 /** On how many rows user and item both held each rung. */
 export function heldOn(judged: Judged | undefined, rungs: number): number[] {
@@ -52,8 +51,7 @@ export function withoutRows(judged: Judged, side: Side, ids: ReadonlySet<number>
     frequencies: both((name) => floats(judged.frequencies[name])),
     rates: both((name) => floats(judged.rates[name])),
     steps: both((name) => Uint8Array.from(rows, (r) => judged.steps[name][r])),
-    full: both((name) => floats(judged.full[name])),
-    without: both((name) => floats(judged.without[name])),
+    losses: both((name) => floats(judged.losses[name])),
     trained: rows.filter((r) => r < judged.trained).length,
   }
 }
@@ -79,8 +77,7 @@ export function loadJudged(state: State): Judged | undefined {
     contexts: floats("contexts"),
     frequencies: floats("frequencies"),
     rates: floats("rates"),
-    full: floats("full"),
-    without: floats("without"),
+    losses: floats("losses"),
     trained: state.get<number>("trained"),
   }
 }

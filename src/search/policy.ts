@@ -35,6 +35,8 @@ export interface Choices {
   contexts: Float64Array
   /** Events per segment to be expected of the id, where the learner keeps them. */
   rates?: Float64Array
+  /** How heavy the last rung held is, 1 being usual for ids met as often. */
+  weights?: Float64Array
 }
 
 /** Upper confidence bounds of both arms, and what each is thought to earn without the allowance for not knowing. */
@@ -51,6 +53,8 @@ export interface SizePolicy {
   readonly from: 1 | 2
   /** Plays and learns a round; returns the arms played. */
   learn(side: Side, round: Round): Uint8Array
+  /** Learns a round that is not played: of rungs below the last one held. */
+  study?(side: Side, round: Round): void
   /** Decides without learning: 1 grows. */
   decide(side: Side, choices: Choices): Uint8Array
   /** Gives back what a policy made for itself holds. */

@@ -1,10 +1,13 @@
 /**
  * The calibrated policy: a number pays rent. One LinUCB per side and rung (a size to the next) learns what the rung
- * saves per event, Δ = loss without it − loss with it, measured on every event of an id that holds it, before the event
- * is learned. Keeping the smaller size saves the rent until the id's next event, which is known:
+ * saves per event, Δ = loss cut to the size below − loss cut to its own, measured on every event of an id that holds it
+ * or more, before the event is learned. Keeping the smaller size saves the rent until the id's next event, which is known:
  *
- *   grow    when rate·UCB(Δ | x) > price·(numbers of the rung)        rate: events per segment to be expected of the id
- *   let go  when rate·UCB(Δ | x) < 0.2·price·(numbers of the rung)
+ *   grow    when max(1, w)·rate·UCB(Δ | x) > price·(numbers of the rung)
+ *   let go  when min(1, w)·rate·UCB(Δ | x) < 0.2·price·(numbers of the rung)
+ *
+ * rate: events per segment to be expected of the id. w: how heavy the last rung held is beside those of ids met as often
+ * (rung-weights.ts); 1 for letting go while the id is met, so that a trial is not cut short.
  *
  * σ is measured: UCB counts in the root mean square of Δ so far, so a stream on which vectors do nothing stops exploring
  * early. A rung nobody has held yet has a wide bound and is tried, and so it is again when next to nothing has been heard
@@ -28,7 +31,7 @@ const GROW = 1
 /** An id lets go of a rung that earns less than this share of its rent. */
 const PATIENCE = 0.2
 /** The spread of Δ is taken for `prior` until so many events say otherwise. */
-const PRIOR_EVENTS = 5
+const PRIOR_EVENTS = 20
 
 /**
  * Both sides hold a rung on this share of the events of late (half of which are forgotten every 20 segments), or it is
@@ -94,22 +97,29 @@ export class Rent implements SizePolicy {
   }
 
   learn(side: Side, round: Round): Uint8Array {
-    const { dimension, discount } = this.#options
     const arms = new Uint8Array(round.length)
     for (let l = 0; l < round.length; l++) {
       const rung = this.#rungs[side][round.steps[l]]
-      const at = l * dimension
-      arms[l] = this.#bound(rung, round.contexts, at) > round.keepRewards[l] ? 1 : 0
-      const reward = round.growRewards[l]
-      rung.bandit.update(round.contexts, at, GROW, reward)
-      rung.squares = discount * rung.squares + reward * reward
-      rung.weight = discount * rung.weight + 1
-      const { since } = rung
-      since.squares = discount * since.squares + reward * reward
-      since.weight = discount * since.weight + 1
-      since.events++
+      arms[l] = this.#bound(rung, round.contexts, l * this.#options.dimension) > round.keepRewards[l] ? 1 : 0
+      this.#take(rung, round, l)
     }
     return arms
+  }
+
+  study(side: Side, round: Round): void {
+    for (let l = 0; l < round.length; l++) this.#take(this.#rungs[side][round.steps[l]], round, l)
+  }
+
+  #take(rung: Rung, round: Round, l: number): void {
+    const { dimension, discount } = this.#options
+    const reward = round.growRewards[l]
+    rung.bandit.update(round.contexts, l * dimension, GROW, reward)
+    rung.squares = discount * rung.squares + reward * reward
+    rung.weight = discount * rung.weight + 1
+    const { since } = rung
+    since.squares = discount * since.squares + reward * reward
+    since.weight = discount * since.weight + 1
+    since.events++
   }
 
   /** Counts what was heard of each rung, and begins a trial where that is too little. */
@@ -133,25 +143,27 @@ export class Rent implements SizePolicy {
   }
 
   decide(side: Side, choices: Choices): Uint8Array {
-    return this.#compare(side, choices, { down: 0, holds: (earned, rent) => earned > rent })
+    const weigh = (weight: number) => Math.max(1, weight)
+    return this.#compare(side, choices, { down: 0, weigh, holds: (earned, rent) => earned > rent })
   }
 
   release(side: Side, choices: Choices): Uint8Array {
-    return this.#compare(side, choices, { down: 1, holds: (earned, rent) => earned < PATIENCE * rent })
+    const weigh = (weight: number) => Math.min(1, weight)
+    return this.#compare(side, choices, { down: 1, weigh, holds: (earned, rent) => earned < PATIENCE * rent })
   }
 
   /** Marks the choices whose rung, `down` below the one ahead, earns what `holds` asks. */
   #compare(
     side: Side,
     choices: Choices,
-    p: { down: number; holds: (earned: number, rent: number) => boolean },
+    p: { down: number; weigh: (weight: number) => number; holds: (earned: number, rent: number) => boolean },
   ): Uint8Array {
     const { dimension } = this.#options
     const sizes = this.#options.sizes[side]
     const arms = new Uint8Array(choices.length)
     for (let i = 0; i < choices.length; i++) {
       const step = choices.steps[i] - p.down
-      const rate = choices.rates?.[i] ?? 0
+      const rate = p.weigh(choices.weights?.[i] ?? 1) * (choices.rates?.[i] ?? 0)
       const earned = rate * this.#bound(this.#rungs[side][step], choices.contexts, i * dimension)
       if (p.holds(earned, this.price * (sizes[step + 1] - sizes[step]))) arms[i] = 1
     }
