@@ -9,7 +9,7 @@ import { PRESETS } from "../dist/search/presets.js"
 import { Rent } from "../dist/search/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
 
-/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b]` */
+/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b] [--prices 1,0.5]`, prices as multiples of the default's */
 export async function run(words) {
   const given = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined)
   const path = given("--data") ?? "synthetic"
@@ -34,11 +34,12 @@ export async function run(words) {
     "uniform-4",
     "uniform-8",
     "uniform-16",
+    "uniform-64",
     "fixed-128",
     "always-grow",
   ].filter(wanted))
     await one(open, { method, task, seed, limit })
-  for (const price of [5, 2, 1, 0.5, 0.2]) {
+  for (const price of (given("--prices") ?? "5,2,1,0.5,0.2,0.1,0.05").split(",").map(Number)) {
     const base = (task === "binary" ? 1 : 6) * PRESETS.calibrated.rent
     for (const method of ["dess-fre", "dess-cv"].filter(wanted))
       await one(open, { method, task, seed, limit, price: base * price })

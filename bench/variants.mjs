@@ -1,13 +1,16 @@
 /**
- * What the calibrated default could have been instead (docs/calibration.md): other ways to explore, more context, fewer
- * events judged, one size at a time, other row optimizers; and which ids gain from a rung. Binary, dess-cv.
+ * What the calibrated default could have been instead (docs/calibration.md): without one of its parts, other ways to
+ * explore, more context, fewer events judged, one size at a time, other lifts, other row optimizers; and which ids gain
+ * from a rung. Binary, dess-cv.
  */
 
+import { Returns } from "../dist/context/returns.js"
 import { openData, Run, synthetic } from "../dist/index.js"
 import { Random } from "../dist/kernels/random.js"
 import { FactorModel } from "../dist/models/factor.js"
 import { Factor } from "../dist/run/factor.js"
 import { withDefaults } from "../dist/run/options.js"
+import { RungWeights } from "../dist/run/rung-weights.js"
 import { LinUcb } from "../dist/search/lin-ucb.js"
 import { PRESETS } from "../dist/search/presets.js"
 import { RENT_DISCOUNT, Rent } from "../dist/search/rent.js"
@@ -51,6 +54,37 @@ const EXPLORATION = {
     },
 }
 
+/** What a part of the default is replaced by; each returns what puts it back. */
+const PARTS = {
+  "as it is": () => () => {},
+  "returns not learned": () => replace(Returns.prototype, "rate", () => 0),
+  "only the last rung judged": () => replace(Variant.prototype, "study", () => {}),
+  "rungs not weighed": () =>
+    replace(RungWeights.prototype, "of", (_side, { length }) => new Float64Array(length).fill(1)),
+  "new numbers renew the accumulator": () => {
+    const { resize } = FactorModel.prototype
+    return replace(FactorModel.prototype, "resize", function (side, id, p) {
+      const [kept, size] = [this.sizes[this.tables[side].step(id)], this.sizes[p.step]]
+      resize.call(this, side, id, p)
+      const table = this.tables[side]
+      const at = table.placeOf(id) + 2
+      if (size > kept) table.numbersOf(id)[at] = (kept * table.numbersOf(id)[at] + (size - kept) * 0.8) / size
+    })
+  },
+}
+
+function replace(prototype, name, by) {
+  const before = prototype[name]
+  prototype[name] = by
+  return () => {
+    prototype[name] = before
+  }
+}
+
+/** ε, for so many numbers for everybody. */
+const DEVIATIONS = [0.005, 0.01, 0.02, 0.03, 0.05, 0.08]
+const WIDTHS = [2, 8, 64]
+
 /** A further coordinate in [0, 1] from what is known of an id before the segment. */
 const COORDINATES = {
   "+ nothing (always 0)": () => 0,
@@ -59,12 +93,12 @@ const COORDINATES = {
   "+ gradient norm": (known) => Math.min(1, known.gradient),
 }
 
-/** `npm run bench -- variants [--data <folder>] [--rating-scale 0-10] [--limit n] [--seeds n] [--parts explore,context,who,rows] [--only <text of a name>]` */
+/** `npm run bench -- variants [--data <folder>] [--rating-scale 0-10] [--limit n] [--seeds n] [--parts parts,explore,context,lifts,who,rows] [--only <text of a name>]` */
 export async function run(words) {
   const given = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined)
   const limit = given("--limit") === undefined ? undefined : Number(given("--limit"))
   const seeds = Array.from({ length: Number(given("--seeds") ?? 2) }, (_, i) => i + 1)
-  const parts = (given("--parts") ?? "explore,context,who,rows").split(",")
+  const parts = (given("--parts") ?? "parts,explore,context,lifts,who,rows").split(",")
   const wanted = (name) => name.includes(given("--only") ?? "")
   const [min, max] = given("--rating-scale")?.split("-").map(Number) ?? []
   const stream = given("--data")
@@ -74,6 +108,23 @@ export async function run(words) {
   for await (const segment of cutSegments(stream.batches(), limit ? { limit } : {})) data.segments.push(segment)
   console.log("| variant | seed | accuracy | loss | numbers user/item | embedding kB | over time |")
   console.log("|---|---:|---:|---:|---:|---:|---:|")
+  if (parts.includes("parts"))
+    for (const name of Object.keys(PARTS))
+      for (const seed of seeds)
+        if (wanted(name)) {
+          const restore = PARTS[name]()
+          search(data, { name, seed })
+          restore()
+        }
+  if (parts.includes("lifts"))
+    for (const deviation of DEVIATIONS)
+      for (const width of WIDTHS) {
+        const options = { method: `uniform-${width}`, task: "binary", seed: 1 }
+        const model = new FactorModel({ task: "binary", sizes: [width], start: 0, seed: 1 })
+        for (let k = 0; k < model.noise.numbers.length; k++) model.noise.numbers[k] *= deviation / 0.02
+        const name = `${options.method}, lifted with N(0, ${deviation}²)`
+        if (wanted(name)) report(data, { learner: new Factor(model), options, name })
+      }
   if (parts.includes("explore"))
     for (const name of Object.keys(EXPLORATION))
       for (const seed of seeds) if (wanted(name)) search(data, { name, seed })
@@ -173,24 +224,32 @@ class Variant extends Rent {
   }
 
   learn(side, round) {
-    let at = 0
-    const known = Array.from(round.ids, (id) => {
-      while (this.#before[side][at].id !== id) at++
-      return this.#before[side][at++]
-    })
-    const { judged, watched } = this.#variant
-    if (watched)
-      known.forEach(({ first }, l) => {
-        const [diversity, frequency] = [round.contexts[3 * l + 1], round.frequencies[l]]
-        const age = this.#now - 1 - first
-        this.rows.push({ side, step: round.steps[l], frequency, age, diversity, saved: round.growRewards[l] })
-      })
-    const wide = this.#widen(round, (l) => this.#coordinate(known[l], this.#now - 1))
+    const wide = this.#watch(side, round)
+    const { judged } = this.#variant
     if (judged === undefined) return super.learn(side, wide)
     const arms = new Uint8Array(round.length)
     for (let l = 0; l < round.length; l++)
       if (this.#random.next() < judged) arms.set(super.learn(side, rowOf(wide, l)), l)
     return arms
+  }
+
+  study(side, round) {
+    const wide = this.#watch(side, round)
+    const { judged } = this.#variant
+    if (judged === undefined) super.study(side, wide)
+    else for (let l = 0; l < round.length; l++) if (this.#random.next() < judged) super.study(side, rowOf(wide, l))
+  }
+
+  /** Writes down a round if it is watched; returns it with the variant's context. */
+  #watch(side, round) {
+    const before = new Map(this.#before[side].map((known) => [known.id, known]))
+    if (this.#variant.watched)
+      for (let l = 0; l < round.length; l++) {
+        const [diversity, frequency] = [round.contexts[3 * l + 1], round.frequencies[l]]
+        const age = this.#now - 1 - before.get(round.ids[l]).first
+        this.rows.push({ side, step: round.steps[l], frequency, age, diversity, saved: round.growRewards[l] })
+      }
+    return this.#widen(round, (l) => this.#coordinate(before.get(round.ids[l]), this.#now - 1))
   }
 
   decide(side, choices) {

@@ -75,9 +75,8 @@ export class FactorSearch {
     if (!waiting || waiting.trained === 0) return result
     const { policy } = this.options
     for (const side of SIDES) {
-      const held = waiting.steps[side]
-      const { regret, played } = playRound(policy, side, this.#round(side, waiting, { from: (row) => held[row] - 1 }))
-      policy.study?.(side, this.#round(side, waiting, { from: () => 0, above: 1 }))
+      const { regret, played } = playRound(policy, side, this.#round(side, waiting, "last"))
+      policy.study?.(side, this.#round(side, waiting, "below"))
       result.regret[side] = regret
       result.played[side] = played
     }
@@ -96,17 +95,20 @@ export class FactorSearch {
     this.#waiting = undefined
   }
 
-  /** The rungs held on each row, `from` one up to `above` below the last, each as a choice between the size below (keep) and its own (grow). */
-  #round(side: Side, waiting: Judged, p: { from: (row: number) => number; above?: number }): Round {
+  /** The last rung held on each row, or those below it, each as a choice between the size below (keep) and its own (grow). */
+  #round(side: Side, waiting: Judged, part: "last" | "below"): Round {
     const { preset, policy } = this.options
     const { sizes } = this.#rows.model.tables[side]
     const rows: number[] = []
     const steps: number[] = []
-    for (let l = 0; l < waiting.trained; l++)
-      for (let step = Math.max(0, p.from(l)); step < waiting.steps[side][l] - (p.above ?? 0); step++) {
+    for (let l = 0; l < waiting.trained; l++) {
+      const last = waiting.steps[side][l] - 1
+      const end = part === "last" ? last + 1 : last
+      for (let step = part === "last" ? Math.max(0, last) : 0; step < end; step++) {
         rows.push(l)
         steps.push(step)
       }
+    }
     const choices = this.#choices(side, Int32Array.from(rows), waiting)
     choices.steps.set(steps)
     const { length } = choices
