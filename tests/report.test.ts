@@ -446,7 +446,7 @@ test("records kept without their timelines make the same tables and no lines, an
   expect(renderMarkdown(whole)).not.toContain("series")
   const calibrated = buildReport(makeRecords({ method: "dess-cv", setting: { preset: "calibrated" } }, [0.6]))
   expect(renderMarkdown(whole)).not.toMatch(/preset: paper .*rent/)
-  expect(renderMarkdown(calibrated)).toMatch(/preset: calibrated .*rent 0\.000007/)
+  expect(renderMarkdown(calibrated)).toMatch(/preset: calibrated .*rent 0\.00001/)
 })
 
 test("labels are moved apart as far as needed and not beyond the edges", () => {

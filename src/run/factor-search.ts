@@ -193,8 +193,10 @@ export class FactorSearch {
   /** Events per segment to be expected of an id: those of late, or its share of what ids like it have. */
   #rate(side: Side, id: number, frequency: number): number {
     const { activity, returns, time } = this.#rows
-    const back = frequency > 0 ? returns.rate(side, frequency, activity.idle(side, id, time)) : 0
-    return Math.max(activity.rate(side, id, time), RETURN * back)
+    const own = activity.rate(side, id, time)
+    // Only a policy that releases looks at ids at rest: without looks hits are no rate.
+    if (!this.options.policy.release || frequency === 0) return own
+    return Math.max(own, RETURN * returns.rate(side, frequency, activity.idle(side, id, time)))
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
