@@ -131,7 +131,7 @@ describe("growth", () => {
     for (let n = 0; n < 50; n++) model.train({ user: [0], item: [0], label: [n % 2] })
     for (const side of SIDES) {
       const learned = squares(side)
-      expect(learned).toBeGreaterThan(0.8)
+      expect(learned).toBeGreaterThan(Math.fround(0.8) + 1e-4)
       for (const step of [2, 1, 0]) {
         model.resize(side, 0, { step })
         expect(squares(side)).toBe(learned)
@@ -139,7 +139,7 @@ describe("growth", () => {
       model.resize(side, 0, { step: 1 })
       expect(squares(side), "from nothing").toBeCloseTo(0.8, 6)
       for (let n = 0; n < 50; n++) model.train({ user: [0], item: [0], label: [n % 2] })
-      expect(squares(side)).toBeGreaterThan(0.8)
+      expect(squares(side)).toBeGreaterThan(Math.fround(0.8) + 1e-5)
       model.resize(side, 0, { step: 2, cold: true })
       expect(squares(side), "cold").toBeCloseTo(0.8, 6)
       expect(model.accepts(side, Float32Array.of(0, 0.5, squares(side)))).toBe(true)
