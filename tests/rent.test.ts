@@ -379,6 +379,46 @@ describe("returns", () => {
     expect(other.rate("user", 40, 12)).toBe(returns.rate("user", 40, 12))
   })
 
+  /** What a learner has counted. */
+  function countedBy({ learner }: Run): Returns {
+    const state = new State()
+    ;(learner as Factor).save(state)
+    const returns = new Returns()
+    returns.load(state.at("returns"))
+    return returns
+  }
+
+  test("a pause is counted where it ends: users met every eighth segment come back after pauses of 4 to 7, and no others", () => {
+    const run = new Run({ method: "dess-fre", protocol: "prequential" })
+    for (const segment of planted({ users: 50, items: 40, segments: 400, seed: 4 }, () => 3)) {
+      for (let r = 0; r < 500; r++) segment.user[r] = 50 * (segment.index % 8) + (r % 50)
+      run.step(segment)
+    }
+    const returns = countedBy(run)
+    // Ten events after being found at rest for 4, 5, 6 and 7 segments.
+    expect(Math.abs(returns.rate("user", 200, 6) / 2.5 - 1)).toBeLessThan(0.1)
+    for (const idle of [1, 2, 3, 8, 20]) expect(returns.rate("user", 200, idle), `${idle}`).toBe(0)
+    run.close()
+  })
+
+  test("an id first met in a test row was not away before, and one forgotten is met anew", () => {
+    const run = new Run({ method: "dess-fre", sizes: [2, 4] })
+    for (const segment of planted({ users: 1, items: 40, segments: 120, seed: 4 }, () => 3)) {
+      // Users of the test rows are those of the next segment's training rows.
+      for (let r = 0; r < 500; r++) segment.user[r] = 100 * (segment.index + (r < 400 ? 0 : 1)) + (r % 100)
+      run.step({ ...segment, trainLength: 400 })
+    }
+    const returns = countedBy(run)
+    expect(returns.rate("user", 1, 0)).toBeGreaterThan(1)
+    for (const idle of [2, 10, 50, 100]) expect(returns.rate("user", 1, idle), `${idle}`).toBe(0)
+    run.close()
+    const activity = new Activity()
+    activity.meet("user", 3, 7)
+    expect(activity.idle("user", 3, 9)).toBe(2)
+    activity.forget("user", [3])
+    expect([activity.idle("user", 3, 9), activity.idle("user", 900, 9)]).toEqual([Infinity, Infinity])
+  })
+
   /** Fifteen users a segment, who come back after 97 segments, or others every time. */
   function visits(again: boolean): { run: Run; users: (segment: number) => number[] } {
     const users = (segment: number) => Array.from({ length: 15 }, (_, n) => 15 * (again ? segment % 97 : segment) + n)

@@ -2,7 +2,10 @@
 
 import { createHash } from "node:crypto"
 import { describe, expect, test } from "vitest"
+import { Returns } from "../src/context/returns.ts"
 import { Random } from "../src/kernels/random.ts"
+import { State } from "../src/kernels/state.ts"
+import type { Factor } from "../src/run/factor.ts"
 import { Run } from "../src/run/loop.ts"
 import { Network } from "../src/run/network.ts"
 import type { RunOptions } from "../src/run/options.ts"
@@ -615,6 +618,33 @@ describe("many trainers", () => {
       expect(to.learner.live?.explain("user", user)?.indicators.frequency).toBe(events)
       expect(from.shared.has("user", user)).toBe(false)
     }
+  })
+
+  test("how often ids come back is the same for four as for one, to 10 %, and a newcomer is told", async () => {
+    const { segments, features } = await mixedSegments(60_000, 500)
+    const rates = (run: Run) => {
+      const state = new State()
+      ;(run.learner as Factor).save(state)
+      const returns = new Returns()
+      returns.load(state.at("returns"))
+      return SIDES.map((side) => returns.rate(side, 200, 0))
+    }
+    const [one, four] = [1, 4].map((trainers) => {
+      const all = new Trainers({ trainers, partitions: 8, run: { sizes: SIZES }, features })
+      for (const segment of segments) all.round(segment)
+      const found = all.runs.map(rates)
+      const fresh = new Run({ sizes: SIZES, live: LIVE }, features)
+      fresh.shared.putDense(all.runs[0].shared.takeDense())
+      expect(rates(fresh)).toEqual(found[0])
+      fresh.close()
+      all.close()
+      return found
+    })
+    expect(Math.min(...one[0])).toBeGreaterThan(1)
+    for (const found of four)
+      found.forEach((rate, s) => {
+        expect(Math.abs(rate / one[0][s] - 1), SIDES[s]).toBeLessThan(0.1)
+      })
   })
 
   test("top-k: four find what one finds, recall to 0.03", async () => {

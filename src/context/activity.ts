@@ -32,9 +32,10 @@ export class Activity {
     return id < this.#count[side].length ? (this.#decayed(side, id, time) * LN2) / HALF_LIFE : 0
   }
 
-  /** Time since an id was met last. */
+  /** Time since an id was met last; infinite for one that never was. Nothing is met at time 0. */
   idle(side: Side, id: number, time: number): number {
-    return id < this.#last[side].length ? time - this.#last[side][id] : Number.POSITIVE_INFINITY
+    const last = this.#last[side][id] ?? 0
+    return last > 0 ? time - last : Number.POSITIVE_INFINITY
   }
 
   #decayed(side: Side, id: number, time: number): number {
@@ -72,7 +73,11 @@ export class Activity {
   }
 
   forget(side: Side, ids: Iterable<number>): void {
-    for (const id of ids) if (id < this.#count[side].length) this.#count[side][id] = 0
+    for (const id of ids)
+      if (id < this.#count[side].length) {
+        this.#count[side][id] = 0
+        this.#last[side][id] = 0
+      }
   }
 
   save(state: State): void {

@@ -53,6 +53,9 @@ export class FactorSearch {
   #waiting: Judged | undefined
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
+  /** When returns were counted last; with other processes more time passes than that of the segments here. */
+  #counted = 0
+  #elapsed = 0
 
   constructor(rows: FactorRows, options: SearchOptions, context: Context | undefined) {
     this.#rows = rows
@@ -144,16 +147,13 @@ export class FactorSearch {
     return choices
   }
 
-  /** Takes indicators and rates of a segment, row by row; only the rows to be trained on count as activity. */
+  /** Takes indicators and rates of a segment, row by row; of the rows that are not trained on `observeRest` takes the rates. */
   observe(segment: Segment, deciding: number): Judged {
     const { length } = segment
     const { indicators, activity, returns, time } = this.#rows
-    for (let l = 0; l < deciding; l++)
-      for (const side of SIDES) {
-        const id = segment[side][l]
-        const frequency = indicators.frequency(side, id)
-        if (frequency > 0) returns.hit(side, frequency, activity.idle(side, id, time))
-      }
+    this.#elapsed = this.#counted > 0 ? time - this.#counted : length / SEGMENT
+    this.#counted = time
+    for (let l = 0; l < deciding; l++) for (const side of SIDES) this.#countReturn(side, segment[side][l])
     returns.pass(length / SEGMENT)
     const columns = {
       userFrequency: new Float64Array(length),
@@ -188,6 +188,23 @@ export class FactorSearch {
         context?.write(waiting.contexts[side], l * d, this.#frequency(waiting.frequencies[side][l]), diversity)
       }
     return waiting
+  }
+
+  /** Counts the rows that decided nothing, once all is decided: they are events of their ids like any other. */
+  observeRest(segment: Segment, deciding: number): void {
+    const { activity, time } = this.#rows
+    for (let l = deciding; l < segment.length; l++)
+      for (const side of SIDES) {
+        this.#countReturn(side, segment[side][l])
+        activity.meet(side, segment[side][l], time)
+      }
+  }
+
+  /** An event of an id that was there before the time at hand began. */
+  #countReturn(side: Side, id: number): void {
+    const { indicators, activity, returns, time } = this.#rows
+    const idle = activity.idle(side, id, time - this.#elapsed)
+    if (Number.isFinite(idle)) returns.hit(side, indicators.frequency(side, id), idle)
   }
 
   /** Events per segment to be expected of an id: those of late, or its share of what ids like it have. */
@@ -309,18 +326,19 @@ export class FactorSearch {
     return shrunk
   }
 
-  /** Looks at the next ids in turn, after so much time: those that are met no more give their numbers back, a rung at a time. */
-  sweep(side: Side, segments: number): number {
+  /** Looks at the next ids in turn: those that are met no more give their numbers back, a rung at a time. */
+  sweep(side: Side): number {
     const { model, activity, indicators, returns, time } = this.#rows
     const table = model.tables[side]
     const ids: number[] = []
     let id = this.#cursor[side]
     const looks = Math.min(SWEEP, table.reach)
     for (let n = looks; n > 0; n--) {
-      if (table.has(id)) {
+      if (table.has(id) && this.#rows.decides(side, id)) {
         const idle = activity.idle(side, id, time)
-        returns.look(side, indicators.frequency(side, id), { idle, weight: (segments * table.reach) / looks })
-        if (table.step(id) > 0 && idle >= IDLE && this.#rows.decides(side, id)) ids.push(id)
+        const weight = (this.#elapsed * table.reach) / looks
+        if (Number.isFinite(idle)) returns.look(side, indicators.frequency(side, id), { idle, weight })
+        if (table.step(id) > 0 && idle >= IDLE) ids.push(id)
       }
       id = id + 1 >= table.reach ? 0 : id + 1
     }
@@ -430,12 +448,14 @@ export class FactorSearch {
     saveJudged(state, this.#waiting)
     this.#ripeness.save(state.at("ripeness"))
     this.#weights.save(state.at("weights"))
+    state.put("counted", Float64Array.of(this.#counted))
   }
 
   loadWaiting(state: State): void {
     this.#waiting = loadJudged(state)
     this.#ripeness.load(state.at("ripeness"))
     this.#weights.load(state.at("weights"))
+    this.#counted = state.take("counted", Float64Array)[0]
   }
 }
 

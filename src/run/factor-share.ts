@@ -55,6 +55,7 @@ export class FactorShare implements Sharing, RowShare {
     this.#time = time
     this.#global.set(model.global)
     this.#ledger.restart()
+    this.#rows.returns.record()
     this.#search?.options.policy.record?.()
   }
 
@@ -258,6 +259,7 @@ export class FactorShare implements Sharing, RowShare {
     for (let c = 0; c < model.global.length; c++) out.double(model.global[c] - this.#global[c])
     this.#global.set(model.global)
     this.#time = this.#rows.time
+    this.#rows.returns.writeEvidence(out)
     this.#search?.options.policy.writeEvidence?.(out)
   }
 
@@ -266,14 +268,17 @@ export class FactorShare implements Sharing, RowShare {
     const time = from.double()
     if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
     const global = from.doubles(rows.model.global.length)
+    const count = rows.returns.readEvidence(from)
     const learn = this.#search?.options.policy.readEvidence?.(from)
     return () => {
       rows.time += time
       this.#time += time
+      rows.returns.pass(time)
       for (let c = 0; c < global.length; c++) {
         rows.model.global[c] += global[c]
         this.#global[c] += global[c]
       }
+      count()
       learn?.()
     }
   }
@@ -282,6 +287,7 @@ export class FactorShare implements Sharing, RowShare {
   writeDense(out: Packer): void {
     const { model, time } = this.#rows
     const learned = new Packer()
+    this.#rows.returns.writeAll(learned)
     this.#search?.options.policy.writeAll?.(learned)
     const bytes = learned.done()
     out.count(1 + model.global.length + bytes.length / 8)
@@ -298,6 +304,7 @@ export class FactorShare implements Sharing, RowShare {
     const time = from.double()
     if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
     const biases = from.doubles(global.length)
+    const count = rows.returns.readAll(from)
     const learn = this.#search?.options.policy.readAll?.(from)
     from.count(0)
     return () => {
@@ -306,6 +313,7 @@ export class FactorShare implements Sharing, RowShare {
       this.#time = time
       global.set(biases)
       this.#global.set(biases)
+      count()
       learn?.()
     }
   }

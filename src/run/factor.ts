@@ -87,10 +87,11 @@ export class Factor implements Learner, LiveLearner {
         preparation.shrunk[side] += shrunk
       }
     if (policy.release) {
-      for (const side of SIDES) preparation.shrunk[side] += search.sweep(side, segment.length / SEGMENT)
+      for (const side of SIDES) preparation.shrunk[side] += search.sweep(side)
       if (!this.#share) this.#turn()
     }
     rows.meetAll(segment)
+    search.observeRest(segment, deciding)
     search.steer(segment.length)
     search.wait(waiting)
     preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
