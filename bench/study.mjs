@@ -20,7 +20,7 @@ export async function run(words) {
   const ratingScale = max === undefined ? undefined : { min, max }
   const open = () =>
     path === "synthetic"
-      ? synthetic({ interactions: limit ?? 300_000 })
+      ? synthetic({ interactions: limit ?? 300_000, stationary: words.includes("--stationary") })
       : openData(path, ratingScale ? { ratingScale } : {})
   const wanted = (method) => given("--methods")?.split(",").includes(method) ?? true
   console.log(`${path}, ${task}, seed ${seed}`)

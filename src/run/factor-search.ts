@@ -26,11 +26,12 @@ const SWEEP = 2048
 const IDLE = 5
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
-const NUMBERS_PER_EVENT = 4
+const NUMBERS_PER_EVENT = 16
 
 /**
- * What ids like it have after as long a pause counts for so much of an id's rate: it may come back, but teaches nothing
- * until then, so its rungs have to pay all of their rent and not the fifth that is enough while they are tried (rent.ts).
+ * What ids like it have after as long a pause counts for so much of the rate of an id at rest: it may come back, but
+ * teaches nothing until then, so its rungs have to pay all of their rent and not the fifth that is enough while they are
+ * tried (rent.ts). For one that is met it counts in full: a new id has hardly a rate of its own.
  */
 const RETURN = 0.2
 
@@ -207,13 +208,14 @@ export class FactorSearch {
     if (Number.isFinite(idle)) returns.hit(side, indicators.frequency(side, id), idle)
   }
 
-  /** Events per segment to be expected of an id: those of late, or its share of what ids like it have. */
+  /** Events per segment to be expected of an id: those of late, or what ids like it have. */
   #rate(side: Side, id: number, frequency: number): number {
     const { activity, returns, time } = this.#rows
     const own = activity.rate(side, id, time)
     // Only a policy that releases looks at ids at rest: without looks hits are no rate.
     if (!this.options.policy.release || frequency === 0) return own
-    return Math.max(own, RETURN * returns.rate(side, frequency, activity.idle(side, id, time)))
+    const idle = activity.idle(side, id, time)
+    return Math.max(own, (idle >= IDLE ? RETURN : 1) * returns.rate(side, frequency, idle))
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
