@@ -1,15 +1,20 @@
 /**
  * The study behind the calibrated default (docs/calibration.md): one stream, the frontier by price beside the uniform
- * sizes, numbers held among ids of equal frequency, whether sizes follow true dimensions, and how regret grows: as
- * method.md counts it, and on the embedded stream beyond what the best linear policy in hindsight would be charged.
+ * sizes, numbers held among ids of equal frequency (in the end, and when they were met in the second half), whether sizes
+ * follow true dimensions, and how regret grows: as method.md counts it, and on the embedded stream beyond what the best
+ * linear policy in hindsight would be charged.
  */
 
+import { Indicators } from "../dist/context/indicators.js"
 import { openData, Run, synthetic } from "../dist/index.js"
 import { PRESETS } from "../dist/search/presets.js"
 import { Rent } from "../dist/search/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
+import { GENRES } from "../dist/stream/synthetic-items.js"
+import { WIDTH } from "../dist/stream/synthetic-rating.js"
+import { beyondHindsight, slope, watchRounds } from "./hindsight.mjs"
 
-/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b] [--prices 1,0.5]`, prices as multiples of the default's */
+/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b] [--prices 1,0.5]`, prices as multiples of the default's; without data the embedded stream, which may be `--stationary`, or `--oracle`: its dimensions are told */
 export async function run(words) {
   const given = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined)
   const path = given("--data") ?? "synthetic"
@@ -22,6 +27,7 @@ export async function run(words) {
     path === "synthetic"
       ? synthetic({ interactions: limit ?? 300_000, stationary: words.includes("--stationary") })
       : openData(path, ratingScale ? { ratingScale } : {})
+  const untell = words.includes("--oracle") ? seeTruth((await open()).truth) : undefined
   const wanted = (method) => given("--methods")?.split(",").includes(method) ?? true
   console.log(`${path}, ${task}, seed ${seed}`)
   console.log(
@@ -40,10 +46,10 @@ export async function run(words) {
   ].filter(wanted))
     await one(open, { method, task, seed, limit })
   for (const price of (given("--prices") ?? "5,2,1,0.5,0.2,0.1,0.05").split(",").map(Number)) {
-    const base = (task === "binary" ? 1 : 6) * PRESETS.calibrated.rent
     for (const method of ["dess-fre", "dess-cv"].filter(wanted))
-      await one(open, { method, task, seed, limit, price: base * price })
+      await one(open, { method, task, seed, limit, price: price * PRESETS.calibrated.rent })
   }
+  untell?.()
 }
 
 async function one(open, options) {
@@ -52,22 +58,27 @@ async function one(open, options) {
   const learning = new Run({ ...run, task: options.task }, stream.features)
   const counts = { user: new Map(), item: new Map() }
   const regret = []
-  const rounds = stream.truth && options.method.startsWith("dess-") ? watchRounds(() => regret.length) : undefined
+  const rounds = stream.truth && options.method.startsWith("dess-") ? watchRounds(Rent, () => regret.length) : undefined
+  const met = []
   for await (const segment of cutSegments(stream.batches(), limit ? { length: 500, limit } : { length: 500 })) {
     const report = learning.step(segment)
     for (const side of ["user", "item"])
-      for (const id of segment[side]) counts[side].set(id, (counts[side].get(id) ?? 0) + 1)
+      for (const id of segment[side]) {
+        const count = (counts[side].get(id) ?? 0) + 1
+        counts[side].set(id, count)
+        if (isMiddle(count)) met.push({ segment: segment.index, side, size: sizeOf(learning, side, id) })
+      }
     if (report.regret) regret.push(report.regret.user + report.regret.item)
   }
   rounds?.stop()
-  const beyond = rounds ? beyondHindsight(rounds.rows, regret.length) : undefined
+  const beyond = rounds ? beyondHindsight(rounds.rungs, regret.length) : undefined
   const r = learning.result()
   const quality =
     options.task === "topk"
       ? `${r.recall.toFixed(4)}/${r.ndcg.toFixed(4)}`
       : `${r.accuracy.toFixed(4)}/${r.loss.toFixed(5)}`
   const sizes = sizesOf(learning)
-  const middle = sizes ? ["user", "item"].map((side) => middleSize(counts[side], sizes[side])).join("/") : "–"
+  const middle = sizes ? middleSizes(counts, sizes, met) : "–"
   const truth = sizes && stream.truth ? truths(stream.truth, counts, sizes) : undefined
   console.log(
     [
@@ -88,65 +99,6 @@ async function one(open, options) {
   learning.close()
 }
 
-/** Writes down every row a rent policy plays, by side and rung, until stopped. */
-function watchRounds(now) {
-  const { learn } = Rent.prototype
-  const rows = new Map()
-  Rent.prototype.learn = function (side, round) {
-    const arms = learn.call(this, side, round)
-    const d = round.contexts.length / round.length
-    for (let l = 0; l < round.length; l++) {
-      const rung = `${side} ${round.steps[l]}`
-      if (!rows.has(rung)) rows.set(rung, [])
-      const context = round.contexts.slice(l * d, l * d + d)
-      rows.get(rung).push({ at: now(), keep: round.keepRewards[l], grow: round.growRewards[l], arm: arms[l], context })
-    }
-    return arms
-  }
-  return {
-    rows,
-    stop: () => {
-      Rent.prototype.learn = learn
-    },
-  }
-}
-
-/** What the best linear policy of each rung, fitted to all of its rows afterwards, earns more than was earned; cumulative. */
-function beyondHindsight(rungs, length) {
-  const out = new Float64Array(length)
-  for (const rows of rungs.values()) {
-    const theta = regress(rows)
-    for (const { at, keep, grow, arm, context } of rows) {
-      const best = dot(theta, context) > keep ? grow : keep
-      out[Math.min(at, length - 1)] += best - (arm === 1 ? grow : keep)
-    }
-  }
-  for (let t = 1; t < length; t++) out[t] += out[t - 1]
-  return out
-}
-
-/** Ridge regression of what growing earned on the context. */
-function regress(rows) {
-  const d = rows[0].context.length
-  const a = Array.from({ length: d }, (_, i) => Float64Array.from({ length: d + 1 }, (_, j) => (i === j ? 0.1 : 0)))
-  for (const { grow, context } of rows)
-    for (let i = 0; i < d; i++) {
-      for (let j = 0; j < d; j++) a[i][j] += context[i] * context[j]
-      a[i][d] += context[i] * grow
-    }
-  for (let i = 0; i < d; i++)
-    for (let j = 0; j < d; j++) {
-      if (j === i) continue
-      const factor = a[j][i] / a[i][i]
-      for (let k = i; k <= d; k++) a[j][k] -= factor * a[i][k]
-    }
-  return a.map((row, i) => row[d] / row[i])
-}
-
-function dot(a, b) {
-  return a.reduce((sum, value, i) => sum + value * b[i], 0)
-}
-
 /** Size of every id, where the learner keeps rows. */
 function sizesOf(run) {
   const { model } = run.learner
@@ -158,28 +110,46 @@ function sizesOf(run) {
   return { user: of("user"), item: of("item") }
 }
 
-function middleSize(counts, sizes) {
-  let [sum, n] = [0, 0]
-  for (const [id, count] of counts)
-    if (count >= 20 && count <= 50) {
-      sum += sizes.get(id) ?? 0
-      n++
-    }
-  return n === 0 ? "–" : (sum / n).toFixed(2)
+function sizeOf(run, side, id) {
+  const { model } = run.learner
+  const table = model?.tables?.[side]
+  return table?.has(id) ? model.sizes[table.step(id)] : 0
 }
 
-/** Least-squares slope of log regret over log segment, the first tenth left out. */
-function slope(regret) {
-  let [n, sx, sy, sxx, sxy] = [0, 0, 0, 0, 0]
-  for (let t = Math.floor(regret.length / 10); t < regret.length; t++) {
-    const [x, y] = [Math.log(t + 1), Math.log(Math.max(1e-9, regret[t]))]
-    n++
-    sx += x
-    sy += y
-    sxx += x * x
-    sxy += x * y
+function isMiddle(count) {
+  return count >= 20 && count <= 50
+}
+
+/** Mean sizes of ids of middling frequency: in the end, and where they were met in the second half of the stream. */
+function middleSizes(counts, sizes, met) {
+  const mean = (values) => (values.reduce((sum, value) => sum + value, 0) / values.length || 0).toFixed(2)
+  const half = (met.at(-1)?.segment ?? 0) / 2
+  const sides = ["user", "item"]
+  const end = sides.map((side) =>
+    mean([...counts[side]].filter(([, count]) => isMiddle(count)).map(([id]) => sizes[side].get(id) ?? 0)),
+  )
+  const late = sides.map((side) =>
+    mean(met.filter((one) => one.side === side && one.segment >= half).map(({ size }) => size)),
+  )
+  return `${end.join("/")}, when met ${late.join("/")}`
+}
+
+/** Puts the true dimension, as it is at the event, in the place of the diversity: the most a context could tell. */
+function seeTruth(truth) {
+  const { observeBatch, diversity } = Indicators.prototype
+  const told = (side, id, events) =>
+    Math.sqrt(GENRES.length) * ((side === "user" ? truth.userDimension : truth.itemDimension)(id, events) / WIDTH)
+  Indicators.prototype.observeBatch = function (segment, out, capped) {
+    observeBatch.call(this, segment, out, capped)
+    for (let l = 0; l < segment.length; l++) {
+      out.ind[l] = told("user", segment.user[l], out.userFrequency[l])
+      out.pod[l] = told("item", segment.item[l], out.itemFrequency[l])
+    }
   }
-  return (n * sxy - sx * sy) / (n * sxx - sx * sx)
+  Indicators.prototype.diversity = function (side, id) {
+    return told(side, id, this.frequency(side, id))
+  }
+  return () => Object.assign(Indicators.prototype, { observeBatch, diversity })
 }
 
 function truths(truth, counts, sizes) {

@@ -1,0 +1,42 @@
+/** What the default's policy gives away: less than its controls, and ever less per event than the best policy in hindsight. */
+
+import { expect, test } from "vitest"
+import { beyondHindsight, slope, watchRounds } from "../bench/hindsight.mjs"
+import { Run } from "../src/run/loop.ts"
+import type { RunOptions } from "../src/run/options.ts"
+import { Rent } from "../src/search/rent.ts"
+import { cutSegments } from "../src/stream/segments.ts"
+import { synthetic } from "../src/stream/synthetic.ts"
+
+const INTERACTIONS = 150_000
+
+/** Runs a method over the stationary embedded stream; what it gave away, users and items together. */
+async function regretOf(options: RunOptions, each?: () => void): Promise<number> {
+  const stream = synthetic({ interactions: INTERACTIONS, stationary: true })
+  const run = new Run(options, stream.features)
+  for await (const segment of cutSegments(stream.batches(), { length: 500 })) {
+    run.step(segment)
+    each?.()
+  }
+  const { regret } = run.result()
+  run.close()
+  return (regret?.user ?? Number.NaN) + (regret?.item ?? Number.NaN)
+}
+
+test("on the stationary embedded stream regret is less than half of any control's, and beyond the best policy in hindsight it grows sublinearly", async () => {
+  let segments = 0
+  const { rungs, stop } = watchRounds(Rent, () => segments)
+  const own = await regretOf({ method: "dess-cv" }, () => segments++).finally(stop)
+  for (const method of ["never-grow", "always-grow", "random-grow"])
+    expect(own, method).toBeLessThan(0.5 * (await regretOf({ method })))
+  const beyond = beyondHindsight(rungs, segments)
+  expect(beyond[segments - 1], "no policy in hindsight is better").toBeGreaterThan(0)
+  expect(slope(beyond)).toBeLessThan(0.9)
+  expect(slope(beyond)).toBeGreaterThan(0)
+})
+
+test("the slope of a straight line is 1, of a square root a half", () => {
+  const curve = (power: number) => Float64Array.from({ length: 400 }, (_, t) => 3 * (t + 1) ** power)
+  expect(slope(curve(1))).toBeCloseTo(1, 9)
+  expect(slope(curve(0.5))).toBeCloseTo(0.5, 9)
+})
