@@ -11,7 +11,7 @@ import { type Argument, Redis, type RedisOptions, type Reply } from "./redis.ts"
 import { runScript, type ScriptName } from "./scripts.ts"
 
 /** Version of everything that is kept in Redis. */
-const FORMAT = 4
+const FORMAT = 5
 
 export interface ClusterOptions extends RedisOptions {
   /** What the keys begin with. Default "dess". */

@@ -31,7 +31,7 @@ import type {
   Writes,
 } from "./store.ts"
 
-export const STORE_VERSION = 4
+export const STORE_VERSION = 5
 
 /** A compacted file takes the place of the one before: the highest number counts. */
 function fileOf(generation: number): string {

@@ -271,7 +271,7 @@ describeWithRedis("a cluster", (redis) => {
       await expect(Cluster.open({ url, prefix: freshPrefix(), recommender })).rejects.toThrow(refusal)
     const key = `${prefix}:meta`
     await cluster.redis.send(key, ["SET", key, JSON.stringify({ format: 99 })])
-    await expect(Cluster.open({ url, prefix })).rejects.toThrow(/cluster format: expected 4, got 99: another release/)
+    await expect(Cluster.open({ url, prefix })).rejects.toThrow(/cluster format: expected 5, got 99: another release/)
     for (const one of [cluster, again]) one.close()
   })
 

@@ -332,7 +332,7 @@ describe("a directory that is not as it should be", () => {
     const root = openRaw({ path: journalOf(directory), noSubdir: true, maxDbs: 12 })
     await root.openDB({ name: "meta", encoding: "json" }).put("version", 99)
     await root.close()
-    await expect(open(directory)).rejects.toThrow(/expected version 4, got 99; use a newer dess/)
+    await expect(open(directory)).rejects.toThrow(/expected version 5, got 99; use a newer dess/)
     await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
   })
 
