@@ -139,8 +139,15 @@ describe("the sequence model", () => {
     expect(loose).not.toEqual(loose.toSorted((a, b) => b - a))
   })
 
-  test("steps down the gradient of its loss, found by central differences", () => {
+  test.each([
+    ["as they have become", undefined],
+    ["beyond 80", 500],
+  ])("steps down the gradient of its loss, found by central differences, by Adagrad: accumulators %s", (_, sum) => {
     const model = trained({ passes: 1 })
+    for (const side of ["user", "item"] as const)
+      for (const id of model.tables[side].ids())
+        for (let v = 1; sum !== undefined && v <= model.vectors[side]; v++)
+          model.tables[side].numbersOf(id)[model.tables[side].placeOf(id) + model.heads[side] - v] = sum
     const batch = groups(1, 77)
     const user = batch.user[0]
     const candidates = Array.from(batch.item)
@@ -151,36 +158,46 @@ describe("the sequence model", () => {
     }
     const { weights } = defined(model, user)
     const latest = model.latestOf(user).reverse()
-    const knobs: { side: "user" | "item"; id: number; at: number; rate: number; decay: number }[] = []
+    // `sum`: where the accumulator of the knob's vector stands.
+    const knobs: { side: "user" | "item"; id: number; at: number; rate: number; decay: number; sum?: number }[] = []
     const size = (side: "user" | "item", id: number) => SIZES[model.tables[side].step(id)]
     for (let k = 0; k < size("user", user); k++)
-      knobs.push({ side: "user", id: user, at: 20 + k, rate: 0.05, decay: 0.005 })
+      knobs.push({ side: "user", id: user, at: 21 + k, rate: 0.3, decay: 0.01, sum: 20 })
     for (const id of new Set(candidates)) {
       knobs.push({ side: "item", id, at: 0, rate: 0.1, decay: 0 })
       if (candidates.filter((other) => other === id).length > 1) continue
-      for (let k = 0; k < size("item", id); k++) knobs.push({ side: "item", id, at: 1 + k, rate: 0.05, decay: 0.01 })
+      for (let k = 0; k < size("item", id); k++)
+        knobs.push({ side: "item", id, at: 3 + k, rate: 0.3, decay: 0.007, sum: 1 })
     }
     latest.forEach((id, a) => {
       if (latest.indexOf(id) !== a || latest.lastIndexOf(id) !== a) return
       for (let k = 0; k < size("item", id); k++)
-        knobs.push({ side: "item", id, at: 1 + size("item", id) + k, rate: 0.2, decay: 0.01 * weights[a] })
+        knobs.push({ side: "item", id, at: 3 + size("item", id) + k, rate: 0.7, decay: 0.015 * weights[a], sum: 2 })
     })
-    const cell = ({ side, id, at }: (typeof knobs)[number]) => {
+    const cell = ({ side, id, at }: Pick<(typeof knobs)[number], "side" | "id" | "at">) => {
       const numbers = model.tables[side].numbersOf(id)
       return { numbers, at: model.tables[side].placeOf(id) + at }
     }
-    const expected = knobs.map((knob) => {
+    const gradients = knobs.map((knob) => {
       const { numbers, at } = cell(knob)
       const old = numbers[at]
-      const width = 1 / 1024
+      const width = 1 / 4096
       numbers[at] = old + width
       const [high, up] = [loss(), numbers[at]]
       numbers[at] = old - width
       const [low, down] = [loss(), numbers[at]]
       numbers[at] = old
-      return old - knob.rate * ((high - low) / (up - down) + knob.decay * old)
+      return (high - low) / (up - down)
     })
     const before = knobs.map((knob) => cell(knob).numbers[cell(knob).at])
+    const expected = knobs.map(({ side, id, rate, decay, sum: at }, n) => {
+      if (at === undefined) return before[n] - rate * gradients[n]
+      const same = knobs.map((other) => other.side === side && other.id === id && other.sum === at)
+      const squares = gradients.reduce((all, gradient, m) => (same[m] ? all + gradient ** 2 : all), 0)
+      const head = cell({ side, id, at })
+      const total = Math.min(80, head.numbers[head.at] + squares)
+      return before[n] - (rate / Math.sqrt(total)) * (gradients[n] + decay * before[n])
+    })
     model.train(batch)
     let moved = 0
     knobs.forEach((knob, n) => {
@@ -221,6 +238,85 @@ describe("the sequence model", () => {
         expect(shrunk.train(batch).losses[0]).toBeCloseTo(rungs.item[step], 9)
       }
     }
+  })
+
+  test("judges what an item's y does for its user's next event: the loss with y cut, on top of the item's own", () => {
+    const model = trained({ passes: 1 })
+    const copy = (of: SequenceModel): SequenceModel => {
+      const state = new State()
+      of.save(state)
+      const twin = new SequenceModel({ sizes: SIZES, start: 3, seed: 3, passes: 1 })
+      twin.load(state)
+      return twin
+    }
+    const [user, item] = [USERS, 11]
+    const group = (items: number[]) => ({
+      user: items.map(() => user),
+      item: items,
+      label: items.map((_, j) => (j === 0 ? 1 : 0)),
+      logChance: items.map(() => -2),
+    })
+    const [first, second] = [group([item, 2, 3, 4]), group([15, 6, 7, 8])]
+    const step = model.tables.item.step(item)
+    expect(step, "an item with rungs to judge").toBe(3)
+    const judge = (batch: ModelBatch) => {
+      const floats = () => new Float64Array(batch.user.length * SIZES.length)
+      const rungs = { user: floats(), item: floats() }
+      copy(model).train(batch, rungs)
+      return rungs.item
+    }
+    const own = judge(first)
+    const both = judge({
+      user: [...first.user, ...second.user],
+      item: [...first.item, ...second.item],
+      label: [...first.label, ...second.label],
+      logChance: [...first.logChance, ...second.logChance],
+    })
+    const learned = copy(model)
+    learned.train(first)
+    expect(learned.latestOf(user)).toEqual([item])
+    const full = copy(learned).train(second).losses[0]
+    expect(both[step]).toBe(own[step])
+    for (let to = 0; to < step; to++) {
+      const shrunk = copy(learned)
+      shrunk.resize("item", item, { step: to })
+      const cut = shrunk.train(second).losses[0]
+      expect(both[to] - own[to]).toBeCloseTo(cut - full, 9)
+      expect(Math.abs(cut - full), "y matters").toBeGreaterThan(1e-3)
+    }
+  })
+
+  test("growing and shrinking leave accumulators alone; numbers that are all new begin with new ones", () => {
+    const model = trained()
+    for (const side of ["user", "item"] as const) {
+      const { [side]: table } = model.tables
+      const sums = (id: number) => {
+        const row = new Float32Array(table.size(id))
+        table.read(id, row, 0)
+        return [...row.slice(model.heads[side] - model.vectors[side], model.heads[side])]
+      }
+      const fresh = Array.from({ length: model.vectors[side] }, () => Math.fround(0.4))
+      const id = [...table.ids()].find((one) => table.step(one) === 2) ?? 0
+      const learned = sums(id)
+      for (const sum of learned) expect(sum).toBeGreaterThan(0.41)
+      for (const step of [3, 1, 2, 0]) {
+        model.resize(side, id, { step })
+        expect(sums(id)).toEqual(learned)
+      }
+      model.resize(side, id, { step: 1 })
+      expect(sums(id)).toEqual(fresh)
+      const other = [...table.ids()].find((one) => table.step(one) === 2) ?? 0
+      model.resize(side, other, { step: 3, cold: true })
+      expect(sums(other)).toEqual(fresh)
+    }
+  })
+
+  test("refuses a row whose accumulators are below their start", () => {
+    const model = trained()
+    const row = new Float32Array(model.tables.item.size(0))
+    model.tables.item.read(0, row, 0)
+    expect(model.accepts("item", row)).toBe(true)
+    for (const at of [1, 2]) expect(model.accepts("item", row.with(at, 0.3))).toBe(false)
   })
 
   test("a dislike stands alone: its item falls for its user, and is not among the latest", () => {

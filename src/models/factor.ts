@@ -152,12 +152,12 @@ export class FactorModel implements RowModel {
     const [kept, size] = [p.cold ? 0 : this.sizes[table.step(id)], this.sizes[p.step]]
     const row = this.#row
     table.read(id, row, 0)
-    if (kept === 0) this.renew(row)
+    if (kept === 0) this.renew(side, row)
     this.#fillTail(side, id, { target: row, at: this.heads[side], from: kept, to: size })
     table.replace(id, p.step, row, 0)
   }
 
-  renew(row: Float32Array): void {
+  renew(_side: Side, row: Float32Array): void {
     row[2 * this.outputs] = SQUARES
   }
 

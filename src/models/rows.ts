@@ -17,7 +17,8 @@ export interface RowOptions {
 
 /**
  * What each rung was worth: losses of every own row of a batch before it was learned, with the numbers of one side cut to
- * each size up to the one held [rows×sizes].
+ * each size up to the one held [rows×sizes]. An item's second vector counts, too, where it stood for a user
+ * (sequence.ts), so there a row's losses may hold those of other rows.
  */
 export type RungLosses = Record<Side, Float64Array>
 
@@ -48,7 +49,7 @@ export interface RowModel {
   /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
   /** What `resize` does to the head of a row that keeps nothing of its vector. */
-  renew?(row: Float32Array): void
+  renew(side: Side, row: Float32Array): void
   /** Whether numbers can be a row of a side: those of another process are asked about. */
   accepts(side: Side, row: ArrayLike<number>): boolean
   /** Gives the items a user's row names other indices; those without one are left out. */

@@ -5,10 +5,14 @@
  *   z_i = b_i + ⟨x, q̂_i⟩           p̂ = [p; 0]  ŷ = [y; 0]  q̂ = [q; ε(i)]: the ladder, as in factor.ts; ε_k ~ N(0, (0.3·2^−⌊log₄(k+1)⌋)²)
  *   π = softmax(z − log Q)          over a positive and its negatives; Q: the chance of each to be drawn as a negative
  *   e_j = π_j − [j is the positive]   a dislike stands alone: e = σ(z)      dx = Σ_j e_j·q̂_j
- *   b ← b − 0.1·e     q ← q − 0.05·(e·x + 0.01·q)     p ← p − 0.05·(dx + 0.005·p)     y ← y − 0.2·ω·(dx + 0.01·y)
+ *   b ← b − 0.1·e
+ *   A ← A + ‖G‖²     q ← q − 0.3·(G + 0.007·q)/√min(A, 80)         G = e·x
+ *   the same for p:  p ← p − 0.3·(G + 0.01·p)/√min(A, 80)          G = dx
+ *   and for y:       y ← y − 0.7·(G + 0.015·ω·y)/√min(A, 80)       G = ω·dx      A_0 = 0.4, one A a vector
  *
  * Two passes over the rows of a segment, each with a share of the negatives for its own. A latest item without a row (one
- * of another process) counts as ŷ = 0. Rows: a user's is [latest items, p], an item's [b, q, y]; no moments.
+ * of another process) counts as ŷ = 0. Rows: a user's is [latest items, A of p, p], an item's [b, A of q, A of y, q, y];
+ * no moments. Growing and a turn of the frame leave the accumulators alone.
  */
 
 import { EmbeddingTable } from "../embedding/table.ts"
@@ -29,10 +33,17 @@ import {
 
 const RECENT = 20
 const DECAY = 0.85
-/** Of ε_0. It halves wherever k quadruples, so that short rows learn nearly as fast as long ones: their speed goes by ‖q̂‖². */
+/**
+ * Of ε_0. It halves wherever k quadruples: short rows learn nearly as fast as long ones, whose first steps go by ‖q̂‖, and
+ * where a row is cut what stands in for its last numbers is small.
+ */
 const DEVIATION = 0.3
-const RATE = { bias: 0.1, item: 0.05, user: 0.05, input: 0.2 }
-const L2 = { item: 0.01, user: 0.005, input: 0.01 }
+const RATE = { bias: 0.1, item: 0.3, user: 0.3, input: 0.7 }
+const L2 = { item: 0.007, user: 0.01, input: 0.015 }
+/** A_0 of a vector. */
+const SQUARES = 0.4
+/** More than this slows no vector down: tastes move, and one that has learned much must follow. */
+const MOST = 80
 /** Over the rows of a segment. */
 export const SEQUENCE_PASSES = 2
 
@@ -62,7 +73,7 @@ export class SequenceModel implements RowModel {
   readonly sizes: readonly number[]
   readonly seed: number
   readonly tables: Record<Side, EmbeddingTable>
-  readonly heads = { user: RECENT, item: 1 }
+  readonly heads = { user: RECENT + 1, item: 3 }
   readonly vectors = { user: 1, item: 2 }
   readonly ripening = 5
   /** Much of what an item holds is in its y, which speaks for other items. */
@@ -77,6 +88,9 @@ export class SequenceModel implements RowModel {
   readonly #x: Float64Array
   #width = 0
   readonly #dx: Float64Array
+  /** Σ of the squares of the first n numbers of x, and of dx. */
+  readonly #xSquares: Float64Array
+  readonly #dxSquares: Float64Array
   /** j_a, ω_a and m. */
   readonly #latest = new Int32Array(RECENT)
   readonly #weights = new Float64Array(RECENT)
@@ -105,11 +119,13 @@ export class SequenceModel implements RowModel {
     this.fade = Float64Array.from({ length: top }, (_, k) => 1 / (1 << ((31 - Math.clz32(k + 1)) >> 1)))
     this.#x = new Float64Array(top)
     this.#dx = new Float64Array(top)
+    this.#xSquares = new Float64Array(top + 1)
+    this.#dxSquares = new Float64Array(top + 1)
   }
 
   get embeddingBytes(): number {
     const { user, item } = this.tables
-    return 4 * (user.numbers - RECENT * user.count + item.numbers)
+    return 4 * (user.numbers - this.heads.user * user.count + item.numbers - (this.heads.item - 1) * item.count)
   }
 
   get heldBytes(): number {
@@ -129,8 +145,10 @@ export class SequenceModel implements RowModel {
   meetOne(side: Side, id: number): boolean {
     const table = this.tables[side]
     if (!table.ensure(id)) return false
-    if (side === "item")
-      this.#fillNoise(id, table.numbersOf(id), { at: table.placeOf(id) + 1, from: 0, to: this.#size(id) })
+    const numbers = table.numbersOf(id)
+    const at = table.placeOf(id) + this.heads[side]
+    for (let v = 1; v <= this.vectors[side]; v++) numbers[at - v] = SQUARES
+    if (side === "item") this.#fillNoise(id, numbers, { at, from: 0, to: this.#size(id) })
     return true
   }
 
@@ -144,8 +162,9 @@ export class SequenceModel implements RowModel {
     for (let k = p.from; k < p.to; k++) target[p.at + k] = this.fade[k] * this.noise.numbers[tail + k]
   }
 
-  /** Latest items are whole numbers. */
+  /** Latest items are whole numbers, and accumulators only grow. */
   accepts(side: Side, row: ArrayLike<number>): boolean {
+    for (let v = 1; v <= this.vectors[side]; v++) if (!(row[this.heads[side] - v] >= SQUARES)) return false
     if (side === "user")
       for (let a = 0; a < RECENT; a++)
         if (!Number.isInteger(row[a]) || row[a] < 0 || row[a] > LAST_KEPT + 1) return false
@@ -163,8 +182,13 @@ export class SequenceModel implements RowModel {
     const kept = p.cold ? 0 : Math.min(size, next)
     for (let v = 0; v < this.vectors[side]; v++)
       for (let k = 0; k < kept; k++) row[head + v * next + k] = old[head + v * size + k]
+    if (p.cold || size === 0) this.renew(side, row)
     if (side === "item") this.#fillNoise(id, row, { at: head, from: kept, to: next })
     table.replace(id, p.step, row, 0)
+  }
+
+  renew(side: Side, row: Float32Array): void {
+    row.fill(SQUARES, this.heads[side] - this.vectors[side], this.heads[side])
   }
 
   renumber(row: Float32Array, indexOf: (item: number) => number | undefined): void {
@@ -233,7 +257,7 @@ export class SequenceModel implements RowModel {
     const [x, weights, latest, count] = [this.#x, this.#weights, this.#latest, this.#count]
     x.fill(0, 0, this.#width)
     const p = users.numbersOf(user)
-    const at = users.placeOf(user) + RECENT
+    const at = users.placeOf(user) + this.heads.user
     let width = sizes[users.step(user)]
     for (let k = 0; k < width; k++) x[k] = p[at + k]
     let [sum, weight] = [0, 1]
@@ -249,7 +273,7 @@ export class SequenceModel implements RowModel {
       if (!items.has(latest[a])) continue
       const size = sizes[items.step(latest[a])]
       const y = items.numbersOf(latest[a])
-      const from = items.placeOf(latest[a]) + 1 + size
+      const from = items.placeOf(latest[a]) + this.heads.item + size
       for (let k = 0; k < size; k++) x[k] += w * y[from + k]
       if (size > width) width = size
     }
@@ -263,8 +287,9 @@ export class SequenceModel implements RowModel {
     const q = table.numbersOf(item)
     const at = table.placeOf(item)
     const shared = Math.min(this.sizes[table.step(item)], width)
+    const from = at + this.heads.item
     let z = q[at]
-    for (let k = 0; k < shared; k++) z += x[k] * q[at + 1 + k]
+    for (let k = 0; k < shared; k++) z += x[k] * q[from + k]
     if (shared < width) {
       const [noise, fade] = [this.noise.numbers, this.fade]
       const tail = this.noise.tail(item)
@@ -279,12 +304,17 @@ export class SequenceModel implements RowModel {
     const trails = new Map<number, number[]>()
     const groups = this.#groups(batch, trails)
     const losses = new Float64Array(groups.length)
+    const rows = new Map<number, number>()
+    if (rungs) for (const { own } of groups) if (!rows.has(batch.item[own])) rows.set(batch.item[own], own)
     for (let pass = 0; pass < this.#passes; pass++)
       groups.forEach((whole, g) => {
         const group = this.#share(whole, pass)
         const loss = this.#weigh(batch, group)
         if (pass === 0) losses[g] = loss
-        if (pass === 0 && rungs) this.#judge(batch, group, { loss, rungs })
+        if (pass === 0 && rungs) {
+          this.#judge(batch, group, { loss, rungs })
+          this.#judgeInput(batch, group, { loss, rungs, rows })
+        }
         this.#step(batch, group)
       })
     for (const [user, trail] of trails) {
@@ -352,7 +382,7 @@ export class SequenceModel implements RowModel {
     return loss
   }
 
-  /** Writes what the group would have cost with its user's p, and its own item's q, cut to each size up to their own. */
+  /** Writes what the group would have cost with its user's p cut to each size up to its own; adds the same of its own item's q. */
   #judge(batch: ModelBatch, group: Group, p: { loss: number; rungs: RungLosses }): void {
     const { own, from, to, alone } = group
     const { user: users, item: items } = this.tables
@@ -361,33 +391,62 @@ export class SequenceModel implements RowModel {
     const at = own * this.sizes.length
     const held = users.step(user)
     p.rungs.user[at + held] = p.loss
+    const vector = { numbers: users.numbersOf(user), at: users.placeOf(user) + this.heads.user }
     for (let j = 0; j < length; j++) other[j] = z[j]
     for (let rung = held; rung > 0; rung--) {
       for (let j = 0; j < length; j++)
-        other[j] -= this.#userRung(user, j === 0 ? positive : batch.item[from + j - 1], rung)
+        other[j] -= this.#part(vector, j === 0 ? positive : batch.item[from + j - 1], rung)
       p.rungs.user[at + rung - 1] = groupLoss(other, length, alone)
     }
     const step = items.step(positive)
-    p.rungs.item[at + step] = p.loss
+    p.rungs.item[at + step] += p.loss
     for (let j = 0; j < length; j++) other[j] = z[j]
     for (let rung = step; rung > 0; rung--) {
       other[0] -= this.#itemRung(positive, rung)
-      p.rungs.item[at + rung - 1] = groupLoss(other, length, alone)
+      p.rungs.item[at + rung - 1] += groupLoss(other, length, alone)
     }
   }
 
-  /** The part a rung of a user's p has in z. */
-  #userRung(user: number, item: number, rung: number): number {
-    const { user: users, item: items } = this.tables
+  /**
+   * What the group would have cost with the y of a latest item cut to each size up to its own: of one of the m, which
+   * stands for all of them and counts m times. It is put down to the first of `rows`, by item, that is the item's own; an
+   * item without one in this batch is not judged by its y.
+   */
+  #judgeInput(
+    batch: ModelBatch,
+    { own, from, to, alone }: Group,
+    p: { loss: number; rungs: RungLosses; rows: ReadonlyMap<number, number> },
+  ): void {
+    const count = this.#count
+    if (count === 0) return
+    // A draw that needs no state.
+    const a = (Math.imul(own + batch.item[own] + 1, 0x9e3779b1) >>> 16) % count
+    const { item: items } = this.tables
+    const input = this.#latest[a]
+    const row = p.rows.get(input)
+    if (row === undefined) return
+    const [z, other, length] = [this.#z, this.#other, 1 + to - from]
+    const y = { numbers: items.numbersOf(input), at: items.placeOf(input) + this.heads.item + this.#size(input) }
+    for (let j = 0; j < length; j++) other[j] = z[j]
+    for (let rung = items.step(input); rung > 0; rung--) {
+      for (let j = 0; j < length; j++)
+        other[j] -= this.#weights[a] * this.#part(y, batch.item[j === 0 ? own : from + j - 1], rung)
+      p.rungs.item[row * this.sizes.length + rung - 1] += count * (groupLoss(other, length, alone) - p.loss)
+    }
+  }
+
+  /** The part a rung of a vector of x, p or y, has in an item's z. */
+  #part(vector: { numbers: Floats; at: number }, item: number, rung: number): number {
+    const table = this.tables.item
     const [low, high] = [this.sizes[rung - 1], this.sizes[rung]]
-    const [p, q] = [users.numbersOf(user), items.numbersOf(item)]
-    const a = users.placeOf(user) + RECENT
-    const b = items.placeOf(item) + 1
+    const [p, q, noise] = [vector.numbers, table.numbersOf(item), this.noise.numbers]
+    const a = vector.at
+    const b = table.placeOf(item) + this.heads.item
     const held = Math.max(low, Math.min(high, this.#size(item)))
     const tail = this.noise.tail(item)
     let sum = 0
     for (let k = low; k < held; k++) sum += p[a + k] * q[b + k]
-    for (let k = held; k < high; k++) sum += p[a + k] * this.fade[k] * this.noise.numbers[tail + k]
+    for (let k = held; k < high; k++) sum += p[a + k] * this.fade[k] * noise[tail + k]
     return sum
   }
 
@@ -395,7 +454,7 @@ export class SequenceModel implements RowModel {
   #itemRung(item: number, rung: number): number {
     const table = this.tables.item
     const q = table.numbersOf(item)
-    const b = table.placeOf(item) + 1
+    const b = table.placeOf(item) + this.heads.item
     const tail = this.noise.tail(item)
     const high = Math.min(this.sizes[rung], this.#width)
     let sum = 0
@@ -406,23 +465,28 @@ export class SequenceModel implements RowModel {
 
   /** One step on the errors of the group scored last. */
   #step(batch: ModelBatch, { own, from, to }: Group): void {
-    const [dx, width] = [this.#dx, this.#width]
+    const [dx, width, squares] = [this.#dx, this.#width, this.#dxSquares]
     dx.fill(0, 0, width)
+    sumSquares(this.#xSquares, this.#x, width)
     this.#stepItem(batch.item[own], this.#errors[0])
     for (let r = from; r < to; r++) this.#stepItem(batch.item[r], this.#errors[1 + r - from])
+    sumSquares(squares, dx, width)
     const { user: users, item: items } = this.tables
     const user = batch.user[own]
     const p = users.numbersOf(user)
-    const at = users.placeOf(user) + RECENT
+    const at = users.placeOf(user) + this.heads.user
     const held = this.sizes[users.step(user)]
-    for (let k = 0; k < held; k++) p[at + k] -= RATE.user * (dx[k] + L2.user * p[at + k])
+    const userRate = RATE.user * slowed(p, at - 1, squares[held])
+    for (let k = 0; k < held; k++) p[at + k] -= userRate * (dx[k] + L2.user * p[at + k])
     for (let a = 0; a < this.#count; a++) {
       const item = this.#latest[a]
       if (!items.has(item)) continue
-      const rate = RATE.input * this.#weights[a]
+      const weight = this.#weights[a]
       const size = this.sizes[items.step(item)]
       const y = items.numbersOf(item)
-      const b = items.placeOf(item) + 1 + size
+      const head = items.placeOf(item) + this.heads.item
+      const rate = RATE.input * weight * slowed(y, head - 1, weight * weight * squares[size])
+      const b = head + size
       for (let k = 0; k < size; k++) y[b + k] -= rate * (dx[k] + L2.input * y[b + k])
     }
   }
@@ -432,13 +496,15 @@ export class SequenceModel implements RowModel {
     const table = this.tables.item
     const [x, dx, width] = [this.#x, this.#dx, this.#width]
     const q = table.numbersOf(item)
-    const at = table.placeOf(item) + 1
+    const b = table.placeOf(item)
+    const at = b + this.heads.item
     const shared = Math.min(this.sizes[table.step(item)], width)
-    q[at - 1] -= RATE.bias * e
+    q[b] -= RATE.bias * e
+    const rate = RATE.item * slowed(q, at - 2, e * e * this.#xSquares[shared])
     for (let k = 0; k < shared; k++) {
       const qk = q[at + k]
       dx[k] += e * qk
-      q[at + k] = qk - RATE.item * (e * x[k] + L2.item * qk)
+      q[at + k] = qk - rate * (e * x[k] + L2.item * qk)
     }
     if (shared === width) return
     const [noise, fade] = [this.noise.numbers, this.fade]
@@ -475,6 +541,17 @@ export class SequenceModel implements RowModel {
   load(state: State): void {
     for (const side of ["user", "item"] as const) this.tables[side].load(state.at(side))
   }
+}
+
+/** Writes Σ of the squares of the first n numbers to `out[n]`. */
+function sumSquares(out: Float64Array, numbers: Float64Array, width: number): void {
+  for (let k = 0; k < width; k++) out[k + 1] = out[k] + numbers[k] * numbers[k]
+}
+
+/** Adds ‖G‖² to the accumulator at `at`; returns what it slows the step down by. */
+function slowed(row: Floats, at: number, squares: number): number {
+  row[at] += squares
+  return 1 / Math.sqrt(Math.min(row[at], MOST))
 }
 
 /** −log softmax(z)_0, or of a dislike −log(1 − σ(z_0)). */

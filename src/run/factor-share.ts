@@ -98,7 +98,7 @@ export class FactorShare implements Sharing, RowShare {
     }
     this.#match(step, now.step, keep, cold)
     const { model } = this.#rows
-    if (cold || model.sizes[step] === 0) model.renew?.(now.row)
+    if (cold || model.sizes[step] === 0) model.renew("item", now.row)
     base.step = now.step
     base.row = now.row
   }
