@@ -75,11 +75,23 @@ function vectors(model: SequenceModel, side: "user" | "item", id: number, tail?:
   )
 }
 
-/** ε of the items: q of a model of the same seed that was never trained. */
+/** ε of the items: what q grows to from nothing. */
 const NOISE = Array.from({ length: ITEMS }, (_, item) => {
-  const fresh = new SequenceModel({ sizes: SIZES, start: 3, seed: 3 })
+  const fresh = new SequenceModel({ sizes: SIZES, start: 0, seed: 3 })
   fresh.meetOne("item", item)
+  fresh.resize("item", item, { step: SIZES.length - 1 })
   return Float32Array.from(vectors(fresh, "item", item)[0])
+})
+
+test("a new item's q is ε, 16 times as large, and half of that wherever k quadruples; a cold one is a new one", () => {
+  const model = new SequenceModel({ sizes: SIZES, start: SIZES.length - 1, seed: 3 })
+  model.meetOne("item", 5)
+  const want = Array.from(NOISE[5], (number, k) => (16 * number) / 2 ** Math.floor(Math.log(k + 1.5) / Math.log(4)))
+  expect(vectors(model, "item", 5)[0]).toEqual(want)
+  model.resize("item", 5, { step: 0 })
+  model.resize("item", 5, { step: SIZES.length - 1, cold: true })
+  expect(vectors(model, "item", 5)[0]).toEqual(want)
+  expect(Math.abs(NOISE[5][0])).toBeGreaterThan(0)
 })
 
 const bias = (model: SequenceModel, item: number) => {

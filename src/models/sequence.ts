@@ -2,7 +2,7 @@
  * The model of the calibrated recipe for top-k: a user is a vector of its own and what its latest items say.
  *
  *   x = p̂_u + Σ_a ω_a·ŷ_{j_a}     j_0 … j_{m−1}: the user's latest training items, m ≤ 20;  ω_a = 0.85^a/√(Σ 0.85^a)
- *   z_i = b_i + ⟨x, q̂_i⟩           p̂ = [p; 0]  ŷ = [y; 0]  q̂ = [q; ε(i)]: the ladder, as in factor.ts; ε_k ~ N(0, (0.3·2^−⌊log₄(k+1)⌋)²)
+ *   z_i = b_i + ⟨x, q̂_i⟩           p̂ = [p; 0]  ŷ = [y; 0]  q̂ = [q; ε(i)]: the ladder, as in factor.ts; ε ~ N(0, 0.019²)
  *   π = softmax(z − log Q)          over a positive and its negatives; Q: the chance of each to be drawn as a negative
  *   e_j = π_j − [j is the positive]   a dislike stands alone: e = σ(z)      dx = Σ_j e_j·q̂_j
  *   b ← b − 0.1·e
@@ -34,10 +34,12 @@ import {
 const RECENT = 20
 const DECAY = 0.85
 /**
- * Of ε_0. It halves wherever k quadruples: short rows learn nearly as fast as long ones, whose first steps go by ‖q̂‖, and
- * where a row is cut what stands in for its last numbers is small.
+ * Of number 0 of a new item's q. It halves wherever k quadruples: short rows learn nearly as fast as long ones, whose first
+ * steps go by ‖q‖.
  */
 const DEVIATION = 0.3
+/** ε is that much fainter: what stands in for numbers given back is noise. */
+const LIFT = 1 / 16
 const RATE = { bias: 0.1, item: 0.3, user: 0.3, input: 0.7 }
 const L2 = { item: 0.007, user: 0.01, input: 0.015 }
 /** A_0 of a vector. */
@@ -82,8 +84,9 @@ export class SequenceModel implements RowModel {
   readonly slopes = Float64Array.of(1)
   readonly #passes: number
   readonly noise: ItemNoise
-  /** 2^−⌊log₄(k+1)⌋: a float stays one. */
   readonly fade: Float64Array
+  /** 2^−⌊log₄(k+1)⌋: a float stays one. */
+  readonly #start: Float64Array
   /** x, its learned width, and dx. */
   readonly #x: Float64Array
   #width = 0
@@ -116,7 +119,8 @@ export class SequenceModel implements RowModel {
     this.tables = { user: make("user"), item: make("item") }
     const top = sizes[sizes.length - 1]
     this.noise = new ItemNoise(seed, top, DEVIATION)
-    this.fade = Float64Array.from({ length: top }, (_, k) => 1 / (1 << ((31 - Math.clz32(k + 1)) >> 1)))
+    this.fade = new Float64Array(top).fill(LIFT)
+    this.#start = Float64Array.from({ length: top }, (_, k) => 1 / (1 << ((31 - Math.clz32(k + 1)) >> 1)))
     this.#x = new Float64Array(top)
     this.#dx = new Float64Array(top)
     this.#xSquares = new Float64Array(top + 1)
@@ -148,7 +152,7 @@ export class SequenceModel implements RowModel {
     const numbers = table.numbersOf(id)
     const at = table.placeOf(id) + this.heads[side]
     for (let v = 1; v <= this.vectors[side]; v++) numbers[at - v] = SQUARES
-    if (side === "item") this.#fillNoise(id, numbers, { at, from: 0, to: this.#size(id) })
+    if (side === "item") this.#fillNoise(id, numbers, { at, from: 0, to: this.#size(id), scale: this.#start })
     return true
   }
 
@@ -156,10 +160,10 @@ export class SequenceModel implements RowModel {
     return this.sizes[this.tables.item.step(item)]
   }
 
-  /** Numbers `from` … `to`−1 of q that an item does not hold. */
-  #fillNoise(item: number, target: Floats, p: { at: number; from: number; to: number }): void {
+  /** Numbers `from` … `to`−1 of q that an item does not hold: those it was lifted with, or of a new row. */
+  #fillNoise(item: number, target: Floats, p: { at: number; from: number; to: number; scale: Float64Array }): void {
     const tail = this.noise.tail(item)
-    for (let k = p.from; k < p.to; k++) target[p.at + k] = this.fade[k] * this.noise.numbers[tail + k]
+    for (let k = p.from; k < p.to; k++) target[p.at + k] = p.scale[k] * this.noise.numbers[tail + k]
   }
 
   /** Latest items are whole numbers, and accumulators only grow. */
@@ -183,7 +187,8 @@ export class SequenceModel implements RowModel {
     for (let v = 0; v < this.vectors[side]; v++)
       for (let k = 0; k < kept; k++) row[head + v * next + k] = old[head + v * size + k]
     if (p.cold || size === 0) this.renew(side, row)
-    if (side === "item") this.#fillNoise(id, row, { at: head, from: kept, to: next })
+    const scale = p.cold ? this.#start : this.fade
+    if (side === "item") this.#fillNoise(id, row, { at: head, from: kept, to: next, scale })
     table.replace(id, p.step, row, 0)
   }
 
