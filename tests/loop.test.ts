@@ -2,17 +2,24 @@
 
 import { afterEach, describe, expect, test, vi } from "vitest"
 import { Indicators } from "../src/context/indicators.ts"
+import { Random } from "../src/kernels/random.ts"
+import { State } from "../src/kernels/state.ts"
 import type { ModelBatch } from "../src/models/model.ts"
+import type { Factor } from "../src/run/factor.ts"
 import { Run, runStream } from "../src/run/loop.ts"
 import { Network } from "../src/run/network.ts"
 import type { RunOptions } from "../src/run/options.ts"
+import { packRows } from "../src/run/packed-rows.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../src/search/controls.ts"
 import { Dess } from "../src/search/dess.ts"
 import { LinUcb } from "../src/search/lin-ucb.ts"
 import type { Choices, Round, SizePolicy } from "../src/search/policy.ts"
+import { cutSegments } from "../src/stream/segments.ts"
+import { synthetic } from "../src/stream/synthetic.ts"
 import type { Segment, Side } from "../src/types.ts"
 import { expectSameBits, readState, SIDES } from "./support/model-state.ts"
 import { edit, record, runAll, segmentsOf, untimed } from "./support/runs.ts"
+import { LIVE } from "./support/trainers.ts"
 
 const LENGTH = 200
 const STREAM = record({ interactions: 6 * LENGTH, users: 40, items: 150 })
@@ -416,6 +423,42 @@ describe("what a test row may change", () => {
 
 describe("no look-ahead", () => {
   const KNOWN = 3
+
+  test.each(["binary", "multiclass", "topk"] as const)(
+    "%s: whoever stands in a segment's test rows, its training and its sizes are the same",
+    async (task) => {
+      const stream = synthetic({ interactions: 30_000, seed: 5 })
+      const [run, twin] = [1, 2].map(() => new Run({ method: "dess-cv", task, live: LIVE }, stream.features))
+      const random = new Random(3, "test rows")
+      const rowsOf = ({ learner }: Run) => {
+        const { model } = learner as Factor
+        return SIDES.map((side) => {
+          const table = model.tables[side]
+          return new Map(Array.from(table.ids(), (id) => [id, packRows(table, [id]).rows.join()]))
+        })
+      }
+      for await (const segment of cutSegments(stream.batches(), { length: 500 })) {
+        const known = rowsOf(run).map((rows) => [...rows.keys()])
+        const state = new State()
+        run.save(state)
+        run.step(segment)
+        if (segment.index < 20 || segment.index % 4 > 0) continue
+        twin.load(state)
+        const other = { ...segment, user: segment.user.slice(), item: segment.item.slice() }
+        for (let r = segment.trainLength; r < segment.length; r++)
+          SIDES.forEach((side, s) => {
+            other[side][r] = known[s][random.integer(known[s].length)]
+          })
+        twin.step(other)
+        const [ours, theirs] = [rowsOf(run), rowsOf(twin)]
+        SIDES.forEach((side, s) => {
+          for (const id of known[s]) expect(theirs[s].get(id), `${side} ${id}`).toBe(ours[s].get(id))
+        })
+      }
+      run.close()
+      twin.close()
+    },
+  )
 
   test.each<[string, RunOptions]>([
     ["dess-cv", { method: "dess-cv" }],

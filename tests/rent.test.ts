@@ -388,16 +388,30 @@ describe("returns", () => {
     return returns
   }
 
-  test("a pause is counted where it ends: users met every eighth segment come back after pauses of 4 to 7, and no others", () => {
-    const run = new Run({ method: "dess-fre", protocol: "prequential" })
-    for (const segment of planted({ users: 50, items: 40, segments: 400, seed: 4 }, () => 3)) {
-      for (let r = 0; r < 500; r++) segment.user[r] = 50 * (segment.index % 8) + (r % 50)
-      run.step(segment)
+  test.each(["prequential", "split"] as const)(
+    "%s: a pause is counted where it ends: users met every eighth segment come back after pauses of 4 to 7, and no others",
+    (protocol) => {
+      const run = new Run({ method: "dess-fre", protocol })
+      for (const segment of planted({ users: 50, items: 40, segments: 400, seed: 4 }, () => 3)) {
+        for (let r = 0; r < 500; r++) segment.user[r] = 50 * (segment.index % 8) + (r % 50)
+        run.step({ ...segment, trainLength: 400 })
+      }
+      const returns = countedBy(run)
+      // Ten events after being found at rest for 4, 5, 6 and 7 segments.
+      expect(Math.abs(returns.rate("user", 200, 6) / 2.5 - 1)).toBeLessThan(0.02)
+      for (const idle of [1, 2, 3, 8, 20]) expect(returns.rate("user", 200, idle), `${idle}`).toBe(0)
+      run.close()
+    },
+  )
+
+  test("users who have all of their events in one segment never come back, whichever rows are trained on", () => {
+    const run = new Run({ method: "dess-fre" })
+    for (const segment of planted({ users: 1, items: 40, segments: 100, seed: 4 }, () => 3)) {
+      for (let r = 0; r < 500; r++) segment.user[r] = 50 * segment.index + (r % 50)
+      run.step({ ...segment, trainLength: 400 })
     }
     const returns = countedBy(run)
-    // Ten events after being found at rest for 4, 5, 6 and 7 segments.
-    expect(Math.abs(returns.rate("user", 200, 6) / 2.5 - 1)).toBeLessThan(0.1)
-    for (const idle of [1, 2, 3, 8, 20]) expect(returns.rate("user", 200, idle), `${idle}`).toBe(0)
+    for (const frequency of [1, 4, 10]) expect(returns.rate("user", frequency, 0), `${frequency}`).toBe(0)
     run.close()
   })
 
@@ -409,7 +423,7 @@ describe("returns", () => {
       run.step({ ...segment, trainLength: 400 })
     }
     const returns = countedBy(run)
-    expect(returns.rate("user", 1, 0)).toBeGreaterThan(1)
+    expect(Math.abs(returns.rate("user", 1, 0) / 4 - 1), "four events each").toBeLessThan(0.05)
     for (const idle of [2, 10, 50, 100]) expect(returns.rate("user", 1, idle), `${idle}`).toBe(0)
     run.close()
     const activity = new Activity()

@@ -80,6 +80,15 @@ function trained(options: RunOptions = {}, segments = DATA.segments): Run {
   return run
 }
 
+/** What a learner has counted of returns. */
+function returnsOf({ learner }: Run): Returns {
+  const state = new State()
+  ;(learner as Factor).save(state)
+  const returns = new Returns()
+  returns.load(state.at("returns"))
+  return returns
+}
+
 function mostFrequent(side: Side): number {
   const all = DATA.segments.flatMap((segment) => [...segment[side]])
   const count = (id: number) => all.filter((other) => other === id).length
@@ -622,13 +631,7 @@ describe("many trainers", () => {
 
   test("how often ids come back is the same for four as for one, to 10 %, and a newcomer is told", async () => {
     const { segments, features } = await mixedSegments(60_000, 500)
-    const rates = (run: Run) => {
-      const state = new State()
-      ;(run.learner as Factor).save(state)
-      const returns = new Returns()
-      returns.load(state.at("returns"))
-      return SIDES.map((side) => returns.rate(side, 200, 0))
-    }
+    const rates = (run: Run) => SIDES.map((side) => returnsOf(run).rate(side, 200, 0))
     const [one, four] = [1, 4].map((trainers) => {
       const all = new Trainers({ trainers, partitions: 8, run: { sizes: SIZES }, features })
       for (const segment of segments) all.round(segment)
@@ -645,6 +648,41 @@ describe("many trainers", () => {
       found.forEach((rate, s) => {
         expect(Math.abs(rate / one[0][s] - 1), SIDES[s]).toBeLessThan(0.1)
       })
+  })
+
+  test("users who were away from memory are neither looked at nor counted when they return", () => {
+    const rate = (away: boolean) => {
+      const run = new Run({ method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", live: LIVE })
+      const { shared } = run
+      const users = (t: number) => Array.from({ length: 25 }, (_, n) => 25 * (t % 12) + n)
+      const kept = new Map<number, Uint8Array>()
+      for (let t = 0; t < 200; t++) {
+        const here = users(t)
+        for (const user of here) if (kept.has(user)) shared.putRow("user", user, kept.get(user) ?? new Uint8Array(0))
+        const column = <T>(of: (r: number) => T) => Array.from({ length: 500 }, (_, r) => of(r))
+        run.step({
+          index: t,
+          length: 500,
+          trainLength: 500,
+          user: Int32Array.from(column((r) => here[r % 25])),
+          item: Int32Array.from(column((r) => (7 * r + t) % 40)),
+          rating: Float32Array.from(column((r) => 1 + ((r + t) % 5))),
+          timestamp: new Float64Array(500).fill(t),
+        })
+        shared.takeEvidence()
+        if (!away || t < 4) continue
+        for (const user of users(t - 4)) {
+          kept.set(user, shared.takeRow("user", user) ?? new Uint8Array(0))
+          shared.dropRow("user", user)
+        }
+      }
+      const found = returnsOf(run).rate("user", 100, 10)
+      run.close()
+      return found
+    }
+    // Twenty events after being found at rest for 8, 9, 10 and 11 segments.
+    expect(rate(false)).toBeCloseTo(5, 1)
+    expect(rate(true)).toBe(0)
   })
 
   test("top-k: four find what one finds, recall to 0.03", async () => {

@@ -17,6 +17,8 @@ const HALF_LIFE = 500
 /** Looks that say nothing: a cell hardly looked at promises little. */
 const DOUBT = 100
 const PAUSES = 16
+/** No count of another process is larger. */
+const MOST = 1e12
 const CELLS = 16 * PAUSES
 /** All cells of hits, then of looks; of users, then of items. */
 const LOOKS = 2 * CELLS
@@ -95,7 +97,7 @@ export class Returns {
 
 function readCounts(from: Unpacker, length: number): Float64Array {
   const counts = from.doubles(length)
-  for (const count of counts) if (!(count >= 0)) throw from.damaged("counts from 0", count)
+  for (const count of counts) if (!(count >= 0 && count <= MOST)) throw from.damaged(`counts from 0 to ${MOST}`, count)
   return counts
 }
 

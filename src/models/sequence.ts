@@ -3,6 +3,7 @@
  *
  *   x = p̂_u + Σ_a ω_a·ŷ_{j_a}     j_0 … j_{m−1}: the user's latest training items, m ≤ 20;  ω_a = 0.85^a/√(Σ 0.85^a)
  *   z_i = b_i + ⟨x, q̂_i⟩           p̂ = [p; 0]  ŷ = [y; 0]  q̂ = [q; ε(i)]: the ladder, as in factor.ts; ε ~ N(0, 0.019²)
+ *   a new item's q_k = 16·2^−⌊log₄(k+1)⌋·ε_k, its y and a new p are 0
  *   π = softmax(z − log Q)          over a positive and its negatives; Q: the chance of each to be drawn as a negative
  *   e_j = π_j − [j is the positive]   a dislike stands alone: e = σ(z)      dx = Σ_j e_j·q̂_j
  *   b ← b − 0.1·e
@@ -12,7 +13,7 @@
  *
  * Two passes over the rows of a segment, each with a share of the negatives for its own. A latest item without a row (one
  * of another process) counts as ŷ = 0. Rows: a user's is [latest items, A of p, p], an item's [b, A of q, A of y, q, y];
- * no moments. Growing and a turn of the frame leave the accumulators alone.
+ * no moments. Growing, but from nothing, and a turn of the frame leave the accumulators alone.
  */
 
 import { EmbeddingTable } from "../embedding/table.ts"

@@ -50,6 +50,8 @@ export class FactorRows {
   readonly sizeLog: SizeLog | undefined
   /** Live: ids whose rows may differ from those published last. */
   readonly changed: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+  /** Users whose rows came from elsewhere since the last segment: nobody looked whether they would be met. */
+  readonly arrived = new Set<number>()
   /** Where rows are shared between processes: what has to be told of them. */
   share: RowShare | undefined
   readonly live: boolean

@@ -57,6 +57,8 @@ export class FactorSearch {
   /** When returns were counted last; with other processes more time passes than that of the segments here. */
   #counted = 0
   #elapsed = 0
+  /** Returns among the rows that decide nothing, to be counted when all is decided. */
+  readonly #late: { side: Side; frequency: number; idle: number }[] = []
 
   constructor(rows: FactorRows, options: SearchOptions, context: Context | undefined) {
     this.#rows = rows
@@ -148,33 +150,40 @@ export class FactorSearch {
     return choices
   }
 
-  /** Takes indicators and rates of a segment, row by row; of the rows that are not trained on `observeRest` takes the rates. */
+  /**
+   * Takes indicators and rates of the rows to be trained on, one by one. Those of the others wait for `observeRest`: nothing
+   * that is decided may know of them.
+   */
   observe(segment: Segment, deciding: number): Judged {
     const { length } = segment
     const { indicators, activity, returns, time } = this.#rows
     this.#elapsed = this.#counted > 0 ? time - this.#counted : length / SEGMENT
     this.#counted = time
-    for (let l = 0; l < deciding; l++) for (const side of SIDES) this.#countReturn(side, segment[side][l])
+    for (const side of SIDES) this.#look(side)
+    for (let l = 0; l < length; l++)
+      for (const side of SIDES) {
+        const found = this.#foundBefore(side, segment[side][l])
+        if (found && l < deciding) returns.hit(side, found.frequency, found.idle)
+        else if (found) this.#late.push({ side, ...found })
+      }
     returns.pass(length / SEGMENT)
     const columns = {
-      userFrequency: new Float64Array(length),
-      itemFrequency: new Float64Array(length),
-      ind: new Float64Array(length),
-      pod: new Float64Array(length),
+      userFrequency: new Float64Array(deciding),
+      itemFrequency: new Float64Array(deciding),
+      ind: new Float64Array(deciding),
+      pod: new Float64Array(deciding),
     }
-    const none = new Uint8Array(length)
-    indicators.observeBatch(segment, columns, { user: none, item: none })
+    const user = segment.user.subarray(0, deciding)
+    const item = segment.item.subarray(0, deciding)
+    indicators.observeBatch({ length: deciding, user, item }, columns)
     const { context } = this
     const d = context?.dimension ?? 0
     const pair = <T>(make: () => T): Record<Side, T> => ({ user: make(), item: make() })
     const floats = () => new Float64Array(deciding)
     const waiting: Judged = {
-      ids: { user: segment.user.slice(0, deciding), item: segment.item.slice(0, deciding) },
+      ids: { user: user.slice(), item: item.slice() },
       contexts: pair(() => new Float64Array(deciding * d)),
-      frequencies: {
-        user: columns.userFrequency.slice(0, deciding),
-        item: columns.itemFrequency.slice(0, deciding),
-      },
+      frequencies: { user: columns.userFrequency, item: columns.itemFrequency },
       rates: pair(floats),
       steps: pair(() => new Uint8Array(deciding)),
       losses: pair(() => new Float64Array(deciding * this.#rows.model.sizes.length)),
@@ -193,19 +202,33 @@ export class FactorSearch {
 
   /** Counts the rows that decided nothing, once all is decided: they are events of their ids like any other. */
   observeRest(segment: Segment, deciding: number): void {
-    const { activity, time } = this.#rows
-    for (let l = deciding; l < segment.length; l++)
-      for (const side of SIDES) {
-        this.#countReturn(side, segment[side][l])
-        activity.meet(side, segment[side][l], time)
-      }
+    const { activity, indicators, returns, time } = this.#rows
+    for (const { side, frequency, idle } of this.#late.splice(0)) returns.hit(side, frequency, idle)
+    for (let l = deciding; l < segment.length; l++) {
+      indicators.observe(segment.user[l], segment.item[l])
+      for (const side of SIDES) activity.meet(side, segment[side][l], time)
+    }
   }
 
-  /** An event of an id that was there before the time at hand began. */
-  #countReturn(side: Side, id: number): void {
-    const { indicators, activity, returns, time } = this.#rows
+  /** How often an id had been met before the time at hand began, and how long ago; nothing for one that was not here. */
+  #foundBefore(side: Side, id: number): { frequency: number; idle: number } | undefined {
+    const { indicators, activity, arrived, time } = this.#rows
     const idle = activity.idle(side, id, time - this.#elapsed)
-    if (Number.isFinite(idle)) returns.hit(side, indicators.frequency(side, id), idle)
+    if (!Number.isFinite(idle) || (side === "user" && arrived.has(id))) return undefined
+    return { frequency: indicators.frequency(side, id), idle }
+  }
+
+  /** Looks at the ids next in turn, as they were before the time at hand began: so much time they were there to be met. */
+  #look(side: Side): void {
+    const { model, returns } = this.#rows
+    const table = model.tables[side]
+    const looks = Math.min(SWEEP, table.reach)
+    const weight = (this.#elapsed * table.reach) / looks
+    for (let n = 0; n < looks; n++) {
+      const id = (this.#cursor[side] + n) % table.reach
+      const found = table.has(id) && this.#rows.decides(side, id) ? this.#foundBefore(side, id) : undefined
+      if (found) returns.look(side, found.frequency, { idle: found.idle, weight })
+    }
   }
 
   /** Events per segment to be expected of an id: those of late, or what ids like it have. */
@@ -328,20 +351,15 @@ export class FactorSearch {
     return shrunk
   }
 
-  /** Looks at the next ids in turn: those that are met no more give their numbers back, a rung at a time. */
+  /** Goes through the ids next in turn: those that are met no more give their numbers back, a rung at a time. */
   sweep(side: Side): number {
-    const { model, activity, indicators, returns, time } = this.#rows
+    const { model, activity, time } = this.#rows
     const table = model.tables[side]
     const ids: number[] = []
     let id = this.#cursor[side]
-    const looks = Math.min(SWEEP, table.reach)
-    for (let n = looks; n > 0; n--) {
-      if (table.has(id) && this.#rows.decides(side, id)) {
-        const idle = activity.idle(side, id, time)
-        const weight = (this.#elapsed * table.reach) / looks
-        if (Number.isFinite(idle)) returns.look(side, indicators.frequency(side, id), { idle, weight })
-        if (table.step(id) > 0 && idle >= IDLE) ids.push(id)
-      }
+    for (let n = Math.min(SWEEP, table.reach); n > 0; n--) {
+      if (table.has(id) && table.step(id) > 0 && this.#rows.decides(side, id))
+        if (activity.idle(side, id, time) >= IDLE) ids.push(id)
       id = id + 1 >= table.reach ? 0 : id + 1
     }
     this.#cursor[side] = id

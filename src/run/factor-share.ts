@@ -163,6 +163,7 @@ export class FactorShare implements Sharing, RowShare {
       table.ensure(id)
       table.replace(id, step, row, 0)
       if (before !== step) rows.logSize(side, id, { step, why: "elsewhere" })
+      if (side === "user" && before === -1) rows.arrived.add(id)
       activity.put(side, id, met)
       if (rows.segments === 0) rows.time = this.#time = Math.max(rows.time, met.last)
       putIndicators()

@@ -92,6 +92,7 @@ export class Factor implements Learner, LiveLearner {
     }
     rows.meetAll(segment)
     search.observeRest(segment, deciding)
+    rows.arrived.clear()
     search.steer(segment.length)
     search.wait(waiting)
     preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
