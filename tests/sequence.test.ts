@@ -252,7 +252,7 @@ describe("the sequence model", () => {
     }
   })
 
-  test("judges what an item's y does for its user's next event: the loss with y cut, on top of the item's own", () => {
+  test("judges what an item's y does for its user's later events: of one of the latest, counted for all of them", () => {
     const model = trained({ passes: 1 })
     const copy = (of: SequenceModel): SequenceModel => {
       const state = new State()
@@ -261,41 +261,55 @@ describe("the sequence model", () => {
       twin.load(state)
       return twin
     }
-    const [user, item] = [USERS, 11]
+    const user = USERS
+    // Seven events of one user, each with three negatives: no item is both.
+    const events = [11, 15, 3, 7, 19, 23, 27].map((item, n) => [
+      item,
+      ...[0, 1, 2].map((j) => 4 * ((n + 2 * j) % 7) + j),
+    ])
     const group = (items: number[]) => ({
       user: items.map(() => user),
       item: items,
       label: items.map((_, j) => (j === 0 ? 1 : 0)),
       logChance: items.map(() => -2),
     })
-    const [first, second] = [group([item, 2, 3, 4]), group([15, 6, 7, 8])]
-    const step = model.tables.item.step(item)
-    expect(step, "an item with rungs to judge").toBe(3)
-    const judge = (batch: ModelBatch) => {
+    const together = (groups: number[][]): ModelBatch => ({
+      ...group(groups.flat()),
+      label: groups.flatMap((items) => group(items).label),
+    })
+    const judged = (batch: ModelBatch) => {
       const floats = () => new Float64Array(batch.user.length * SIZES.length)
       const rungs = { user: floats(), item: floats() }
       copy(model).train(batch, rungs)
       return rungs.item
     }
-    const own = judge(first)
-    const both = judge({
-      user: [...first.user, ...second.user],
-      item: [...first.item, ...second.item],
-      label: [...first.label, ...second.label],
-      logChance: [...first.logChance, ...second.logChance],
-    })
-    const learned = copy(model)
-    learned.train(first)
-    expect(learned.latestOf(user)).toEqual([item])
-    const full = copy(learned).train(second).losses[0]
-    expect(both[step]).toBe(own[step])
-    for (let to = 0; to < step; to++) {
-      const shrunk = copy(learned)
-      shrunk.resize("item", item, { step: to })
-      const cut = shrunk.train(second).losses[0]
-      expect(both[to] - own[to]).toBeCloseTo(cut - full, 9)
-      expect(Math.abs(cut - full), "y matters").toBeGreaterThan(1e-3)
+    const seen = new Set<number>()
+    for (let n = 1; n < events.length; n++) {
+      const before = events.slice(0, n)
+      const [without, withIt] = [judged(together(before)), judged(together([...before, events[n]]))]
+      const learned = copy(model)
+      learned.train(together(before))
+      const full = copy(learned).train(group(events[n])).losses[0]
+      // Exactly one of the latest items was judged by it.
+      const changed = before.flatMap((_, m) => {
+        const from = 4 * m * SIZES.length
+        return withIt.subarray(from, from + SIZES.length).some((loss, k) => loss !== without[from + k]) ? [m] : []
+      })
+      expect(changed.length, `event ${n}`).toBeLessThanOrEqual(1)
+      for (const m of changed) {
+        const item = before[m][0]
+        seen.add(n - m)
+        for (let to = 0; to < learned.tables.item.step(item); to++) {
+          const shrunk = copy(learned)
+          shrunk.resize("item", item, { step: to })
+          // Only its y: q of the shrunk item is in nobody's score here.
+          const cut = shrunk.train(group(events[n])).losses[0]
+          const at = 4 * m * SIZES.length + to
+          expect(withIt[at] - without[at], `event ${n}, item ${item}, step ${to}`).toBeCloseTo(n * (cut - full), 8)
+        }
+      }
     }
+    expect(seen.size, "items of several ages").toBeGreaterThan(1)
   })
 
   test("growing and shrinking leave accumulators alone; numbers that are all new begin with new ones", () => {
