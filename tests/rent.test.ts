@@ -11,6 +11,7 @@ import { Run } from "../src/run/loop.ts"
 import type { RunOptions } from "../src/run/options.ts"
 import { RungWeights } from "../src/run/rung-weights.ts"
 import type { Choices, Round } from "../src/search/policy.ts"
+import { PRESETS } from "../src/search/presets.ts"
 import { Rent } from "../src/search/rent.ts"
 import type { Segment } from "../src/types.ts"
 import { noise, planted, taste } from "./support/planted.ts"
@@ -254,6 +255,23 @@ describe("on a stream whose right sizes are known", () => {
     expect(Math.max(...late), "there are trials").toBeGreaterThan(0.9)
   })
 
+  test("an id holds up to 16 numbers for each event it has had, however little they cost", () => {
+    const sizes = [2, 4, 16, 32, 64]
+    const run = new Run({ method: "dess-fre", sizes, protocol: "prequential", price: 1e-9 })
+    for (const segment of planted({ users: 1, items: 400, segments: 12, seed: 6 }, (user, item) => taste(user, item))) {
+      // Each segment has users of its own: a hundred with one event, fifty with two, twenty-five with twelve.
+      for (let r = 0; r < 500; r++)
+        segment.user[r] =
+          1000 * segment.index + (r < 100 ? r : r < 200 ? 100 + ((r - 100) >> 1) : 200 + ((r - 200) % 25))
+      run.step(segment)
+    }
+    const { model } = run.learner as Factor
+    const most = (from: number, to: number) =>
+      Math.max(...Array.from({ length: to - from }, (_, n) => model.sizes[model.tables.user.step(11_000 + from + n)]))
+    expect([most(0, 100), most(100, 150), most(200, 225)]).toEqual([16, 32, 64])
+    run.close()
+  })
+
   test("of ids that all have a taste, those met often hold it and those met rarely do not", () => {
     const segments = function* (): Generator<Segment> {
       for (const segment of planted({ users: 40, items: 60, segments: 80, seed: 4 }, taste)) {
@@ -424,6 +442,9 @@ describe("returns", () => {
     }
     const returns = countedBy(run)
     expect(Math.abs(returns.rate("user", 1, 0) / 4 - 1), "four events each").toBeLessThan(0.05)
+    // One met for the first time is expected as often as those like it were: keeping saves two numbers' rent until then.
+    const bounds = (run.learner as Factor).explain("user", 100 * 120)?.bounds
+    expect(Math.abs((bounds?.keep ?? 0) / ((2 * PRESETS.calibrated.rent) / 4) - 1)).toBeLessThan(0.05)
     for (const idle of [2, 10, 50, 100]) expect(returns.rate("user", 1, idle), `${idle}`).toBe(0)
     run.close()
     const activity = new Activity()
