@@ -35,13 +35,14 @@ const PRIOR_EVENTS = 20
 
 /**
  * Both sides hold a rung on this share of the events of late (half of which are forgotten every 20 segments), or it is
- * tried anew, 80 segments after the last time at the earliest. Where a trial of the first rung is a success, on this
- * share of events, the rung above it is tried as well, and so on.
+ * tried anew, 80 segments after the last time at the earliest. Where a trial of the first rung is a success, held on this
+ * share of events and saving so many standard errors of what it saves, the rung above it is tried as well, and so on.
  */
 const HEARD_HALF_LIFE = 20
 const HEARD = 0.1
 const PAUSE = 80
 const SUCCESS = 0.5
+const BEYOND_DOUBT = 2
 
 export interface RentOptions {
   context: "fre" | "cv"
@@ -79,6 +80,8 @@ export class Rent implements SizePolicy {
   #since = 0
   /** The next rung to be tried in a trial under way; 0 if there is none. */
   #next = 0
+  /** Σ Δ and Σ Δ² of the rung tried last, both sides. */
+  #saved = { sum: 0, squares: 0 }
 
   constructor(options: RentOptions) {
     const { context, sizes, price } = options
@@ -113,6 +116,10 @@ export class Rent implements SizePolicy {
   #take(rung: Rung, round: Round, l: number): void {
     const { dimension, discount } = this.#options
     const reward = round.growRewards[l]
+    if (round.steps[l] === this.#next - 1) {
+      this.#saved.sum += reward
+      this.#saved.squares += reward * reward
+    }
     rung.bandit.update(round.contexts, l * dimension, GROW, reward)
     rung.squares = discount * rung.squares + reward * reward
     rung.weight = discount * rung.weight + 1
@@ -133,13 +140,20 @@ export class Rent implements SizePolicy {
     if (this.#since >= PAUSE && heard[0] < HEARD * this.#events) {
       this.#startOver(0)
       this.#since = 0
-      this.#next = 1
-    } else if (this.#next > 0 && this.#next < heard.length && heard[this.#next - 1] > SUCCESS * this.#events)
-      this.#startOver(this.#next++)
+    } else if (this.#next > 0 && this.#next < heard.length && this.#succeeded()) this.#startOver(this.#next)
   }
 
+  /** Whether the rung tried last is held, and saves what it should. */
+  #succeeded(): boolean {
+    const { sum, squares } = this.#saved
+    return this.#heard[this.#next - 1] > SUCCESS * this.#events && sum > BEYOND_DOUBT * Math.sqrt(squares)
+  }
+
+  /** Forgets what is known of a rung, which is tried from now on. */
   #startOver(step: number): void {
     for (const side of SIDES) this.#rungs[side][step] = this.#newRung()
+    this.#next = step + 1
+    this.#saved = { sum: 0, squares: 0 }
   }
 
   decide(side: Side, choices: Choices): Uint8Array {
@@ -254,7 +268,8 @@ export class Rent implements SizePolicy {
   save(state: State): void {
     state.put("price", Float64Array.of(this.price))
     state.put("heard", this.#heard)
-    state.put("trial", Float64Array.of(this.#events, this.#since, this.#next))
+    const { sum, squares } = this.#saved
+    state.put("trial", Float64Array.of(this.#events, this.#since, this.#next, sum, squares))
     for (const side of SIDES)
       this.#rungs[side].forEach((rung, step) => {
         const at = state.at(`${side}.${step}`)
@@ -270,6 +285,7 @@ export class Rent implements SizePolicy {
     this.#events = trial[0]
     this.#since = trial[1]
     this.#next = trial[2]
+    this.#saved = { sum: trial[3], squares: trial[4] }
     for (const side of SIDES)
       this.#rungs[side].forEach((rung, step) => {
         const at = state.at(`${side}.${step}`)
