@@ -15,6 +15,7 @@ import { PRESETS } from "../src/search/presets.ts"
 import { Rent } from "../src/search/rent.ts"
 import type { Segment } from "../src/types.ts"
 import { noise, planted, taste } from "./support/planted.ts"
+import { returnsOf } from "./support/returns.ts"
 
 const SIZES = [0, 2, 6]
 const OPTIONS = {
@@ -406,15 +407,6 @@ describe("returns", () => {
     expect(other.rate("user", 40, 12)).toBe(returns.rate("user", 40, 12))
   })
 
-  /** What a learner has counted. */
-  function countedBy({ learner }: Run): Returns {
-    const state = new State()
-    ;(learner as Factor).save(state)
-    const returns = new Returns()
-    returns.load(state.at("returns"))
-    return returns
-  }
-
   test.each(["prequential", "split"] as const)(
     "%s: a pause is counted where it ends: users met every eighth segment come back after pauses of 4 to 7, and no others",
     (protocol) => {
@@ -423,7 +415,7 @@ describe("returns", () => {
         for (let r = 0; r < 500; r++) segment.user[r] = 50 * (segment.index % 8) + (r % 50)
         run.step({ ...segment, trainLength: 400 })
       }
-      const returns = countedBy(run)
+      const returns = returnsOf(run)
       // Ten events after being found at rest for 4, 5, 6 and 7 segments.
       expect(Math.abs(returns.rate("user", 200, 6) / 2.5 - 1)).toBeLessThan(0.02)
       for (const idle of [1, 2, 3, 8, 20]) expect(returns.rate("user", 200, idle), `${idle}`).toBe(0)
@@ -437,7 +429,7 @@ describe("returns", () => {
       for (let r = 0; r < 500; r++) segment.user[r] = 50 * segment.index + (r % 50)
       run.step({ ...segment, trainLength: 400 })
     }
-    const returns = countedBy(run)
+    const returns = returnsOf(run)
     for (const frequency of [1, 4, 10]) expect(returns.rate("user", frequency, 0), `${frequency}`).toBe(0)
     run.close()
   })
@@ -449,7 +441,7 @@ describe("returns", () => {
       for (let r = 0; r < 500; r++) segment.user[r] = 100 * (segment.index + (r < 400 ? 0 : 1)) + (r % 100)
       run.step({ ...segment, trainLength: 400 })
     }
-    const returns = countedBy(run)
+    const returns = returnsOf(run)
     expect(Math.abs(returns.rate("user", 1, 0) / 4 - 1), "four events each").toBeLessThan(0.05)
     // One met for the first time is expected as often as those like it were: keeping saves two numbers' rent until then.
     const bounds = (run.learner as Factor).explain("user", 100 * 120)?.bounds

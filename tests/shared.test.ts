@@ -2,10 +2,7 @@
 
 import { createHash } from "node:crypto"
 import { describe, expect, test } from "vitest"
-import { Returns } from "../src/context/returns.ts"
 import { Random } from "../src/kernels/random.ts"
-import { State } from "../src/kernels/state.ts"
-import type { Factor } from "../src/run/factor.ts"
 import { Run } from "../src/run/loop.ts"
 import { Network } from "../src/run/network.ts"
 import type { RunOptions } from "../src/run/options.ts"
@@ -14,6 +11,7 @@ import { cutSegments } from "../src/stream/segments.ts"
 import { synthetic } from "../src/stream/synthetic.ts"
 import type { ItemFeatures, Segment, Side } from "../src/types.ts"
 import { expectSameBits } from "./support/model-state.ts"
+import { returnsOf } from "./support/returns.ts"
 import { LIVE, partitionOf, Trainers } from "./support/trainers.ts"
 
 const SIDES = ["user", "item"] as const
@@ -78,15 +76,6 @@ function trained(options: RunOptions = {}, segments = DATA.segments): Run {
   run.shared
   for (const segment of segments) run.step(segment)
   return run
-}
-
-/** What a learner has counted of returns. */
-function returnsOf({ learner }: Run): Returns {
-  const state = new State()
-  ;(learner as Factor).save(state)
-  const returns = new Returns()
-  returns.load(state.at("returns"))
-  return returns
 }
 
 function mostFrequent(side: Side): number {

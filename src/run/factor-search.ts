@@ -159,13 +159,7 @@ export class FactorSearch {
     const { indicators, activity, returns, time } = this.#rows
     this.#elapsed = this.#counted > 0 ? time - this.#counted : length / SEGMENT
     this.#counted = time
-    for (const side of SIDES) this.#look(side)
-    for (let l = 0; l < length; l++)
-      for (const side of SIDES) {
-        const found = this.#foundBefore(side, segment[side][l])
-        if (found && l < deciding) returns.hit(side, found.frequency, found.idle)
-        else if (found) this.#late.push({ side, ...found })
-      }
+    if (this.options.policy.release) this.#countReturns(segment, deciding)
     returns.pass(length / SEGMENT)
     const columns = {
       userFrequency: new Float64Array(deciding),
@@ -210,6 +204,17 @@ export class FactorSearch {
     }
   }
 
+  /** Looks at ids, and counts the rows to be trained on; only a policy that releases asks who comes back. */
+  #countReturns(segment: Segment, deciding: number): void {
+    for (const side of SIDES) this.#look(side)
+    for (let l = 0; l < segment.length; l++)
+      for (const side of SIDES) {
+        const found = this.#foundBefore(side, segment[side][l])
+        if (found && l < deciding) this.#rows.returns.hit(side, found.frequency, found.idle)
+        else if (found) this.#late.push({ side, ...found })
+      }
+  }
+
   /** How often an id had been met before the time at hand began, and how long ago; nothing for one that was not here. */
   #foundBefore(side: Side, id: number): { frequency: number; idle: number } | undefined {
     const { indicators, activity, arrived, time } = this.#rows
@@ -235,7 +240,7 @@ export class FactorSearch {
   #rate(side: Side, id: number, frequency: number): number {
     const { activity, returns, time } = this.#rows
     const own = activity.rate(side, id, time)
-    // Only a policy that releases looks at ids at rest: without looks hits are no rate.
+    // For other policies nobody counts.
     if (!this.options.policy.release || frequency === 0) return own
     const idle = activity.idle(side, id, time)
     return Math.max(own, (idle >= IDLE ? RETURN : 1) * returns.rate(side, frequency, idle))
