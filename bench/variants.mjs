@@ -13,7 +13,7 @@ import { withDefaults } from "../dist/run/options.js"
 import { RungWeights } from "../dist/run/rung-weights.js"
 import { LinUcb } from "../dist/search/lin-ucb.js"
 import { PRESETS } from "../dist/search/presets.js"
-import { RENT_DISCOUNT, Rent } from "../dist/search/rent.js"
+import { RENT, Rent } from "../dist/search/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
 import { ROW_VARIANTS, uniformLearner } from "./variants/rows.mjs"
 
@@ -192,8 +192,7 @@ class Variant extends Rent {
       dimension: coordinate ? 4 : 3,
       sizes: { user: tables.user.sizes, item: tables.item.sizes },
       price: PRESETS.calibrated.rent,
-      discount: RENT_DISCOUNT,
-      subgaussian: 0.5,
+      ...RENT,
       prior: 0.05,
     })
     this.#variant = variant

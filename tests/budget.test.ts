@@ -6,6 +6,7 @@ import { State } from "../src/kernels/state.ts"
 import { Factor } from "../src/run/factor.ts"
 import { Run } from "../src/run/loop.ts"
 import type { RunOptions } from "../src/run/options.ts"
+import { PRESETS } from "../src/search/presets.ts"
 import type { Segment } from "../src/types.ts"
 import { noise, planted, type Row, segmentOf, taste } from "./support/planted.ts"
 
@@ -194,7 +195,7 @@ describe("a budget", () => {
     }
     const least = leastBudget(options)
     const roomy = priceAfter(100 * least)
-    expect(roomy).toEqual(roomy.map((_, n) => expect.closeTo(1.5e-5 / 1.1 ** (n + 1), 9)))
+    expect(roomy).toEqual(roomy.map((_, n) => expect.closeTo(PRESETS.calibrated.rent / 1.1 ** (n + 1), 9)))
     const tight = priceAfter(Math.ceil(1.05 * least))
     expect(Math.max(...tight)).toBeGreaterThan(1.6e-5)
   })
@@ -202,7 +203,7 @@ describe("a budget", () => {
   test("a segment of a few events moves the price by their share", () => {
     const run = new Run({ method: "dess-fre", protocol: "prequential", memoryBudget: 1e9 })
     for (let n = 0; n < 500; n++) run.step(segmentOf([[n % 5, n % 7, 5]], n))
-    expect(priceOf(run)).toBeCloseTo(1.5e-5 / 1.1, 10)
+    expect(priceOf(run)).toBeCloseTo(PRESETS.calibrated.rent / 1.1, 10)
     run.close()
   })
 

@@ -1,6 +1,7 @@
 /** What was run, in words: everything somebody needs to run it again. */
 
 import { PRESETS } from "../search/presets.ts"
+import { RENT } from "../search/rent.ts"
 import { MAJORITY } from "./controls.ts"
 import type { Block } from "./summary.ts"
 
@@ -16,7 +17,8 @@ export function configurationOf(blocks: readonly Block[]): Fact[] {
   const runs = entries.flatMap((entry) => entry.runs)
   const distinct = <T>(values: readonly T[]) => [...new Set(values)].join(", ")
   const { name: _, rent, ...rest } = PRESETS[setting.preset]
-  const preset = setting.preset === "calibrated" ? { ...rest, rent } : rest
+  const rented = setting.preset === "calibrated" && setting.recipe === "calibrated"
+  const preset = rented ? { rent, ...RENT } : rest
   const { ranking, norm, discount, variation, price, memoryBudget } = setting
   const given = Object.entries({ ranking, norm, discount, variation, price, "memory budget": memoryBudget })
   const details = Object.entries(preset).map(([key, value]) => `${key} ${value}`)

@@ -4,7 +4,7 @@ import type { Figure, Line, LinesPanel } from "../figures/figure.ts"
 import { smooth } from "../figures/points.ts"
 import { PRESETS } from "../search/presets.ts"
 import { discountFor, regretBound, regretRate } from "../search/regret-bound.ts"
-import { RENT_DISCOUNT } from "../search/rent.ts"
+import { RENT } from "../search/rent.ts"
 import type { Side } from "../types.ts"
 import type { Setting } from "./cells.ts"
 import { colourOf } from "./colours.ts"
@@ -102,7 +102,7 @@ function discountUsed(setting: Setting, dimension: number, length: number): { di
   const { preset, recipe, discount: given, variation: known } = setting
   if (given === "auto" && known !== undefined)
     return { discount: discountFor(known, dimension, length), variation: known }
-  const own = recipe === "calibrated" && preset === "calibrated" ? RENT_DISCOUNT : PRESETS[preset].discount
+  const own = recipe === "calibrated" && preset === "calibrated" ? RENT.discount : PRESETS[preset].discount
   const discount = typeof given === "number" ? given : own
   // γ = 1 − (B/(√d·L))^{2/5} solved for B.
   return { discount, variation: Math.sqrt(dimension) * length * (1 - discount) ** 2.5 }

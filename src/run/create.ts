@@ -18,7 +18,7 @@ import { PlainPopular } from "../search/plain-popular.ts"
 import type { SizePolicy } from "../search/policy.ts"
 import { PRESETS, type Preset } from "../search/presets.ts"
 import { discountFor } from "../search/regret-bound.ts"
-import { RENT_DISCOUNT, Rent } from "../search/rent.ts"
+import { RENT, Rent } from "../search/rent.ts"
 import type { ItemFeatures, Task } from "../types.ts"
 import { type Exam, RatingExam } from "./exam.ts"
 import { Factor } from "./factor.ts"
@@ -113,14 +113,14 @@ function createFactorPolicy(
     return new Esapn({ kernels: openKernels({ threads: 1 }), sizes: model.sizes, seed: options.seed })
   if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
   const dimension = contextDimension(policy.context, preset, features)
-  const discount = options.discount === undefined ? RENT_DISCOUNT : discountOf(options, preset, dimension)
+  const discount = options.discount === undefined ? RENT.discount : discountOf(options, preset, dimension)
   return new Rent({
     context: policy.context,
     dimension,
     sizes: { user: tables.user.sizes, item: tables.item.sizes },
     price: options.price ?? preset.rent,
+    ...RENT,
     discount,
-    subgaussian: 0.5,
     prior: SPREAD[options.task],
   })
 }

@@ -28,13 +28,6 @@ const IDLE = 5
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
 const NUMBERS_PER_EVENT = 16
 
-/**
- * What ids like it have after as long a pause counts for so much of the rate of an id at rest: it may come back, but
- * teaches nothing until then, so its rungs have to pay all of their rent and not the fifth that is enough while they are
- * tried (rent.ts). For one that is met it counts in full: a new id has hardly a rate of its own.
- */
-const RETURN = 0.2
-
 /** Shares of a budget above and below which the price moves, and how far it may. */
 const FULL = 0.95
 const SPARE = 0.85
@@ -242,8 +235,7 @@ export class FactorSearch {
     const own = activity.rate(side, id, time)
     // For other policies nobody counts.
     if (!this.options.policy.release || frequency === 0) return own
-    const idle = activity.idle(side, id, time)
-    return Math.max(own, (idle >= IDLE ? RETURN : 1) * returns.rate(side, frequency, idle))
+    return Math.max(own, returns.rate(side, frequency, activity.idle(side, id, time)))
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */

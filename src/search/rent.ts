@@ -4,7 +4,7 @@
  * or more, before the event is learned. Keeping the smaller size saves the rent until the id's next event, which is known:
  *
  *   grow    when max(1, w)·rate·UCB(Δ | x) > price·(numbers of the rung)
- *   let go  when min(1, w)·rate·UCB(Δ | x) < 0.2·price·(numbers of the rung)
+ *   let go  when min(1, w)·rate·UCB(Δ | x) < 0.1·price·(numbers of the rung)
  *
  * rate: events per segment to be expected of the id. w: how heavy the last rung held is beside those of ids met as often
  * (rung-weights.ts); 1 for letting go while the id is met, so that a trial is not cut short.
@@ -24,12 +24,13 @@ import { readBandit, readBanditEvidence, writeBandit, writeBanditEvidence } from
 import { LinUcb } from "./lin-ucb.ts"
 import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
 
-/** γ: half of what is known is forgotten after 69,000 events of a rung. */
-export const RENT_DISCOUNT = 0.99999
+/**
+ * γ: half of what is known is forgotten after 69,000 events of a rung. σ, in root mean squares of Δ. And the share of its
+ * rent below which a rung is let go.
+ */
+export const RENT = { discount: 0.99999, subgaussian: 0.25, patience: 0.1 } as const
 
 const GROW = 1
-/** An id lets go of a rung that earns less than this share of its rent. */
-const PATIENCE = 0.2
 /** The spread of Δ is taken for `prior` until so many events say otherwise. */
 const PRIOR_EVENTS = 20
 
@@ -53,6 +54,7 @@ export interface RentOptions {
   price: number
   discount: number
   subgaussian: number
+  patience: number
   /** A first guess of the root mean square of Δ. */
   prior: number
 }
@@ -163,7 +165,11 @@ export class Rent implements SizePolicy {
 
   release(side: Side, choices: Choices): Uint8Array {
     const weigh = (weight: number) => Math.min(1, weight)
-    return this.#compare(side, choices, { down: 1, weigh, holds: (earned, rent) => earned < PATIENCE * rent })
+    return this.#compare(side, choices, {
+      down: 1,
+      weigh,
+      holds: (earned, rent) => earned < this.#options.patience * rent,
+    })
   }
 
   /** Marks the choices whose rung, `down` below the one ahead, earns what `holds` asks. */
