@@ -6,7 +6,10 @@
  */
 
 import { Indicators } from "../dist/context/indicators.js"
+import { Returns } from "../dist/context/returns.js"
 import { openData, Run, synthetic } from "../dist/index.js"
+import { Random } from "../dist/kernels/random.js"
+import { State } from "../dist/kernels/state.js"
 import { PRESETS } from "../dist/search/presets.js"
 import { Rent } from "../dist/search/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
@@ -14,7 +17,7 @@ import { GENRES } from "../dist/stream/synthetic-items.js"
 import { WIDTH } from "../dist/stream/synthetic-rating.js"
 import { beyondHindsight, slope, watchRounds } from "./hindsight.mjs"
 
-/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b] [--prices 1,0.5]`, prices as multiples of the default's; without data the embedded stream, which may be `--stationary`, or `--oracle`: its dimensions are told */
+/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b] [--prices 1,0.5]`, prices as multiples of the default's; without data the embedded stream, which may be `--stationary`, or `--oracle`: its dimensions are told. `--biases`: the same events with likes drawn from biases alone, fitted to them, so that no vector can pay. */
 export async function run(words) {
   const given = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined)
   const path = given("--data") ?? "synthetic"
@@ -28,6 +31,7 @@ export async function run(words) {
       ? synthetic({ interactions: limit ?? 300_000, stationary: words.includes("--stationary") })
       : openData(path, ratingScale ? { ratingScale } : {})
   const untell = words.includes("--oracle") ? seeTruth((await open()).truth) : undefined
+  const likes = words.includes("--biases") ? await drawLikes(await open(), { seed, limit }) : undefined
   const wanted = (method) => given("--methods")?.split(",").includes(method) ?? true
   console.log(`${path}, ${task}, seed ${seed}`)
   console.log(
@@ -44,23 +48,24 @@ export async function run(words) {
     "fixed-128",
     "always-grow",
   ].filter(wanted))
-    await one(open, { method, task, seed, limit })
+    await one(open, { method, task, seed, limit, likes })
   for (const price of (given("--prices") ?? "5,2,1,0.5,0.2,0.1,0.05").split(",").map(Number)) {
     for (const method of ["dess-fre", "dess-cv"].filter(wanted))
-      await one(open, { method, task, seed, limit, price: price * PRESETS.calibrated.rent })
+      await one(open, { method, task, seed, limit, likes, price: price * PRESETS.calibrated.rent })
   }
   untell?.()
 }
 
 async function one(open, options) {
   const stream = await open()
-  const { limit, ...run } = options
+  const { limit, likes, ...run } = options
   const learning = new Run({ ...run, task: options.task }, stream.features)
   const counts = { user: new Map(), item: new Map() }
   const regret = []
   const rounds = stream.truth && options.method.startsWith("dess-") ? watchRounds(Rent, () => regret.length) : undefined
   const met = []
   for await (const segment of cutSegments(stream.batches(), limit ? { length: 500, limit } : { length: 500 })) {
+    if (likes) segment.rating.set(likes.subarray(500 * segment.index, 500 * segment.index + segment.length))
     const report = learning.step(segment)
     for (const side of ["user", "item"])
       for (const id of segment[side]) {
@@ -92,11 +97,41 @@ async function one(open, options) {
       (regret.length > 40 ? slope(regret).toFixed(2) : "–").padEnd(6),
       Math.round(r.interactionsPerSecond),
       `  20–50 events: ${middle}`,
+      options.price === undefined ? "" : `  ${returnsOf(learning)}`,
       truth ? `  truth: ${truth}` : "",
       beyond ? `  beyond hindsight: ${beyond.at(-1).toFixed(1)}, slope ${slope(beyond).toFixed(2)}` : "",
     ].join(" "),
   )
   learning.close()
+}
+
+/** Ratings of 5 and 1 for every event of a stream, from the chance of a like that its biases alone give. */
+async function drawLikes(stream, { seed, limit }) {
+  const rows = []
+  for await (const { length, user, item, rating } of cutSegments(stream.batches(), limit ? { limit } : {}))
+    for (let l = 0; l < length; l++) rows.push([user[l], item[l], rating[l] > 3.5 ? 1 : 0])
+  const biases = { user: new Map(), item: new Map() }
+  let base = 0
+  const logit = ([user, item]) => base + (biases.user.get(user) ?? 0) + (biases.item.get(item) ?? 0)
+  const sigmoid = (z) => 1 / (1 + Math.exp(-z))
+  for (let pass = 0; pass < 5; pass++)
+    for (const row of rows) {
+      const error = sigmoid(logit(row)) - row[2]
+      base -= 0.002 * error
+      biases.user.set(row[0], (1 - 0.001) * (biases.user.get(row[0]) ?? 0) - 0.05 * error)
+      biases.item.set(row[1], (1 - 0.001) * (biases.item.get(row[1]) ?? 0) - 0.05 * error)
+    }
+  const random = new Random(seed, "likes")
+  return Float32Array.from(rows, (row) => (random.next() < sigmoid(logit(row)) ? 5 : 1))
+}
+
+/** Events a segment to be expected of a user of some thirty events, 500 segments after the last one. */
+function returnsOf(run) {
+  const state = new State()
+  run.learner.save(state)
+  const returns = new Returns()
+  returns.load(state.at("returns"))
+  return `come back after 500 segments: ${returns.rate("user", 32, 500).toExponential(1)}`
 }
 
 /** Size of every id, where the learner keeps rows. */

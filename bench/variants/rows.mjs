@@ -1,4 +1,7 @@
-/** Other optimizers for the vectors of src/models/factor.ts, one output: its training written down again around a step. */
+/**
+ * Other recipes for the vectors of src/models/factor.ts, one output: its training written down again around a step, with
+ * its constants open.
+ */
 
 import { FactorModel } from "../../dist/models/factor.js"
 import { Factor } from "../../dist/run/factor.js"
@@ -13,11 +16,35 @@ const RATES = {
   ftrl: [0.1, 0.2, 0.4],
 }
 
+/** The recipe's constants one by one, 8 numbers for everybody. */
+const CONSTANTS = {
+  "as it is": {},
+  "one pass": { passes: 1 },
+  "three passes": { passes: 3 },
+  "four passes": { passes: 4 },
+  "user rate .2": { rate: 0.2, itemRate: 0.1 },
+  "user rate .8": { rate: 0.8, itemRate: 0.1 },
+  "item rate .05": { itemRate: 0.05 },
+  "item rate .2": { itemRate: 0.2 },
+  "A from .2": { start: 0.2 },
+  "A from 3.2": { start: 3.2 },
+  "A up to 3": { most: 3 },
+  "A without an end": { most: Number.POSITIVE_INFINITY },
+  "L2 a fifth": { shrink: 0.2 },
+  "L2 five times": { shrink: 5 },
+}
+
 /**
- * Every optimizer at every rate, by name; and the default's, whose accumulator takes ‖G‖²/√n, beside ‖G‖² and ‖G‖²/n,
+ * The constants; every optimizer at every rate, by name; and the default's, whose accumulator takes ‖G‖²/√n, beside ‖G‖² and ‖G‖²/n,
  * at several widths n: the three are the same at 8 numbers.
  */
 export const ROW_VARIANTS = [
+  ...Object.entries(CONSTANTS).map(([name, constants]) => ({
+    name: `constants: ${name}`,
+    optimizer: "row adagrad",
+    rate: 0.4,
+    ...constants,
+  })),
   ...Object.entries(RATES).flatMap(([optimizer, rates]) =>
     rates.map((rate) => ({ name: `${optimizer} ${rate}`, optimizer, rate })),
   ),
@@ -57,7 +84,9 @@ const STEPS = {
 }
 
 /** So many numbers for everybody, their vectors learned by another optimizer; the biases as in the default. */
-export function uniformLearner({ optimizer, rate, start = 0.8, most = 10, power = 0.5, width = 8 }, seed) {
+export function uniformLearner(variant, seed) {
+  const { optimizer, rate, itemRate = rate / 4, start = 0.8, most = 10, power = 0.5, width = 8 } = variant
+  const { passes = 2, shrink = 1 } = variant
   const options = { method: `uniform-${width}`, task: "binary", seed }
   const sizes = [0, ...withDefaults(options).sizes]
   const model = new FactorModel({ task: "binary", sizes, start: sizes.indexOf(width), seed })
@@ -66,7 +95,7 @@ export function uniformLearner({ optimizer, rate, start = 0.8, most = 10, power 
   const stateOf = (side, id) => {
     let state = states[side].get(id)
     if (!state) {
-      state = { s: new Float64Array(2 * width), k: 0, steps: 0, rate: side === "item" ? rate / 4 : rate, most }
+      state = { s: new Float64Array(2 * width), k: 0, steps: 0, rate: side === "item" ? itemRate : rate, most }
       if (optimizer === "row adagrad") state.s[0] = start
       states[side].set(id, state)
     }
@@ -94,8 +123,8 @@ export function uniformLearner({ optimizer, rate, start = 0.8, most = 10, power 
     its.steps++
     let [squares, others] = [0, 0]
     for (let k = 0; k < width; k++) {
-      ofUser[k] = error * q[i + k] + 0.005 * p[u + k]
-      ofItem[k] = error * p[u + k] + 0.01 * q[i + k]
+      ofUser[k] = error * q[i + k] + 0.005 * shrink * p[u + k]
+      ofItem[k] = error * p[u + k] + 0.01 * shrink * q[i + k]
       squares += ofUser[k] ** 2
       others += ofItem[k] ** 2
     }
@@ -113,7 +142,7 @@ export function uniformLearner({ optimizer, rate, start = 0.8, most = 10, power 
   model.train = ({ user, item, label }) => {
     model.meet({ user, item })
     const losses = user.map((_, r) => learn(user[r], item[r], label[r]))
-    for (let r = 0; r < user.length; r++) learn(user[r], item[r], label[r])
+    for (let pass = 1; pass < passes; pass++) for (let r = 0; r < user.length; r++) learn(user[r], item[r], label[r])
     return { logits: new Float64Array(0), losses }
   }
   return { options, learner: new Factor(model) }
