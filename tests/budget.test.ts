@@ -100,7 +100,7 @@ describe("a budget", () => {
 
   test("has room for new ids even when nobody is idle: those at hand give up what they have grown", () => {
     const options: RunOptions = { method: "dess-fre", segment: 400, sizes: [2, 64], price: 0, protocol: "prequential" }
-    const memoryBudget = leastBudget(options) + 4000
+    const memoryBudget = leastBudget(options) + 8000
     const run = new Run({ ...options, memoryBudget })
     const { model } = factorOf(run)
     watch(factorOf(run), () => expect(model.heldBytes).toBeLessThanOrEqual(memoryBudget))
@@ -121,7 +121,7 @@ describe("a budget", () => {
     const options: RunOptions = {
       ...{ method: "dess-fre", segment: 400, sizes: [2, 100], price: 0, protocol: "prequential", task },
     }
-    const memoryBudget = leastBudget(options) + 4000
+    const memoryBudget = leastBudget(options) + 8000
     const run = new Run({ ...options, memoryBudget })
     const { model } = factorOf(run)
     const rows = (ids: number) =>
@@ -154,6 +154,24 @@ describe("a budget", () => {
       })
     })
     expect(cut).toBeGreaterThan(0)
+    run.close()
+  })
+
+  test("under a budget ids begin with their bias, and all of them have room where it is hardly enough for more", () => {
+    const options: RunOptions = { method: "dess-fre", segment: 100, sizes: [2, 16, 64], protocol: "prequential" }
+    const segments = [...planted({ users: 400, items: 300, segments: 60, seed: 3 }, taste)]
+    const sizeOfFirst = (memoryBudget?: number) => {
+      const run = new Run(memoryBudget === undefined ? options : { ...options, memoryBudget })
+      const { meanSize } = run.step(segments[0])
+      run.close()
+      return meanSize
+    }
+    expect(sizeOfFirst()).toEqual({ user: 2, item: 2 })
+    expect(sizeOfFirst(1_000_000)).toEqual({ user: 0, item: 0 })
+    const run = new Run({ ...options, memoryBudget: leastBudget(options) + 30_000 })
+    for (const segment of segments) run.step(segment)
+    const { user, item } = factorOf(run).model.tables
+    expect([user.count, item.count]).toEqual([400, 300])
     run.close()
   })
 
