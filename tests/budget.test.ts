@@ -157,17 +157,28 @@ describe("a budget", () => {
     run.close()
   })
 
-  test("under a budget ids begin with their bias, and all of them have room where it is hardly enough for more", () => {
+  test("ids start one size lower where they would fill more than half of a budget, so that all have room", () => {
     const options: RunOptions = { method: "dess-fre", segment: 100, sizes: [2, 16, 64], protocol: "prequential" }
     const segments = [...planted({ users: 400, items: 300, segments: 60, seed: 3 }, taste)]
-    const sizeOfFirst = (memoryBudget?: number) => {
-      const run = new Run(memoryBudget === undefined ? options : { ...options, memoryBudget })
-      const { meanSize } = run.step(segments[0])
+    /** The sizes users start with, segment by segment. */
+    const startsOf = (task: "binary" | "topk", memoryBudget: number) => {
+      const run = new Run({ ...options, task, memoryBudget })
+      const { model } = factorOf(run)
+      const starts = segments.map((segment) => {
+        run.step({ ...segment, user: segment.user.map((user) => user + 20 * segment.index) })
+        return model.sizes[model.tables.user.start]
+      })
       run.close()
-      return meanSize
+      return starts
     }
-    expect(sizeOfFirst()).toEqual({ user: 2, item: 2 })
-    expect(sizeOfFirst(1_000_000)).toEqual({ user: 0, item: 0 })
+    for (const [task, usual, lower] of [
+      ["binary", 2, 0],
+      ["topk", 64, 16],
+    ] as const) {
+      expect(new Set(startsOf(task, 10_000_000))).toEqual(new Set([usual]))
+      const starts = startsOf(task, leastBudget({ ...options, task }) + (task === "topk" ? 300_000 : 30_000))
+      expect(new Set(starts), task).toEqual(new Set([usual, lower]))
+    }
     const run = new Run({ ...options, memoryBudget: leastBudget(options) + 30_000 })
     for (const segment of segments) run.step(segment)
     const { user, item } = factorOf(run).model.tables

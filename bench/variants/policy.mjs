@@ -116,7 +116,8 @@ export class Variant extends Rent {
       price,
       ...RENT,
       ...variant.settings,
-      prior: spread,
+      // Where rewards are 0 and 1, that is their spread.
+      prior: variant.threshold ? 1 : spread,
     })
     this.#variant = variant
     this.#coordinate = coordinate

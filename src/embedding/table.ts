@@ -129,7 +129,8 @@ class Slab {
 
 export class EmbeddingTable {
   readonly sizes: readonly number[]
-  readonly start: number
+  /** The step a new id gets. */
+  start: number
   readonly precision: "single" | "double"
   /** Whether rows have moments, and so can be stepped. */
   readonly moments: boolean

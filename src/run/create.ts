@@ -92,9 +92,7 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
 const RANKING_START = 64
 
 /** What a new id of a method that searches starts with. `random-grow` starts small: it has to find the memory of others, and takes nothing back. */
-function firstSize(method: Method, { task, sizes, memoryBudget }: FullRunOptions): number {
-  // Under a budget an id begins with its bias: numbers are for those who earn them.
-  if (memoryBudget !== undefined && task !== "topk") return 0
+function firstSize(method: Method, { task, sizes }: FullRunOptions): number {
   const small = method.family === "search" && method.policy.name === "random"
   const wide = task === "topk" && !small ? sizes.filter((size) => size <= RANKING_START) : []
   return wide[wide.length - 1] ?? sizes[0]

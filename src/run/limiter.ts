@@ -9,6 +9,9 @@ import { Idle, type Limits } from "./idle.ts"
 
 const SIDES = ["user", "item"] as const
 
+/** Where the new ids of a segment would fill more than this share of a budget, they start one size lower. */
+const ROOMY = 0.5
+
 /** What a limiter works on. */
 export interface Limited {
   tables: Record<Side, EmbeddingTable>
@@ -36,12 +39,15 @@ export interface Unmet {
 export class Limiter {
   readonly #limited: Limited
   readonly #idle = new Idle()
+  /** The steps new ids start at where there is room. */
+  readonly #starts: Record<Side, number>
   #limits: Limits | undefined
   /** Milliseconds of the last segment. */
   #now = 0
 
   constructor(limited: Limited) {
     this.#limited = limited
+    this.#starts = { user: limited.tables.user.start, item: limited.tables.item.start }
   }
 
   /** Refuses bytes that a segment of `events` new ids, and a first chunk of every size, could not live in. */
@@ -51,7 +57,7 @@ export class Limiter {
     for (const side of SIDES) {
       const table = this.#limited.tables[side]
       const rows = new Int32Array(table.sizes.length).fill(1)
-      rows[table.start] = events
+      rows[Math.max(0, this.#starts[side] - 1)] = events
       least += table.bytesFor(rows, 2 * events)
     }
     if (bytes !== undefined && bytes < least)
@@ -87,6 +93,7 @@ export class Limiter {
       shrunk[side] = this.#shrink(side, due.shrink)
     }
     const { bytes = Number.POSITIVE_INFINITY } = limits
+    this.#chooseStart(segment, bytes)
     if (!limits.usersReturn) this.#strip(segment, { number, bytes, shrunk, left })
     while (this.#held + this.#bytesToMeet(segment) > bytes) {
       const ids = this.#limited.tables.user.count + this.#limited.tables.item.count
@@ -102,6 +109,13 @@ export class Limiter {
       for (const side of SIDES) this.#limited.tables[side].reserve(unmet[side].largest)
     }
     return { shrunk, left }
+  }
+
+  #chooseStart(segment: Segment, bytes: number): void {
+    const { tables } = this.#limited
+    for (const side of SIDES) tables[side].start = this.#starts[side]
+    if (this.#held + this.#bytesToMeet(segment) <= ROOMY * bytes) return
+    for (const side of SIDES) tables[side].start = Math.max(0, this.#starts[side] - 1)
   }
 
   /** The longest idle ids, twice as many every time, give up their vectors until the new ones fit; who does not fit even so leaves. */
