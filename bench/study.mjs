@@ -49,7 +49,10 @@ export async function run(words) {
     "always-grow",
   ].filter(wanted))
     await one(open, { method, task, seed, limit, likes })
-  for (const price of (given("--prices") ?? "5,2,1,0.5,0.2,0.1,0.05").split(",").map(Number)) {
+  const prices = (given("--prices") ?? "5,2,1,0.5,0.2,0.1,0.05").split(",").map(Number)
+  if (!prices.every((price) => price >= 0))
+    throw new Error(`bench study --prices: expected numbers from 0, got ${given("--prices")}`)
+  for (const price of prices) {
     for (const method of ["dess-fre", "dess-cv"].filter(wanted))
       await one(open, { method, task, seed, limit, likes, price: price * PRESETS.calibrated.rent })
   }

@@ -64,14 +64,17 @@ function replace(prototype, name, by) {
   }
 }
 
-/** `npm run bench -- variants [--data <folder>] [--rating-scale 0-10] [--task topk] [--limit n] [--seeds n] [--parts parts,rewards,constants,explore,context,who,rows,drift] [--only <text of a name>]` */
+/** `npm run bench -- variants [--data <folder>] [--rating-scale 0-10] [--task topk] [--limit n] [--seeds n] [--parts <some of those below>] [--only <text of a name>]` */
 export async function run(words) {
   const given = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined)
   const limit = given("--limit") === undefined ? undefined : Number(given("--limit"))
   const seeds = Array.from({ length: Number(given("--seeds") ?? 1) }, (_, i) => i + 1)
   const task = given("--task") ?? "binary"
-  const all = "parts,rewards,constants,explore,context,who,rows,drift"
-  const parts = task === "topk" ? ["ranking"] : (given("--parts") ?? all).split(",")
+  const all =
+    task === "topk" ? "ranking,parts,rewards,explore" : "parts,rewards,constants,explore,context,who,rows,drift"
+  const parts = (given("--parts") ?? all).split(",")
+  const unknown = parts.find((part) => !all.split(",").includes(part))
+  if (unknown !== undefined) throw new Error(`bench variants --parts: expected some of ${all}, got ${unknown}`)
   const wanted = (name) => name.includes(given("--only") ?? "")
   const [min, max] = given("--rating-scale")?.split("-").map(Number) ?? []
   const stream = given("--data")
@@ -83,13 +86,15 @@ export async function run(words) {
   console.log(`| variant | seed | ${quality} | numbers user/item | embedding kB | over time |`)
   console.log("|---|---:|---:|---:|---:|---:|---:|")
   const variants = { ...POLICY_VARIANTS, ranking: RANKING }
+  // Two rewards are made of a rating's label, and one part is of its model.
+  const fits = (name) => task !== "topk" || !/same event|next event|accumulator/.test(name)
   for (const part of parts) {
     for (const [name, variant] of Object.entries(variants[part] ?? {}))
-      for (const seed of seeds) if (wanted(name)) search(data, { name, seed, variant })
+      for (const seed of seeds) if (wanted(name) && fits(name)) search(data, { name, seed, variant })
     if (part === "parts")
       for (const [name, change] of Object.entries(PARTS))
         for (const seed of seeds)
-          if (wanted(name)) {
+          if (wanted(name) && fits(name)) {
             const restore = change()
             search(data, { name, seed, variant: {} })
             restore()
