@@ -179,6 +179,13 @@ describe("a budget", () => {
       const starts = startsOf(task, leastBudget({ ...options, task }) + (task === "topk" ? 300_000 : 30_000))
       expect(new Set(starts), task).toEqual(new Set([usual, lower]))
     }
+    const uniform = new Run({ ...options, method: "uniform-16" })
+    const learner = factorOf(uniform)
+    learner.limit({ bytes: 90_000 }, 100)
+    for (const segment of segments) uniform.step(segment)
+    expect(learner.model.heldBytes).toBeGreaterThan(45_000)
+    expect(uniform.result().meanSize, "16 for everybody stays 16").toEqual({ user: 16, item: 16 })
+    uniform.close()
     const run = new Run({ ...options, memoryBudget: leastBudget(options) + 30_000 })
     for (const segment of segments) run.step(segment)
     const { user, item } = factorOf(run).model.tables

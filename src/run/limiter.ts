@@ -57,7 +57,7 @@ export class Limiter {
     for (const side of SIDES) {
       const table = this.#limited.tables[side]
       const rows = new Int32Array(table.sizes.length).fill(1)
-      rows[Math.max(0, this.#starts[side] - 1)] = events
+      rows[this.#lowerStart(side)] = events
       least += table.bytesFor(rows, 2 * events)
     }
     if (bytes !== undefined && bytes < least)
@@ -115,7 +115,12 @@ export class Limiter {
     const { tables } = this.#limited
     for (const side of SIDES) tables[side].start = this.#starts[side]
     if (this.#held + this.#bytesToMeet(segment) <= ROOMY * bytes) return
-    for (const side of SIDES) tables[side].start = Math.max(0, this.#starts[side] - 1)
+    for (const side of SIDES) tables[side].start = this.#lowerStart(side)
+  }
+
+  /** Only where rows can be cut is their size anybody's choice. */
+  #lowerStart(side: Side): number {
+    return this.#limited.cut ? Math.max(0, this.#starts[side] - 1) : this.#starts[side]
   }
 
   /** The longest idle ids, twice as many every time, give up their vectors until the new ones fit; who does not fit even so leaves. */
