@@ -8,6 +8,7 @@
 import { Indicators } from "../dist/context/indicators.js"
 import { Returns } from "../dist/context/returns.js"
 import { openData, Run, synthetic } from "../dist/index.js"
+import { sigmoid } from "../dist/kernels/math.js"
 import { Random } from "../dist/kernels/random.js"
 import { State } from "../dist/kernels/state.js"
 import { PRESETS } from "../dist/search/presets.js"
@@ -116,7 +117,6 @@ async function drawLikes(stream, { seed, limit }) {
   const biases = { user: new Map(), item: new Map() }
   let base = 0
   const logit = ([user, item]) => base + (biases.user.get(user) ?? 0) + (biases.item.get(item) ?? 0)
-  const sigmoid = (z) => 1 / (1 + Math.exp(-z))
   for (let pass = 0; pass < 5; pass++)
     for (const row of rows) {
       const error = sigmoid(logit(row)) - row[2]

@@ -141,7 +141,6 @@ export class Variant extends Rent {
         next.gradient += 0.1 * (Math.sqrt(result.losses[r]) * lengths[1 - at][r] - gradient)
         this.#known[side].set(batch[side][r], next)
       }
-      this.#grown[side].clear()
     })
     this.#now++
     return result
@@ -165,6 +164,12 @@ export class Variant extends Rent {
 
   study(side, round) {
     super.study(side, this.#change(side, round).changed)
+  }
+
+  /** A new segment begins, of any task. */
+  pass(time) {
+    super.pass(time)
+    for (const side of SIDES) this.#grown[side].clear()
   }
 
   /** A round as the variant sees it, and which rows are left of it. */

@@ -5,6 +5,8 @@
  * Both return, by side and id, for each of its rows in turn, Δ of every rung held by step.
  */
 
+import { sigmoid } from "../../dist/kernels/math.js"
+
 /** Δ on each row after the segment was learned. */
 export function lossesAfter(model, { user, item, label }) {
   return eachRung(model, { user, item }, (side, r, { from, to }) => {
@@ -94,5 +96,4 @@ function dot(a, b, from, to) {
   return sum
 }
 
-const sigmoid = (z) => 1 / (1 + Math.exp(-z))
 const loss = (z, label) => (sigmoid(z) - label) ** 2
