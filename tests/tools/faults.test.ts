@@ -456,11 +456,15 @@ faults.limit(100)
 said.push(await outcome(() => root.putSync("never", 1)), faults.counts().freeBytes)
 faults.limit(null)
 root.putSync("after", 2)
+root.putSync("long", "text".repeat(100_000))
+faults.limit(100_000)
+said.push(await root.backup(folder + "/copy.mdb", true).catch((error) => error.message), fs.statSync(folder + "/copy.mdb").size % 4096)
+faults.limit(null)
 said.push(root.get("before"), root.get("after"))
 await root.close()
 `)
     // Of a write that was cut short LMDB makes EIO.
-    expect(said).toEqual(["EMFILE", 2, "ENOSPC", 1, "ENOSPC", 1, "EIO", 0, 1, 2])
+    expect(said).toEqual(["EMFILE", 2, "ENOSPC", 1, "ENOSPC", 1, "EIO", 0, "No space left on device", 0, 1, 2])
   })
 
   test("without a control file, and with one that arms nothing, a process does what it would do anyway", async () => {

@@ -244,11 +244,15 @@ static void give_back(int64_t bytes) {
   if (bytes > 0 && control->free_bytes >= 0) atomic_fetch_add(&control->free_bytes, bytes);
 }
 
-/* How many of these bytes may be written; -1: none, errno says why. */
-static ssize_t admit(size_t bytes) {
+/* How many of these bytes may be written; -1: none, errno says why. Past the page cache only whole blocks are. */
+static ssize_t admit(int fd, size_t bytes) {
   enum verdict verdict = judge(WRITE, bytes > 1);
   if (verdict == FAIL) return -1;
   int64_t reserved = reserve(verdict == HALF ? bytes / 2 : bytes);
+  if (reserved < (int64_t)bytes && (fcntl(fd, F_GETFL) & O_DIRECT)) {
+    give_back(reserved % 4096);
+    reserved -= reserved % 4096;
+  }
   if (reserved > 0 || bytes == 0) return reserved;
   fail(WRITE, ENOSPC);
   return -1;
@@ -258,7 +262,7 @@ static ssize_t admit(size_t bytes) {
 #define WRITE_TO(fd, length, call)                                                                                     \
   do {                                                                                                                 \
     if (!file_matches(fd)) return call;                                                                                \
-    ssize_t admitted = admit(length);                                                                                  \
+    ssize_t admitted = admit(fd, length);                                                                                  \
     if (admitted < 0) return -1;                                                                                       \
     length = (size_t)admitted;                                                                                         \
     ssize_t written = call;                                                                                            \
@@ -273,7 +277,7 @@ static ssize_t admit(size_t bytes) {
     if (count < 0 || count > IOV_MAX || !file_matches(fd)) return call;                                                \
     size_t length = 0;                                                                                                 \
     for (int i = 0; i < count; i++) length += pieces[i].iov_len;                                                       \
-    ssize_t admitted = admit(length);                                                                                  \
+    ssize_t admitted = admit(fd, length);                                                                                  \
     if (admitted < 0) return -1;                                                                                       \
     size_t left = (size_t)admitted;                                                                                    \
     if (left < length) {                                                                                               \
