@@ -36,7 +36,8 @@ export class LiveEvents {
     const { raw } = reply.hijack()
     raw.once("close", leave)
     this.#stopping.addEventListener("abort", leave)
-    const beat = setInterval(() => raw.write(": here\n\n"), HEARTBEAT)
+    // Not on top of what a listener has not read yet.
+    const beat = setInterval(() => raw.writableNeedDrain || raw.write(": here\n\n"), HEARTBEAT)
     try {
       raw.writeHead(200, {
         ...SECURITY_HEADERS,
