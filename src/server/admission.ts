@@ -36,15 +36,9 @@ interface Ticket {
 export class Admission {
   readonly #options: AdmissionOptions
   readonly #tickets = new WeakMap<FastifyRequest, Ticket>()
-  #heldBytes = 0
 
   constructor(options: AdmissionOptions) {
     this.#options = options
-  }
-
-  /** Bytes of the bodies under way. */
-  get heldBytes(): number {
-    return this.#heldBytes
   }
 
   /** Refuses, or counts the request. */
@@ -62,7 +56,7 @@ export class Admission {
     const bytes = heldBytes(request, bodyBytes)
     if (access !== "open" && metrics.active >= requests)
       throw new Refusal(503, "BUSY", `requests: expected at most ${requests} under way, got one more; try again later`)
-    if (bytes > 0 && this.#heldBytes + bytes > MOST_BODIES * bodyBytes)
+    if (bytes > 0 && metrics.heldBytes + bytes > MOST_BODIES * bodyBytes)
       throw new Refusal(
         503,
         "BUSY",
@@ -76,12 +70,12 @@ export class Admission {
     const { socket } = request.raw
     let counted = true
     metrics.active++
-    this.#heldBytes += bytes
+    metrics.heldBytes += bytes
     const release = () => {
       if (!counted) return
       counted = false
       metrics.active--
-      this.#heldBytes -= bytes
+      metrics.heldBytes -= bytes
       socket.off("close", abandon)
     }
     const ticket: Ticket = { working: false, release }

@@ -30,6 +30,8 @@ export class Metrics {
   #recorded = 0
   /** Requests under way. */
   active = 0
+  /** Bytes of their bodies, as far as they may be held. */
+  heldBytes = 0
 
   /** Counts an answered request. The route is its pattern, so that ids make no series. */
   record({ method, route, status, seconds, long = false }: Answered): void {
@@ -59,6 +61,7 @@ export class Metrics {
   text(status: Status | undefined): string {
     const page = new Page()
     page.add("dess_requests_active", "gauge", "Requests under way.", [["", this.active]])
+    page.add("dess_request_body_bytes", "gauge", "Bytes of the bodies under way.", [["", this.heldBytes]])
     page.add("dess_requests_total", "counter", "Requests answered.", [...this.#answers])
     page.head("dess_request_seconds", "histogram", "Time to answer.")
     for (const [labels, { counts, sum }] of this.#timings) {
