@@ -52,7 +52,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const stop = new AbortController()
   // As many as there are requests under way.
   setMaxListeners(0, stop.signal)
-  const metrics = new Metrics()
+  const metrics = new Metrics(() => connections.size)
   const guard = createGuard(keys)
   const { recommender, notes } = options
   const surroundings: Surroundings = {

@@ -6,7 +6,7 @@ import type { Event, Recommender, Status } from "../engine/types.ts"
 import { forgetUser } from "./forget.ts"
 import type { Guard } from "./keys.ts"
 import { observeLines, type StreamLimits } from "./lines.ts"
-import { LiveEvents } from "./live-events.ts"
+import { LiveEvents, publicReport } from "./live-events.ts"
 import type { Notes } from "./notes.ts"
 import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
@@ -207,6 +207,7 @@ function publicStatus({ directory, reason, damagedSnapshots, ...status }: Status
   return {
     ...status,
     directory: directory !== null,
+    last: status.last && publicReport(status.last),
     ...(reason === undefined ? {} : { reason: withoutPaths(reason) }),
     ...(damagedSnapshots === undefined ? {} : { damagedSnapshots: damagedSnapshots.length }),
   } as Static<typeof schema.Status>
