@@ -8,10 +8,15 @@ export class Turns {
   #last: Promise<unknown> = Promise.resolve()
 
   run<T>(calculate: (pause: Pause) => Promise<T>): Promise<T> {
-    const mine = this.#last.then(() => calculate(createPause()))
+    // Others first: the one before may just have used up its slice.
+    const mine = this.#last.then(giveWay).then(() => calculate(createPause()))
     this.#last = mine.catch(() => {})
     return mine
   }
+}
+
+function giveWay(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
 }
 
 /** To be awaited between two pieces: lets others in when the slice is used up, else undefined at once. */
@@ -21,11 +26,8 @@ function createPause(): Pause {
   let began = performance.now()
   return () => {
     if (performance.now() - began < SLICE) return undefined
-    return new Promise((resolve) =>
-      setImmediate(() => {
-        began = performance.now()
-        resolve()
-      }),
-    )
+    return giveWay().then(() => {
+      began = performance.now()
+    })
   }
 }
