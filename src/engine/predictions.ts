@@ -46,7 +46,7 @@ export async function predictInPieces(
   const predictions = new Array<Prediction>(pairs.length)
   for (const all of placesByUser(checked))
     for (let from = 0; from < all.length; from += PAIRS_AT_ONCE) {
-      const places = all.slice(from, from + PAIRS_AT_ONCE)
+      const places = all.length <= PAIRS_AT_ONCE ? all : all.slice(from, from + PAIRS_AT_ONCE)
       predictAt(catalogue, reader, { checked, places, predictions })
       const rest = pause()
       if (rest) await rest
@@ -69,30 +69,34 @@ function placesByUser(pairs: readonly CheckedPair[]): Iterable<number[]> {
 function predictAt(
   catalogue: Catalogue,
   reader: Reader,
-  p: { checked: readonly CheckedPair[]; places: readonly number[]; predictions: Prediction[] },
+  { checked, places, predictions }: { checked: CheckedPair[]; places: readonly number[]; predictions: Prediction[] },
 ): void {
-  const { checked, places, predictions } = p
-  const { outputs } = reader
   const { user } = checked[places[0]]
   const index = catalogue.names.user.find(user)
   const userKnown = index !== undefined && reader.knows("user", index)
-  const items = places.map((place) => {
+  const scored: number[] = []
+  const known: boolean[] = []
+  for (const place of places) {
     const item = catalogue.names.item.find(checked[place].item)
-    return item !== undefined && reader.knows("item", item) ? item : undefined
-  })
-  const scored = userKnown ? items.filter((item) => item !== undefined) : []
-  const logits = scored.length > 0 ? reader.scoresOf(index as number, scored) : new Float32Array(0)
+    const itemKnown = item !== undefined && reader.knows("item", item)
+    known.push(itemKnown)
+    if (userKnown && itemKnown) scored.push(item)
+  }
+  const logits = scored.length > 0 ? reader.scoresOf(index as number, scored) : undefined
   const average = catalogue.average()
-  let from = 0
-  places.forEach((place, i) => {
-    const known = { user: userKnown, item: items[i] !== undefined }
-    const own = known.user && known.item ? logits.subarray(from, from + outputs) : undefined
-    if (own) from += outputs
-    const pair = checked[place]
-    if (outputs === 1) predictions[place] = { ...pair, score: own ? sigmoid(own[0]) : average.likes, known }
-    else {
-      const probabilities = own ? softmax(own) : average.classes
-      predictions[place] = { ...pair, score: expected(probabilities), probabilities, known }
+  const { outputs } = reader
+  let at = 0
+  for (let i = 0; i < places.length; i++) {
+    const from = logits && known[i] ? outputs * at++ : undefined
+    const { item } = checked[places[i]]
+    const both = { user: userKnown, item: known[i] }
+    if (outputs === 1) {
+      const score = logits && from !== undefined ? sigmoid(logits[from]) : average.likes
+      predictions[places[i]] = { user, item, score, known: both }
+      continue
     }
-  })
+    const probabilities =
+      logits && from !== undefined ? softmax(logits.subarray(from, from + outputs)) : average.classes
+    predictions[places[i]] = { user, item, score: expected(probabilities), probabilities, known: both }
+  }
 }
