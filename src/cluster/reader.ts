@@ -50,6 +50,7 @@ export interface ReaderOptions {
 }
 
 const COUNT = 1000
+const PAIRS_AT_ONCE = 200
 /** Milliseconds to wait until a user is forgotten. */
 const PATIENCE = 10_000
 
@@ -155,12 +156,13 @@ export class ClusterRecommender implements Recommender {
     if (typeof first !== "object") return (await this.#with(first)).predict({ user: first, item: second as Id })
     const pairs = toArray("pairs", first) as readonly { user: Id; item: Id }[]
     const predictions: Prediction[] = []
-    // A few at a time, so that none is dropped before it is read.
-    for (let from = 0; from < pairs.length; from += 500) {
-      const some = pairs.slice(from, from + 500)
+    // A few at a time, so that none is dropped before it is read, and others get a turn.
+    for (let from = 0; from < pairs.length; from += PAIRS_AT_ONCE) {
+      const some = pairs.slice(from, from + PAIRS_AT_ONCE)
       const names = [...new Set(some.map((pair) => checkName("user", pair?.user)))]
       await Promise.all(names.map((name) => this.#mirror.fetchUser(name)))
-      for (const pair of some) predictions.push(this.#read().predict(pair))
+      predictions.push(...this.#read().predictSome(some))
+      if (from + PAIRS_AT_ONCE < pairs.length) await new Promise((resolve) => setImmediate(resolve))
     }
     return predictions
   }

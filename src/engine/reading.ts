@@ -17,10 +17,12 @@ import {
   MOST_AT_ONCE,
   toArray,
 } from "./check.ts"
-import { best, chooseItems, chooseSimilar, expected, sigmoid, softmax } from "./choose.ts"
+import { best, chooseItems, chooseSimilar } from "./choose.ts"
 import type { Feedback } from "./feedback.ts"
 import type { Learning } from "./learning.ts"
+import { PAIRS_AT_ONCE, type Pair, predictInPieces, predictSome } from "./predictions.ts"
 import type { FeedbackKey } from "./store.ts"
+import { Turns } from "./turns.ts"
 import type {
   Explanation,
   FeedbackOptions,
@@ -37,7 +39,7 @@ import type {
 const MOST_ITEMS = 1000
 const MOST_OFFSET = 10_000
 const MOST_LISTED = 100_000
-const USERS_AT_ONCE = 4096
+const USERS_AT_ONCE = 512
 
 /** Where a page of feedback ended, as a text that says nothing. */
 function writeAfter({ user, item, type }: FeedbackKey): string {
@@ -62,6 +64,7 @@ export interface Read extends Pick<Learning, "reader"> {
 export class Reading {
   readonly #catalogue: Catalogue
   readonly #learning: Read
+  readonly #turns = new Turns()
 
   constructor(catalogue: Catalogue, learning: Read) {
     this.#catalogue = catalogue
@@ -105,41 +108,59 @@ export class Reading {
     return chooseSimilar(this.#catalogue, this.#learning.reader, { item: this.#find("item", item), total, categories })
   }
 
-  /** Some thousand users at a time, so that others get a turn; each time by the version there is. */
+  /** A few hundred users at a time, so that others get a turn; each time by the version there is. */
   async similarUsers(user: Id, options: { count?: number | undefined }): Promise<SimilarUser[]> {
     checkOptionNames("options", options, ["count"])
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
-    const { reader } = this.#learning
     const index = this.#find("user", user)
+    const { reader } = this.#learning
     const names = this.#catalogue.names.user
-    const users = reader.knows("user", index) ? reader.users() : new Int32Array(0)
-    let found: SimilarUser[] = []
-    for (let from = 0; from < users.length; from += USERS_AT_ONCE) {
-      const some = users.subarray(from, from + USERS_AT_ONCE)
-      const others = some.filter((id) => id !== index && reader.knows("user", id) && names.name(id) !== undefined)
-      if (!reader.knows("user", index)) return []
-      const cosines = reader.nearestUsers(index, others)
-      const near = best(cosines, count).map((at) => ({ user: names.name(others[at]) as string, score: cosines[at] }))
-      found = [...found, ...near].sort((a, b) => b.score - a.score).slice(0, count)
-      await new Promise((resolve) => setImmediate(resolve))
-    }
-    return found
+    const own = names.name(index)
+    return this.#turns.run(async (pause) => {
+      let found: SimilarUser[] = []
+      for (let from = 0; from < names.nameless.length; from += USERS_AT_ONCE) {
+        // Forgotten meanwhile, and perhaps another user by now.
+        if (names.name(index) !== own || !reader.knows("user", index)) return []
+        const others = this.#knownUsers(from, index)
+        const cosines = others.length === 0 ? new Float32Array(0) : reader.nearestUsers(index, others)
+        const least = found.length < count ? Number.NEGATIVE_INFINITY : found[count - 1].score
+        const near = best(cosines, count).filter((at) => cosines[at] > least)
+        if (near.length > 0) {
+          const some = near.map((at) => ({ user: names.name(others[at]) as string, score: cosines[at] }))
+          found = [...found, ...some].sort((a, b) => b.score - a.score).slice(0, count)
+        }
+        await pause()
+      }
+      return found
+    })
   }
 
-  predict(pair: { user: Id; item: Id }): Prediction {
-    const [user, item] = [checkName("user", pair?.user), checkName("item", pair?.item)]
+  /** Of the next users those that have a name and are in the model, but for one. */
+  #knownUsers(from: number, but: number): Int32Array {
+    const { nameless } = this.#catalogue.names.user
     const { reader } = this.#learning
-    const indices = { user: this.#catalogue.names.user.find(user), item: this.#catalogue.names.item.find(item) }
-    const known = {
-      user: indices.user !== undefined && reader.knows("user", indices.user),
-      item: indices.item !== undefined && reader.knows("item", indices.item),
-    }
-    const both = known.user && known.item
-    const logits = both ? reader.scoresOf(indices.user as number, [indices.item as number]) : undefined
-    const average = this.#catalogue.average()
-    if (reader.outputs === 1) return { user, item, score: logits ? sigmoid(logits[0]) : average.likes, known }
-    const probabilities = logits ? softmax(logits) : average.classes
-    return { user, item, score: expected(probabilities), probabilities, known }
+    const end = Math.min(nameless.length, from + USERS_AT_ONCE)
+    const known = new Int32Array(end - from)
+    let count = 0
+    for (let id = from; id < end; id++)
+      if (nameless[id] === 0 && id !== but && reader.knows("user", id)) known[count++] = id
+    return known.subarray(0, count)
+  }
+
+  predict(pair: Pair): Prediction {
+    return this.predictSome([pair])[0]
+  }
+
+  /** Without a pause: for pairs that are few. */
+  predictSome(pairs: readonly Pair[]): Prediction[] {
+    return predictSome(this.#catalogue, this.#learning.reader, pairs)
+  }
+
+  /** In the order of the pairs; many at once have their turn, and pauses. */
+  async predictAll(given: readonly Pair[]): Promise<Prediction[]> {
+    const pairs = toArray("pairs", given)
+    if (pairs.length <= PAIRS_AT_ONCE) return this.predictSome(pairs)
+    return this.#turns.run((pause) => predictInPieces(this.#catalogue, this.#learning.reader, { pairs, pause }))
   }
 
   /** Asks the training thread; answered between two segments. */

@@ -22,7 +22,6 @@ import {
   checkTrials,
   checkType,
   MOST_AT_ONCE,
-  toArray,
 } from "./check.ts"
 import { Feedback } from "./feedback.ts"
 import { FormerNames, livesOf, type NamedEvent, nameEvents, portions } from "./former-names.ts"
@@ -263,7 +262,7 @@ export class LiveRecommender implements Recommender {
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
   async predict(first: Id | readonly { user: Id; item: Id }[], second?: Id): Promise<Prediction | Prediction[]> {
     const reading = this.#read()
-    if (typeof first === "object") return toArray("pairs", first).map((pair) => reading.predict(pair))
+    if (typeof first === "object") return reading.predictAll(first)
     return reading.predict({ user: first, item: second as Id })
   }
 

@@ -4,9 +4,8 @@ import type { FastifyReply, FastifyRequest } from "fastify"
 import type { Guard } from "./keys.ts"
 import type { Metrics } from "./metrics.ts"
 import { Refusal } from "./problem.ts"
+import { bodyLength, LINE_TYPES, mediaType } from "./request-body.ts"
 import type { Route } from "./route.ts"
-
-export const LINE_TYPES = ["application/x-ndjson", "application/ndjson", "application/jsonl"]
 
 /** How many bodies of the largest size may be held at a time. */
 const MOST_BODIES = 16
@@ -20,47 +19,96 @@ export interface AdmissionOptions {
   requests: number
   /** The most a body may have. */
   bodyBytes: number
+  /** Told of a request that had the key it needs. */
+  onTrusted(request: FastifyRequest): void
 }
 
-export type Admission = (route: Route, request: FastifyRequest, reply: FastifyReply) => void
+/** Gives back what one request was counted for. */
+interface Ticket {
+  working: boolean
+  release(): void
+}
 
-export function createAdmission({ guard, metrics, requests, bodyBytes }: AdmissionOptions): Admission {
-  let held = 0
-  return (route, request, reply) => {
+/**
+ * A request counts from its admission until its handler has settled, whether or not its caller is still there: that is
+ * how long it costs something. One that never gets to its handler counts until it is refused or its socket closes.
+ */
+export class Admission {
+  readonly #options: AdmissionOptions
+  readonly #tickets = new WeakMap<FastifyRequest, Ticket>()
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options
+  }
+
+  /** Refuses, or counts the request. */
+  admit(route: Route, request: FastifyRequest, reply: FastifyReply): void {
     const { method, path, long = false, access } = route
+    const { guard, metrics, requests, bodyBytes } = this.#options
     const started = performance.now()
-    const bytes = Math.min(bodyBytes, heldBytes(request, bodyBytes))
-    if (!long) metrics.active++
-    held += bytes
-    // "close" comes in every case, also when the caller goes away.
     reply.raw.once("close", () => {
-      if (!long) metrics.active--
-      held -= bytes
       const seconds = (performance.now() - started) / 1000
       metrics.record({ method, route: path, status: reply.raw.statusCode, seconds, long })
     })
     guard(request.headers, access)
-    if (long || access === "open") return
-    if (metrics.active > requests)
+    if (access !== "open") this.#options.onTrusted(request)
+    if (long) return
+    const bytes = heldBytes(request, bodyBytes)
+    if (access !== "open" && metrics.active >= requests)
       throw new Refusal(503, "BUSY", `requests: expected at most ${requests} under way, got one more; try again later`)
-    if (bytes > 0 && held > MOST_BODIES * bodyBytes)
+    if (bytes > 0 && metrics.heldBytes + bytes > MOST_BODIES * bodyBytes)
       throw new Refusal(
         503,
         "BUSY",
         `bodies: expected at most ${MOST_BODIES * bodyBytes} bytes under way, got more; try again later`,
       )
+    this.#count(request, bytes)
+  }
+
+  #count(request: FastifyRequest, bytes: number): void {
+    const { metrics } = this.#options
+    const { socket } = request.raw
+    let counted = true
+    metrics.active++
+    metrics.heldBytes += bytes
+    const release = () => {
+      if (!counted) return
+      counted = false
+      metrics.active--
+      metrics.heldBytes -= bytes
+      socket.off("close", abandon)
+    }
+    const ticket: Ticket = { working: false, release }
+    const abandon = () => {
+      if (!ticket.working) release()
+    }
+    this.#tickets.set(request, ticket)
+    // Of the socket, not of the answer: it comes in every case.
+    if (socket.destroyed) release()
+    else socket.once("close", abandon)
+  }
+
+  /** Runs a request's handler. */
+  async work<T>(request: FastifyRequest, handle: () => T | Promise<T>): Promise<T> {
+    const ticket = this.#tickets.get(request)
+    if (ticket) ticket.working = true
+    try {
+      return await handle()
+    } finally {
+      ticket?.release()
+    }
+  }
+
+  /** To be called when a request was refused after its admission: its handler will not run. */
+  refused(request: FastifyRequest): void {
+    const ticket = this.#tickets.get(request)
+    if (ticket && !ticket.working) ticket.release()
   }
 }
 
-/** What a request says its body has; the most where it does not say. */
-function heldBytes(request: FastifyRequest, bodyBytes: number): number {
-  const { "content-length": length, "transfer-encoding": encoding } = request.headers
-  if (LINE_TYPES.includes(mediaType(request))) return STREAM_BYTES
-  if (length === undefined) return encoding === undefined ? 0 : bodyBytes
-  return Number(length) || 0
-}
-
-/** The type of the body without its parameters. */
-export function mediaType(request: FastifyRequest): string {
-  return request.headers["content-type"]?.split(";")[0].trim().toLowerCase() ?? ""
+/** What a request says its body has, if it is read; the most where it does not say. */
+function heldBytes({ method, headers }: FastifyRequest, bodyBytes: number): number {
+  if (method === "GET" || method === "HEAD") return 0
+  if (LINE_TYPES.includes(mediaType(headers))) return STREAM_BYTES
+  return Math.min(bodyBytes, bodyLength(headers) ?? bodyBytes)
 }

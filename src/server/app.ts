@@ -1,21 +1,23 @@
 /** The service as a Fastify application: every route behind the same checks. */
 
 import { setMaxListeners } from "node:events"
-import type { Server } from "node:http"
-import { type FastifyInstance, type FastifyReply, fastify } from "fastify"
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
 import { show } from "../errors.ts"
-import { type Admission, createAdmission, LINE_TYPES, mediaType } from "./admission.ts"
+import { Admission } from "./admission.ts"
+import { Connections } from "./connections.ts"
 import { gorseRoutes } from "./gorse.ts"
 import type { FeedbackOptions } from "./gorse-feedback.ts"
 import { PAGE_POLICY, SECURITY_HEADERS } from "./headers.ts"
 import { type ApiKeys, createGuard } from "./keys.ts"
+import { CONNECTION_LIMITS, type ConnectionLimits } from "./limits.ts"
 import { Metrics } from "./metrics.ts"
 import { nativeRoutes, type Surroundings } from "./native.ts"
 import { operationRoutes } from "./operations.ts"
-import { checkOrigin } from "./origin.ts"
+import { checkHost, checkOrigin } from "./origin.ts"
 import { readPageFiles } from "./page-files.ts"
 import { describeError, Refusal, sendProblem } from "./problem.ts"
-import { refuseOddities, refuseUnreadable } from "./raw-answers.ts"
+import { refuseUnreadable } from "./raw-answers.ts"
+import { hasUnreadBody, LINE_TYPES, mediaType } from "./request-body.ts"
 import { methodsOf, type Route } from "./route.ts"
 import { compileValidator } from "./validate.ts"
 
@@ -25,6 +27,7 @@ export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> 
   bodyBytes: number
   /** The most requests under way at a time. */
   requests: number
+  limits?: Partial<ConnectionLimits> | undefined
   /** Left out: Gorse's routes are not served. */
   gorse: FeedbackOptions | undefined
   /** Folder of the dashboard. */
@@ -33,28 +36,23 @@ export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> 
   onError(error: unknown, where: string): void
 }
 
-const MOST_CONNECTIONS = 2000
-
 export function createApp(options: AppOptions): FastifyInstance {
   const { keys, bodyBytes, onError } = options
+  const limits = { ...CONNECTION_LIMITS, ...options.limits }
+  const connections = new Connections(limits)
   const app = fastify({
     bodyLimit: bodyBytes,
+    serverFactory: (handler) => connections.serve(handler),
     // Longer names are told so, not lost.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
-    // A stream of lines may last; a connection on which nothing moves may not.
-    requestTimeout: 0,
-    connectionTimeout: 120_000,
-    keepAliveTimeout: 72_000,
     exposeHeadRoutes: false,
     clientErrorHandler: refuseUnreadable,
     frameworkErrors: (error, _request, reply) => void sendProblem(reply as FastifyReply, error),
   })
-  app.server.maxConnections = MOST_CONNECTIONS
-  refuseOddities(app.server as Server)
   const stop = new AbortController()
   // As many as there are requests under way.
   setMaxListeners(0, stop.signal)
-  const metrics = new Metrics()
+  const metrics = new Metrics(() => connections.size)
   const guard = createGuard(keys)
   const { recommender, notes } = options
   const surroundings: Surroundings = {
@@ -63,6 +61,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     stopping: stop.signal,
     guard,
     latency: () => metrics.latency(),
+    streamLimits: limits,
   }
 
   app.setValidatorCompiler(compileValidator as never)
@@ -76,39 +75,47 @@ export function createApp(options: AppOptions): FastifyInstance {
   )
   app.addHook("onRequest", async (request, reply) => {
     reply.headers(SECURITY_HEADERS)
+    checkHost(request.raw)
     checkOrigin(request.headers, keys.read !== undefined || keys.write !== undefined)
+    // Here, not in a handler of its own: that would read the body first, for whoever sends one.
+    if (request.is404) refuseUnknown(request, reply, routes)
   })
-  app.addHook("preClose", async () => stop.abort())
-  app.setNotFoundHandler(({ method, url }, reply) => {
-    const [path] = url.split("?")
-    const allowed = methodsOf(path, routes)
-    if (allowed.length === 0)
-      return sendProblem(
-        reply,
-        new Refusal(404, "NOT_FOUND", `path: expected one that /openapi.json describes, got ${show(path)}`),
-      )
-    reply.header("allow", allowed.join(", "))
-    return sendProblem(
-      reply,
-      new Refusal(405, "BAD_REQUEST", `method: expected ${allowed.join(" or ")} for this path, got ${method}`),
-    )
+  app.addHook("preClose", async () => {
+    stop.abort()
+    connections.stop()
   })
   app.setErrorHandler((error, request, reply) => {
-    if (describeError(error).status >= 500 && describeError(error).status !== 503)
-      onError(error, `${request.method} ${request.routeOptions.url ?? "?"}`)
+    admission.refused(request)
+    if (describeError(error).log) onError(error, `${request.method} ${request.routeOptions.url ?? "?"}`)
     return sendProblem(reply, error)
   })
 
   const gorse = options.gorse ? gorseRoutes(surroundings, options.gorse) : []
   const api = [...nativeRoutes(surroundings), ...gorse]
-  const admit = createAdmission({ guard, metrics, requests: options.requests, bodyBytes })
+  const admission = new Admission({
+    guard,
+    metrics,
+    requests: options.requests,
+    bodyBytes,
+    onTrusted: ({ raw }) => connections.trust(raw.socket),
+  })
   const routes = [...api, ...operationRoutes(surroundings, metrics, api)]
-  for (const route of routes) addRoute(app, route, admit)
+  for (const route of routes) addRoute(app, route, admission)
   addPage(app, options.page)
   return app
 }
 
-function addRoute(app: FastifyInstance, route: Route, admit: Admission): void {
+/** Refuses a path or a method that there is not. */
+function refuseUnknown({ method, url }: FastifyRequest, reply: FastifyReply, routes: readonly Route[]): never {
+  const [path] = url.split("?")
+  const allowed = methodsOf(path, routes)
+  if (allowed.length === 0)
+    throw new Refusal(404, "NOT_FOUND", `path: expected one that /openapi.json describes, got ${show(path)}`)
+  reply.header("allow", allowed.join(", "))
+  throw new Refusal(405, "BAD_REQUEST", `method: expected ${allowed.join(" or ")} for this path, got ${method}`)
+}
+
+function addRoute(app: FastifyInstance, route: Route, admission: Admission): void {
   const { method, path: url, params, query, body, lines = false, long = false, type, handle } = route
   const schema = { ...(params && { params }), ...(query && { querystring: query }), ...(body && { body }) }
   app.route({
@@ -117,20 +124,22 @@ function addRoute(app: FastifyInstance, route: Route, admit: Admission): void {
     // What balancers ask with; a stream that does not end has no head of its own.
     exposeHeadRoute: method === "GET" && !long,
     schema,
-    onRequest: async (request, reply) => admit(route, request, reply),
+    onRequest: async (request, reply) => admission.admit(route, request, reply),
     preValidation: async (request) => {
-      if (!lines && LINE_TYPES.includes(mediaType(request)))
+      if (!lines && LINE_TYPES.includes(mediaType(request.headers)))
         throw new Refusal(415, "BAD_REQUEST", "body: expected application/json, got JSON lines")
     },
     handler: async (request, reply) => {
-      const answer = await handle({
+      const call = {
         params: request.params as never,
         query: request.query as never,
         body: request.body as never,
         request,
         reply,
-      })
+      }
+      const answer = await admission.work(request, () => handle(call))
       if (reply.sent) return reply
+      if (hasUnreadBody(request.raw)) reply.header("connection", "close")
       return reply.type(type ?? "application/json; charset=utf-8").send(answer)
     },
   })

@@ -14,19 +14,26 @@ const LINE_FEED = 10
 const PATIENCE = 30_000
 const PAUSE = 50
 
+export interface StreamLimits {
+  /** In so long a stream has to bring `leastBytes`. */
+  streamMilliseconds: number
+  leastBytes: number
+}
+
 export interface LinesOptions {
   recommender: Recommender
   /** Of one event. */
   check: Check
   /** Set when the service stops. */
   signal: AbortSignal
+  limits: StreamLimits
 }
 
 /** Observes every line of a body. What was accepted before a refusal stays accepted, and the refusal says how much. */
 export async function observeLines(body: Readable, options: LinesOptions): Promise<Accepted> {
   const total: Accepted = { accepted: 0, duplicates: 0 }
   try {
-    for await (const lines of readLines(untilAborted(body, options.signal))) {
+    for await (const lines of readLines(chunksOf(body, options))) {
       const events = lines.map(({ text, number }) => parseEvent(text, number, options.check))
       const { accepted, duplicates } = await observeFrom(lines[0].number, events, options)
       total.accepted += accepted
@@ -52,24 +59,41 @@ async function observeFrom(line: number, events: Event[], { recommender, signal 
   }
 }
 
-/** The chunks of a body; refuses when the service stops, also in the middle of nothing coming. */
-async function* untilAborted(body: Readable, signal: AbortSignal): AsyncGenerator<Buffer> {
+/** The chunks of a body; refuses when the service stops, or when too little comes while it waits for the caller. */
+async function* chunksOf(body: Readable, { signal, limits }: LinesOptions): AsyncGenerator<Buffer> {
+  const { streamMilliseconds, leastBytes } = limits
   const chunks = body[Symbol.asyncIterator]()
-  let stop = () => {}
-  const stopped = new Promise<never>((_, reject) => {
-    stop = () => reject(new DessError("CLOSED", "service: it is stopping; send the rest later"))
-  })
-  stopped.catch(() => {})
-  signal.addEventListener("abort", stop)
-  try {
-    for (;;) {
-      const { value, done } = await Promise.race([chunks.next(), stopped])
-      if (done) return
-      yield value as Buffer
+  let bytes = 0
+  let patience = streamMilliseconds
+  for (;;) {
+    const asked = performance.now()
+    const { value, done } = await nextWithin(chunks, patience, signal)
+    if (done) return
+    bytes += value.length
+    patience -= performance.now() - asked
+    if (bytes >= leastBytes) {
+      bytes = 0
+      patience = streamMilliseconds
     }
-  } finally {
-    signal.removeEventListener("abort", stop)
+    yield value
   }
+}
+
+function nextWithin(chunks: AsyncIterator<Buffer>, milliseconds: number, signal: AbortSignal) {
+  return new Promise<IteratorResult<Buffer>>((resolve, reject) => {
+    const stop = () => reject(new DessError("CLOSED", "service: it is stopping; send the rest later"))
+    const late = () => reject(new Refusal(408, "BAD_REQUEST", "body: expected more lines or its end, got too little"))
+    if (signal.aborted) return stop()
+    const timer = setTimeout(late, Math.max(1, milliseconds))
+    signal.addEventListener("abort", stop)
+    chunks
+      .next()
+      .then(resolve, reject)
+      .finally(() => {
+        clearTimeout(timer)
+        signal.removeEventListener("abort", stop)
+      })
+  })
 }
 
 /** Observes, waiting while the queue is full. */

@@ -2,13 +2,18 @@
 
 import { once } from "node:events"
 import type { FastifyReply } from "fastify"
-import type { Recommender } from "../engine/types.ts"
+import type { LiveReport, Recommender } from "../engine/types.ts"
 import { SECURITY_HEADERS } from "./headers.ts"
-import { Refusal } from "./problem.ts"
+import { Refusal, withoutPaths } from "./problem.ts"
 
 const MOST_LISTENERS = 64
 /** A word in between, so that proxies do not think the connection dead. */
 const HEARTBEAT = 15_000
+
+/** A report without the paths of the service's files. */
+export function publicReport<R extends Pick<LiveReport, "failed">>(report: R): R {
+  return report.failed === undefined ? report : { ...report, failed: withoutPaths(report.failed) }
+}
 
 export class LiveEvents {
   readonly #stopping: AbortSignal
@@ -35,8 +40,11 @@ export class LiveEvents {
     const leave = () => gone.abort()
     const { raw } = reply.hijack()
     raw.once("close", leave)
+    // Gone already: nobody will say so again.
+    if (raw.destroyed) leave()
     this.#stopping.addEventListener("abort", leave)
-    const beat = setInterval(() => raw.write(": here\n\n"), HEARTBEAT)
+    // Not on top of what a listener has not read yet.
+    const beat = setInterval(() => raw.writableNeedDrain || raw.write(": here\n\n"), HEARTBEAT)
     try {
       raw.writeHead(200, {
         ...SECURITY_HEADERS,
@@ -47,7 +55,7 @@ export class LiveEvents {
       // Told at once, so that a listener knows it is heard.
       raw.write("retry: 2000\n\n")
       for await (const report of recommender.reports(signal, { last })) {
-        const data = JSON.stringify({ ...report, latency: this.#latency() })
+        const data = JSON.stringify({ ...publicReport(report), latency: this.#latency() })
         const message = `event: segment\nid: ${report.segment}\ndata: ${data}\n\n`
         if (!raw.write(message)) await once(raw, "drain", { signal })
       }

@@ -28,8 +28,15 @@ export class Metrics {
   /** Milliseconds of the last requests, the next to be written over. */
   readonly #recent = new Float64Array(RECENT)
   #recorded = 0
+  readonly #connections: () => number
   /** Requests under way. */
   active = 0
+  /** Bytes of their bodies, as far as they may be held. */
+  heldBytes = 0
+
+  constructor(connections: () => number) {
+    this.#connections = connections
+  }
 
   /** Counts an answered request. The route is its pattern, so that ids make no series. */
   record({ method, route, status, seconds, long = false }: Answered): void {
@@ -58,7 +65,9 @@ export class Metrics {
   /** The text of /metrics; without a status while the recommender starts. */
   text(status: Status | undefined): string {
     const page = new Page()
+    page.add("dess_connections", "gauge", "Open connections.", [["", this.#connections()]])
     page.add("dess_requests_active", "gauge", "Requests under way.", [["", this.active]])
+    page.add("dess_request_body_bytes", "gauge", "Bytes of the bodies under way.", [["", this.heldBytes]])
     page.add("dess_requests_total", "counter", "Requests answered.", [...this.#answers])
     page.head("dess_request_seconds", "histogram", "Time to answer.")
     for (const [labels, { counts, sum }] of this.#timings) {

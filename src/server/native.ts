@@ -1,13 +1,14 @@
 /** The native API, under /v1. */
 
 import { Readable } from "node:stream"
-import { Type } from "typebox"
-import type { Event, Recommender } from "../engine/types.ts"
+import { type Static, Type } from "typebox"
+import type { Event, Recommender, Status } from "../engine/types.ts"
 import { forgetUser } from "./forget.ts"
 import type { Guard } from "./keys.ts"
-import { observeLines } from "./lines.ts"
-import { LiveEvents } from "./live-events.ts"
+import { observeLines, type StreamLimits } from "./lines.ts"
+import { LiveEvents, publicReport } from "./live-events.ts"
 import type { Notes } from "./notes.ts"
+import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
 import { createCheck } from "./validate.ts"
@@ -20,6 +21,7 @@ export interface Surroundings {
   /** Refuses a request whose key does not allow it. */
   guard: Guard
   notes: Notes
+  streamLimits: StreamLimits
   /** Milliseconds the last requests took; null before the first. */
   latency(): { p50: number; p99: number } | null
 }
@@ -45,6 +47,7 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
               recommender: recommender(),
               check: checkEvent,
               signal: stopping,
+              limits: surroundings.streamLimits,
             })
           : recommender().observe(body as Event | Event[]),
     }),
@@ -173,7 +176,7 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
       summary: "Counts, memory, freshness, journal and the last segment",
       access: "read",
       gives: schema.Status,
-      handle: () => recommender().status(),
+      handle: () => publicStatus(recommender().status()),
     }),
     route({
       method: "GET",
@@ -197,6 +200,17 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
       handle: () => recommender().snapshot(),
     }),
   ]
+}
+
+/** A status without the paths of the service's files. */
+function publicStatus({ directory, reason, damagedSnapshots, ...status }: Status): Static<typeof schema.Status> {
+  return {
+    ...status,
+    directory: directory !== null,
+    last: status.last && publicReport(status.last),
+    ...(reason === undefined ? {} : { reason: withoutPaths(reason) }),
+    ...(damagedSnapshots === undefined ? {} : { damagedSnapshots: damagedSnapshots.length }),
+  } as Static<typeof schema.Status>
 }
 
 /** A value that a query may repeat. */

@@ -58,7 +58,8 @@ export function operationRoutes({ recommender, stopping }: Surroundings, metrics
       handle: () => description,
     }),
   ]
-  const description = describeApi([...others, ...routes])
+  // As bytes: however many answers wait to be read, they are held once.
+  const description = Buffer.from(JSON.stringify(describeApi([...others, ...routes])))
   return routes
 }
 

@@ -1,6 +1,7 @@
 /** What is refused because a browser was tricked into sending it. */
 
-import type { IncomingHttpHeaders } from "node:http"
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
+import { show } from "../errors.ts"
 import { Refusal } from "./problem.ts"
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i
@@ -8,6 +9,21 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i
 /** Whether only this machine reaches the address. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host)
+}
+
+/** A name, an IPv4 address or an IPv6 one in brackets; perhaps a port. */
+const HOST = /^([\w.~%-]+|\[[\da-f:.]+\])(:\d{0,5})?$/i
+
+/** Refuses a request that does not say once and readably whom it calls: two readers could take it for two things. */
+export function checkHost({ rawHeaders, headers: { host }, httpVersion }: IncomingMessage): void {
+  let hosts = 0
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    if (rawHeaders[at].length === 4 && rawHeaders[at].toLowerCase() === "host") hosts++
+  if (hosts > 1) throw new Refusal(400, "BAD_REQUEST", `host: expected one header, got ${hosts}`)
+  // HTTP/1.0 knows requests without.
+  if (hosts === 0 && httpVersion === "1.0") return
+  if (host === undefined || !HOST.test(host))
+    throw new Refusal(400, "BAD_REQUEST", `host: expected a name and perhaps a port, got ${show(host ?? "none")}`)
 }
 
 /**

@@ -3,6 +3,7 @@
 import type { FastifyError, FastifyReply } from "fastify"
 import { DessError, type ErrorCode } from "../errors.ts"
 import { SECURITY_HEADERS } from "./headers.ts"
+import { hasUnreadBody } from "./request-body.ts"
 
 const STATUS: Record<ErrorCode, number> = {
   INVALID_ARGUMENT: 400,
@@ -49,6 +50,39 @@ interface Answer {
   error: string
   message: string
   more?: object
+  /** Whether the log should have the error: it says more than the caller is told. */
+  log?: boolean
+}
+
+const NO_ROOM = "disk: expected room, got %; writing is refused until there is some"
+const NO_RIGHT = "disk: expected to be allowed to write, got %; writing is refused until it is allowed"
+const NO_FILES = "open files: expected room for one more, got %; try again later"
+
+/** What the operating system may say of the service's own files. */
+const DISK_TROUBLE: Record<string, string> = {
+  ENOSPC: NO_ROOM,
+  EDQUOT: NO_ROOM,
+  EROFS: NO_RIGHT,
+  EACCES: NO_RIGHT,
+  EPERM: NO_RIGHT,
+  EIO: "disk: expected it to read and write, got %; it may be failing",
+  EMFILE: NO_FILES,
+  ENFILE: NO_FILES,
+}
+
+/** Trouble with the service's own files, as a caller may know it: the kind, no path. */
+function diskTrouble(error: unknown): Answer | undefined {
+  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    const { code } = at as NodeJS.ErrnoException
+    if (typeof code === "string" && Object.hasOwn(DISK_TROUBLE, code))
+      return { status: 503, error: "UNAVAILABLE", message: DISK_TROUBLE[code].replace("%", code), log: true }
+  }
+  return undefined
+}
+
+/** A text about the service itself without the paths of its files. */
+export function withoutPaths(text: string): string {
+  return text.replace(/(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\][\w.@+~-]+(?:[/\\][^\s"'`()]*)?/g, "…")
 }
 
 export function describeError(error: unknown): Answer {
@@ -56,21 +90,30 @@ export function describeError(error: unknown): Answer {
     const { accepted, duplicates } = error
     return { ...describeError(error.cause), more: { accepted, duplicates } }
   }
-  if (error instanceof DessError) return { status: STATUS[error.code], error: error.code, message: error.message }
+  const disk = diskTrouble(error)
+  if (disk) return disk
+  if (error instanceof DessError) return describeOwn(error)
   if (error instanceof Refusal) return { status: error.status, error: error.code, message: error.message }
   const { statusCode = 500, message = "" } = error as Partial<FastifyError>
   const status = statusCode >= 400 && statusCode < 500 ? statusCode : 500
   // What went wrong inside is for the log, not for the caller.
   return status === 500
-    ? { status, error: "INTERNAL", message: "service: something went wrong; its log says what" }
+    ? { status, error: "INTERNAL", message: "service: something went wrong; its log says what", log: true }
     : { status, error: "BAD_REQUEST", message: `request: ${message}` }
+}
+
+/** What is the caller's is told as it is; what is the service's own, without its paths. */
+function describeOwn({ code, message }: DessError): Answer {
+  const status = STATUS[code]
+  const told = status < 500 ? message : withoutPaths(message)
+  return { status, error: code, message: told, log: status === 500 || told !== message }
 }
 
 export function sendProblem(reply: FastifyReply, error: unknown): FastifyReply {
   const { status, error: code, message, more } = describeError(error)
   reply.headers(SECURITY_HEADERS)
-  // The rest of a refused stream is not wanted.
-  if (error instanceof PartlyAccepted) reply.header("connection", "close")
+  // The rest of a refused body is not wanted.
+  if (error instanceof PartlyAccepted || hasUnreadBody(reply.request.raw)) reply.header("connection", "close")
   if (RETRY[status]) reply.header("retry-after", RETRY[status])
   if (status === 401) reply.header("www-authenticate", 'Bearer realm="dess"')
   return reply

@@ -1,43 +1,48 @@
 /** Answers to what never becomes a request of Fastify's: they look like every other refusal. */
 
-import { type IncomingMessage, type Server, STATUS_CODES } from "node:http"
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { SECURITY_HEADERS } from "./headers.ts"
 
 const PARSER_STATUS: Record<string, { status: number; message: string }> = {
   HPE_HEADER_OVERFLOW: { status: 431, message: "headers: expected at most 16 KB, got more" },
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: { status: 413, message: "chunk extensions: expected at most 16 KB, got more" },
   ERR_HTTP_REQUEST_TIMEOUT: {
     status: 408,
-    message: "request: expected it to come to an end, got nothing for too long",
+    message: "request: expected it to come to an end, got too little for too long",
   },
 }
 const UNREADABLE = { status: 400, message: "request: expected HTTP/1.1, got what cannot be read" }
+/** For a caller to close after an answer that closes, in milliseconds. */
+const FAREWELL = 1000
 
-/** What could not be read as HTTP. */
-export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Socket): void {
-  // Nobody is there any more, or an answer is on its way already (Node's own handler asks the same).
-  const { _httpMessage: answering } = socket as Socket & { _httpMessage?: { headersSent: boolean } | null }
-  if (error.code === "ECONNRESET" || !socket.writable || answering?.headersSent) {
+/** What could not be read as HTTP, or did not come. */
+export function refuseUnreadable({ code = "" }: NodeJS.ErrnoException, socket: Socket): void {
+  if (code === "ECONNRESET") socket.destroy()
+  else refuse(socket, code)
+}
+
+/** Refuses what a connection is sending now, and closes it. */
+export function refuse(socket: Socket, code: string): void {
+  const { _httpMessage: answering } = socket as Socket & { _httpMessage?: ServerResponse | null }
+  // Nobody is there any more, or the refusal would be taken for the answer to a request before.
+  if (!socket.writable || answering?.headersSent || answering?.req.complete) {
     socket.destroy()
     return
   }
-  const { status, message } = PARSER_STATUS[error.code ?? ""] ?? UNREADABLE
-  answer(socket, status, message)
+  const { status, message } = PARSER_STATUS[code] ?? UNREADABLE
+  answerAndClose(socket, status, message)
 }
 
-/** Methods and expectations that Node keeps to itself. */
-export function refuseOddities(server: Server): void {
-  server.on("connect", (_request: IncomingMessage, socket: Duplex) =>
-    answer(socket, 405, "method: expected one that /openapi.json describes, got CONNECT"),
-  )
-  server.on("checkExpectation", (_request, response) => {
-    const body = problem("expect: expected 100-continue, got another")
-    response.writeHead(417, { ...SECURITY_HEADERS, "content-type": "application/json; charset=utf-8" }).end(body)
-  })
+export function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const body = problem("expect: expected 100-continue, got another")
+  response
+    .writeHead(417, { ...SECURITY_HEADERS, "content-type": "application/json; charset=utf-8", connection: "close" })
+    .end(body)
 }
 
-function answer(socket: Duplex, status: number, message: string): void {
+export function answerAndClose(socket: Duplex, status: number, message: string): void {
   const body = problem(message)
   const headers = {
     ...SECURITY_HEADERS,
@@ -47,6 +52,13 @@ function answer(socket: Duplex, status: number, message: string): void {
   }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("\r\n")}\r\n\r\n${body}`)
+  closeWithin(socket, FAREWELL)
+}
+
+/** Closes a socket that has been ended, whether or not the other side does. */
+export function closeWithin(socket: Duplex, milliseconds: number): void {
+  const timer = setTimeout(() => socket.destroy(), milliseconds).unref()
+  socket.once("close", () => clearTimeout(timer))
 }
 
 function problem(message: string): string {

@@ -197,7 +197,7 @@ export const Status = shape({
   reason: Type.Optional(Type.String()),
   task: Type.String(),
   method: Type.String(),
-  directory: nullable(Type.String({ description: "Where events are kept; null: in memory only." })),
+  directory: Type.Boolean({ description: "Whether events are kept on disk; false: in memory only." }),
   opened: Type.Number(),
   events: shape({
     accepted: Type.Integer(),
@@ -220,6 +220,7 @@ export const Status = shape({
   journal: nullable(shape({ events: Type.Integer(), bytes: Type.Number() })),
   snapshot: nullable(SnapshotInfo),
   last: nullable(LiveReport),
+  damagedSnapshots: Type.Optional(Type.Integer({ description: "Passed over at the start; the log says why." })),
   cluster: Type.Optional(
     shape({
       partitions: Type.Integer(),

@@ -1,6 +1,5 @@
 /** The running service: listens at once, takes up its directory, serves, and stops without losing what it acknowledged. */
 
-import type { Socket } from "node:net"
 import { join } from "node:path"
 import { Recommender } from "../engine/open.ts"
 import { DessError } from "../errors.ts"
@@ -8,6 +7,7 @@ import { createApp } from "./app.ts"
 import { type Configuration, recommenderOptions } from "./configuration.ts"
 import { createDemoFeed } from "./demo-feed.ts"
 import { forgetUser } from "./forget.ts"
+import type { ConnectionLimits } from "./limits.ts"
 import { Notes } from "./notes.ts"
 
 export interface Service {
@@ -22,6 +22,7 @@ export interface Service {
 export interface ServiceOptions extends Configuration {
   /** Folder of the dashboard. */
   page?: string | undefined
+  limits?: Partial<ConnectionLimits> | undefined
   /** Opens the recommender to serve; by default that of the settings' directory. */
   open?: (() => Promise<Recommender>) | undefined
   onError(error: unknown, where: string): void
@@ -42,18 +43,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     keys,
     bodyBytes,
     requests: settings.requestLimit,
+    limits: options.limits,
     notes,
     gorse: options.open ? undefined : { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
     page: options.page,
     onError,
   })
-  // Browsers open connections ahead of a request that may never come; these count as busy, too.
-  const unused = new Set<Socket>()
-  app.server.on("connection", (socket: Socket) => {
-    unused.add(socket)
-    socket.once("close", () => unused.delete(socket))
-  })
-  app.server.on("request", ({ socket }) => unused.delete(socket))
   const url = await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
     throw new DessError("INVALID_ARGUMENT", `address: expected a free one, got ${error.code} (${host}:${port})`, {
       cause: error,
@@ -79,10 +74,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const stop = async () => {
     leaving.abort()
     // A connection that was busy when closing began would stay open for its next request.
-    const idle = setInterval(() => {
-      app.server.closeIdleConnections()
-      for (const socket of unused) socket.destroy()
-    }, 100)
+    const idle = setInterval(() => app.server.closeIdleConnections(), 100)
     await app.close().finally(() => clearInterval(idle))
     await feeding
     await opened.then(

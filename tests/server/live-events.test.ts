@@ -1,10 +1,17 @@
 import { once } from "node:events"
 import { connect } from "node:net"
-import { afterEach, expect, test } from "vitest"
+import { Writable } from "node:stream"
+import type { FastifyReply } from "fastify"
+import { afterEach, expect, test, vi } from "vitest"
+import type { Recommender } from "../../src/engine/types.ts"
+import { LiveEvents } from "../../src/server/live-events.ts"
 import { learned, openService, type TestService } from "../support/service.ts"
 
 let service: TestService
-afterEach(() => service.stop())
+afterEach(async () => {
+  vi.useRealTimers()
+  await service?.stop()
+})
 
 /** Reads server-sent events until `count` messages have come or the stream ends. */
 async function listen(url: string, count: number, { last = 0 } = {}) {
@@ -92,4 +99,47 @@ test("a connection on which nothing was ever asked does not hold up stopping", a
   const closed = once(socket, "close")
   await service.stop()
   await closed
+})
+
+/** A listener who reads nothing; what was written to it. */
+function openDeaf() {
+  const written: string[] = []
+  const raw = new Writable({
+    highWaterMark: 100,
+    write(chunk) {
+      written.push(String(chunk))
+    },
+  })
+  Object.assign(raw, { writeHead: () => {} })
+  return { raw, written, reply: { hijack: () => ({ raw }) } as unknown as FastifyReply }
+}
+
+/** Reports without end. */
+const talkative = {
+  async *reports(signal: AbortSignal) {
+    for (let segment = 1; !signal.aborted; segment++) yield { segment, text: "x".repeat(50) }
+  },
+} as unknown as Recommender
+
+test("a listener who reads nothing gets no more heartbeats or reports than fit", async () => {
+  vi.useFakeTimers()
+  const live = new LiveEvents(new AbortController().signal, () => null)
+  const { raw, reply } = openDeaf()
+  const sending = live.send(reply, talkative)
+  await vi.advanceTimersByTimeAsync(3_600_000)
+  expect(raw.writableLength).toBeLessThan(400)
+  expect(live.listeners).toBe(1)
+  raw.destroy()
+  await vi.advanceTimersByTimeAsync(10)
+  await sending
+  expect(live.listeners).toBe(0)
+})
+
+test("a listener who was gone before the first word is not kept", async () => {
+  const live = new LiveEvents(new AbortController().signal, () => null)
+  const { raw, reply } = openDeaf()
+  raw.destroy()
+  await once(raw, "close")
+  await live.send(reply, talkative)
+  expect(live.listeners).toBe(0)
 })

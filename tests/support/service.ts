@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect } from "vitest"
 import { configure } from "../../src/server/configuration.ts"
+import type { ConnectionLimits } from "../../src/server/limits.ts"
 import { type Service, startService } from "../../src/server/service.ts"
 import { createCheck } from "../../src/server/validate.ts"
 
@@ -28,6 +29,7 @@ export interface TestOptions {
   flags?: Record<string, string | boolean>
   environment?: Record<string, string>
   page?: string
+  limits?: Partial<ConnectionLimits>
 }
 
 export function temporaryFolder(): string {
@@ -39,11 +41,17 @@ export function removeFolder(folder: string): void {
 }
 
 /** Starts a service and waits until it is ready. */
-export async function openService({ flags = {}, environment = {}, page }: TestOptions = {}): Promise<TestService> {
+export async function openService({
+  flags = {},
+  environment = {},
+  page,
+  limits,
+}: TestOptions = {}): Promise<TestService> {
   const errors: string[] = []
   const service = await startService({
     ...configure({ port: "0", delay: "50ms", "publish-delay": "10ms", threads: "1", ...flags }, environment),
     page,
+    limits,
     onError: (error, where) => errors.push(`${where}: ${error instanceof Error ? error.stack : error}`),
   })
   await service.ready

@@ -1,0 +1,102 @@
+/** What the model thinks of pairs; those of one user are scored together. */
+
+import type { Reader } from "../run/reader.ts"
+import type { Catalogue } from "./catalogue.ts"
+import { checkName } from "./check.ts"
+import { expected, sigmoid, softmax } from "./choose.ts"
+import type { Pause } from "./turns.ts"
+import type { Id, Prediction } from "./types.ts"
+
+/** Up to here no pause is needed. */
+export const PAIRS_AT_ONCE = 256
+
+export interface Pair {
+  user: Id
+  item: Id
+}
+
+interface CheckedPair {
+  user: string
+  item: string
+}
+
+function checkPair(pair: Pair): CheckedPair {
+  return { user: checkName("user", pair?.user), item: checkName("item", pair?.item) }
+}
+
+/** In the order of the pairs. */
+export function predictSome(catalogue: Catalogue, reader: Reader, pairs: readonly Pair[]): Prediction[] {
+  const checked = pairs.map(checkPair)
+  const predictions = new Array<Prediction>(pairs.length)
+  for (const places of placesByUser(checked)) predictAt(catalogue, reader, { checked, places, predictions })
+  return predictions
+}
+
+/** The same with a pause after every few hundred; each piece by the version there is. */
+export async function predictInPieces(
+  catalogue: Catalogue,
+  reader: Reader,
+  { pairs, pause }: { pairs: readonly Pair[]; pause: Pause },
+): Promise<Prediction[]> {
+  const checked: CheckedPair[] = []
+  for (const pair of pairs) {
+    checked.push(checkPair(pair))
+    if (checked.length % PAIRS_AT_ONCE === 0) await pause()
+  }
+  const predictions = new Array<Prediction>(pairs.length)
+  for (const all of placesByUser(checked))
+    for (let from = 0; from < all.length; from += PAIRS_AT_ONCE) {
+      const places = all.length <= PAIRS_AT_ONCE ? all : all.slice(from, from + PAIRS_AT_ONCE)
+      predictAt(catalogue, reader, { checked, places, predictions })
+      const rest = pause()
+      if (rest) await rest
+    }
+  return predictions
+}
+
+/** For each user the places of its pairs. */
+function placesByUser(pairs: readonly CheckedPair[]): Iterable<number[]> {
+  const places = new Map<string, number[]>()
+  pairs.forEach(({ user }, place) => {
+    const own = places.get(user)
+    if (own) own.push(place)
+    else places.set(user, [place])
+  })
+  return places.values()
+}
+
+/** Predicts for the pairs at some places, all of one user. */
+function predictAt(
+  catalogue: Catalogue,
+  reader: Reader,
+  { checked, places, predictions }: { checked: CheckedPair[]; places: readonly number[]; predictions: Prediction[] },
+): void {
+  const { user } = checked[places[0]]
+  const index = catalogue.names.user.find(user)
+  const userKnown = index !== undefined && reader.knows("user", index)
+  const scored: number[] = []
+  const known: boolean[] = []
+  for (const place of places) {
+    const item = catalogue.names.item.find(checked[place].item)
+    const itemKnown = item !== undefined && reader.knows("item", item)
+    known.push(itemKnown)
+    if (userKnown && itemKnown) scored.push(item)
+  }
+  const logits = scored.length > 0 ? reader.scoresOf(index as number, scored) : undefined
+  const average = catalogue.average()
+  const { outputs } = reader
+  let at = 0
+  for (let i = 0; i < places.length; i++) {
+    const from = logits && known[i] ? outputs * at++ : undefined
+    const { item } = checked[places[i]]
+    const both = { user: userKnown, item: known[i] }
+    if (outputs === 1) {
+      const score = logits && from !== undefined ? sigmoid(logits[from]) : average.likes
+      predictions[places[i]] = { user, item, score, known: both }
+      continue
+    }
+    const probabilities =
+      logits && from !== undefined ? softmax(logits.subarray(from, from + outputs)) : average.classes
+    predictions[places[i]] = { user, item, score: expected(probabilities), probabilities, known: both }
+  }
+}
