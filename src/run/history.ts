@@ -77,7 +77,12 @@ export class History {
       for (const user of ids) this.#clear(user)
       return
     }
-    for (const items of this.#items) if (items) for (const item of ids) items.delete(item)
+    // The shorter of the two is looked through: many items may leave at once.
+    for (const items of this.#items) {
+      if (!items) continue
+      const among: ReadonlySet<number> = items.size < ids.size ? items : ids
+      for (const item of among) if (ids.has(item)) items.delete(item)
+    }
     for (const item of ids) {
       this.#known.delete(item)
       this.#users.delete(item)
