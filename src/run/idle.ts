@@ -69,23 +69,35 @@ export class Idle {
   /** The `count` ids of both sides met longest ago, all of them before `segment`. */
   longest(count: number, segment: number): Record<Side, number[]> {
     const chosen: Record<Side, number[]> = { user: [], item: [] }
-    const met: number[] = []
-    this.#before(segment, (_side, _id, at) => met.push(at))
-    if (met.length === 0) return chosen
-    const limit = Uint32Array.from(met).sort()[Math.min(count, met.length) - 1]
-    let rest = Math.min(count, met.length) - met.reduce((earlier, at) => earlier + (at < limit ? 1 : 0), 0)
-    this.#before(segment, (side, id, at) => {
-      if (at < limit || (at === limit && rest-- > 0)) chosen[side].push(id)
-    })
+    // The segment of the last one chosen, by its upper 16 bits, then by the lower.
+    const upper = find(this.#counts(segment), count)
+    const lower = find(this.#counts(segment, upper.bucket), count - upper.before)
+    const limit = 2 ** 16 * upper.bucket + lower.bucket
+    let rest = count - upper.before - lower.before
+    for (const side of ["user", "item"] as const) {
+      const [last, met] = [this.#last[side], this.#segment[side]]
+      for (let id = 0; id < last.length; id++) {
+        const at = met[id]
+        if (at > limit || at >= segment || last[id] === 0) continue
+        if (at < limit || rest-- > 0) chosen[side].push(id)
+      }
+    }
     return chosen
   }
 
-  /** Every id met last before a segment. */
-  #before(segment: number, each: (side: Side, id: number, met: number) => void): void {
+  /** Ids met last before `segment`, counted by the upper 16 bits of when that was; of those of one such, by the lower. */
+  #counts(segment: number, upper?: number): Uint32Array {
+    const counts = new Uint32Array(1 << 16)
     for (const side of ["user", "item"] as const) {
       const [last, met] = [this.#last[side], this.#segment[side]]
-      for (let id = 0; id < last.length; id++) if (last[id] !== 0 && met[id] < segment) each(side, id, met[id])
+      for (let id = 0; id < last.length; id++) {
+        const at = met[id]
+        if (at >= segment || last[id] === 0) continue
+        if (upper === undefined) counts[at >>> 16]++
+        else if (at >>> 16 === upper) counts[at & 0xffff]++
+      }
     }
+    return counts
   }
 
   /** Second of an id's last event, 0 for one that is not here. */
@@ -118,6 +130,16 @@ export class Idle {
       this.#cursor[side] = state.get<number>(`cursor.${side}`)
     }
   }
+}
+
+/** The bucket that holds the `count`-th of all counted, or the last of them, and how many are in those before it. */
+function find(counts: Uint32Array, count: number): { bucket: number; before: number } {
+  let before = 0
+  for (let bucket = 0; bucket < counts.length; bucket++) {
+    if (before + counts[bucket] >= count) return { bucket, before }
+    before += counts[bucket]
+  }
+  return { bucket: counts.length - 1, before }
 }
 
 function toSecond(milliseconds: number): number {
