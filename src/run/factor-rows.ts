@@ -57,7 +57,7 @@ export class FactorRows {
   readonly live: boolean
   budget: number | undefined
   segments = 0
-  /** When the segment at hand was closed, in milliseconds. */
+  /** When the segment at hand was closed, or time advanced without one, in milliseconds. */
   clock = 0
   /** In segments of 500 events. */
   time = 0

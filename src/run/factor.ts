@@ -158,6 +158,11 @@ export class Factor implements Learner, LiveLearner {
     this.#rows.limit(limits, events)
   }
 
+  advanceTime(milliseconds: number): Pick<Preparation, "shrunk" | "left"> | undefined {
+    this.#rows.clock = milliseconds
+    return this.#rows.limiter.advanceTime(milliseconds, this.#rows.segments)
+  }
+
   forget(side: Side, ids: ReadonlySet<number>): void {
     this.#rows.forget(side, ids)
     this.#search?.forget(side, ids)

@@ -1,6 +1,6 @@
 /**
- * Which ids may go: at which segment each was met last, and when, in whole seconds of the segments' own time, so that a
- * replay decides the same. Looks at a few hundred ids per segment in turn; a full search happens only when room is short.
+ * Which ids may go: at which segment each was met last, and when, in whole seconds of the stream's own clock, so that a
+ * replay decides the same. Looks through all ids whenever that clock has moved by a sixteenth of the shortest limit.
  */
 
 import { grown, nextCapacity } from "../context/growth.ts"
@@ -18,8 +18,39 @@ export interface Limits {
   usersReturn?: boolean
 }
 
-/** Ids looked at per side and segment. */
-const SCAN = 256
+/** The shortest limit is divided by this: milliseconds between two searches for idle ids, and between two ticks. */
+const SEARCHES_PER_LIMIT = 16
+/** Milliseconds: times are kept in whole seconds. */
+const SHORTEST_TICK = 1000
+/** Milliseconds: one hour. */
+const LONGEST_TICK = 3_600_000
+/** Ticks: a step of the clock that is longer is a jump. At a sixteenth of the shortest limit each, a quarter of it. */
+const TICKS_TO_A_JUMP = 4
+/** Ids of a side that shrink or leave at one step at most; the search goes on from there at the next. */
+const MOST_AT_ONCE = 65_536
+
+/** Milliseconds of the shorter idle limit; undefined without idle limits. */
+function shortestLimit({ shrinkAfter, leaveAfter }: Limits): number | undefined {
+  if (shrinkAfter === undefined && leaveAfter === undefined) return undefined
+  return Math.min(shrinkAfter ?? Number.POSITIVE_INFINITY, leaveAfter ?? Number.POSITIVE_INFINITY)
+}
+
+/** Milliseconds between two searches for idle ids. */
+function searchMilliseconds(shortest: number): number {
+  return Math.max(SHORTEST_TICK, shortest / SEARCHES_PER_LIMIT)
+}
+
+/** How often time has to advance where no events come, in milliseconds; undefined without idle limits. */
+export function tickMilliseconds(limits: Limits): number | undefined {
+  const shortest = shortestLimit(limits)
+  return shortest === undefined ? undefined : Math.min(LONGEST_TICK, searchMilliseconds(shortest))
+}
+
+/** The largest step of the clock believed at once: a quarter of the shortest limit, at least 4 s; undefined without idle limits. */
+export function toleranceMilliseconds(limits: Limits): number | undefined {
+  const shortest = shortestLimit(limits)
+  return shortest === undefined ? undefined : TICKS_TO_A_JUMP * searchMilliseconds(shortest)
+}
 
 export class Idle {
   /** Second of the last event, 0 for an id that is not here. */
@@ -28,7 +59,10 @@ export class Idle {
   readonly #rest: Record<Side, Uint32Array> = { user: new Uint32Array(64), item: new Uint32Array(64) }
   /** Segment of the last event. */
   readonly #segment: Record<Side, Uint32Array> = { user: new Uint32Array(64), item: new Uint32Array(64) }
+  /** Where a search that stopped half-way goes on; 0 where none did. */
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
+  /** Milliseconds when the last search of each side began. */
+  readonly #searched: Record<Side, number> = { user: 0, item: 0 }
 
   /** Notes that ids were met. */
   meet(side: Side, ids: ArrayLike<number>, at: { milliseconds: number; segment: number }): void {
@@ -47,23 +81,53 @@ export class Idle {
     }
   }
 
-  /** Of the next few ids those that have been idle for long enough. Those to shrink are noted as shrunk. */
+  /** Ids that have been idle for long enough, where it is time for a search. Those to shrink are noted as shrunk. */
   due(side: Side, milliseconds: number, limits: Limits): { shrink: number[]; leave: number[] } {
-    const now = toSecond(milliseconds)
     const [shrink, leave]: [number[], number[]] = [[], []]
+    const shortest = shortestLimit(limits)
+    if (shortest === undefined) return { shrink, leave }
+    if (this.#cursor[side] === 0) {
+      if (Math.abs(milliseconds - this.#searched[side]) < searchMilliseconds(shortest)) return { shrink, leave }
+      this.#searched[side] = milliseconds
+    }
+    const now = toSecond(milliseconds)
     const [last, rest] = [this.#last[side], this.#rest[side]]
-    const { shrinkAfter = Number.POSITIVE_INFINITY, leaveAfter = Number.POSITIVE_INFINITY } = limits
-    for (let n = Math.min(SCAN, last.length); n > 0; n--) {
-      const id = this.#cursor[side]
-      this.#cursor[side] = (id + 1) % last.length
-      if (last[id] === 0) continue
-      if ((now - last[id]) * 1000 > leaveAfter) leave.push(id)
-      else if ((now - rest[id]) * 1000 > shrinkAfter) {
+    const [leaveBefore, shrinkBefore] = [secondsBefore(now, limits.leaveAfter), secondsBefore(now, limits.shrinkAfter)]
+    let id = this.#cursor[side]
+    for (let found = 0; id < last.length && found < MOST_AT_ONCE; id++) {
+      const met = last[id]
+      if (met >= leaveBefore && rest[id] >= shrinkBefore) continue
+      if (met === 0) continue
+      found++
+      if (met < leaveBefore) leave.push(id)
+      else {
         shrink.push(id)
         rest[id] = now
       }
     }
+    this.#cursor[side] = id < last.length ? id : 0
     return { shrink, leave }
+  }
+
+  /** The clock jumped: ids met at a segment of doubt (`from` or later) count as just met, and nobody was met later than now. */
+  rebase(milliseconds: number, from: number): void {
+    const now = toSecond(milliseconds)
+    for (const side of ["user", "item"] as const) {
+      const [last, rest, met] = [this.#last[side], this.#rest[side], this.#segment[side]]
+      for (let id = 0; id < last.length; id++) {
+        if (last[id] === 0) continue
+        if (met[id] >= from || last[id] > now) last[id] = now
+        if (met[id] >= from || rest[id] > now) rest[id] = now
+      }
+    }
+  }
+
+  /** Milliseconds of the latest event noted, 0 where there is none. */
+  get latest(): number {
+    let latest = 0
+    for (const side of ["user", "item"] as const)
+      for (const second of this.#last[side]) if (second > latest) latest = second
+    return 1000 * latest
   }
 
   /** The `count` ids of both sides met longest ago, all of them before `segment`. */
@@ -119,6 +183,7 @@ export class Idle {
       state.put(`rest.${side}`, this.#rest[side])
       state.put(`segment.${side}`, this.#segment[side])
       state.set(`cursor.${side}`, this.#cursor[side])
+      if (this.#searched[side] !== 0) state.set(`searched.${side}`, this.#searched[side])
     }
   }
 
@@ -128,6 +193,7 @@ export class Idle {
       this.#rest[side] = state.take(`rest.${side}`, Uint32Array).slice()
       this.#segment[side] = state.take(`segment.${side}`, Uint32Array).slice()
       this.#cursor[side] = state.get<number>(`cursor.${side}`)
+      this.#searched[side] = state.has(`searched.${side}`) ? state.get<number>(`searched.${side}`) : 0
     }
   }
 }
@@ -140,6 +206,11 @@ function find(counts: Uint32Array, count: number): { bucket: number; before: num
     before += counts[bucket]
   }
   return { bucket: counts.length - 1, before }
+}
+
+/** Who was met before this second has been idle for longer than a limit; nobody where there is none. */
+function secondsBefore(now: number, limit: number | undefined): number {
+  return limit === undefined ? 0 : Math.max(0, Math.ceil(now - limit / 1000))
 }
 
 function toSecond(milliseconds: number): number {

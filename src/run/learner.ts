@@ -97,6 +97,8 @@ export interface LiveLearner {
   load(state: State): void
   /** From now on the tables stay within the limits. Refuses bytes that one segment of `events` could not live in. */
   limit(limits: Limits, events: number): void
+  /** Time passes without events: ids idle for long shrink and leave. Nothing else changes; undefined without idle limits. */
+  advanceTime(milliseconds: number): Pick<Preparation, "shrunk" | "left"> | undefined
   /** Whether it learns with its calling thread alone, where it has others. */
   alone?: boolean
   /** Drops everything kept of ids; they start anew when they come back. */

@@ -5,7 +5,8 @@ import { DessError } from "../errors.ts"
 import type { Floats } from "../kernels/kernels.ts"
 import type { State } from "../kernels/state.ts"
 import type { Segment, Side } from "../types.ts"
-import { Idle, type Limits } from "./idle.ts"
+import { Idle, type Limits, toleranceMilliseconds } from "./idle.ts"
+import { StreamClock } from "./stream-clock.ts"
 
 const SIDES = ["user", "item"] as const
 
@@ -36,12 +37,22 @@ export interface Unmet {
   largest: number
 }
 
+/** Ids that lost a step of their size, how many, and ids that left. */
+export interface Gone {
+  shrunk: Record<Side, number>
+  left: Record<Side, number[]>
+}
+
 export class Limiter {
   readonly #limited: Limited
   readonly #idle = new Idle()
   /** The steps new ids start at where there is room. */
   readonly #starts: Record<Side, number>
   #limits: Limits | undefined
+  /** Only read where there are idle limits. */
+  #clock = new StreamClock(0)
+  /** The first segment whose ids were met at a doubtful time. */
+  #doubtfulFrom: number | undefined
   /** Milliseconds of the last segment. */
   #now = 0
 
@@ -74,24 +85,17 @@ export class Limiter {
    * longest idle ones give up their vectors, where that can be, and go when that is not enough. `number`: the segment's,
    * growing.
    */
-  makeRoom(
-    segment: Segment,
-    number: number,
-  ): { shrunk: Record<Side, number>; left: Record<Side, number[]> } | undefined {
+  makeRoom(segment: Segment, number: number): Gone | undefined {
     const limits = this.#limits
     if (!limits) return undefined
-    const shrunk = { user: 0, item: 0 }
-    const left: Record<Side, number[]> = { user: [], item: [] }
-    const milliseconds = segment.time ?? 0
-    this.#now = milliseconds
+    this.#read(segment.time ?? 0, segment.length, number)
     for (const side of SIDES) {
       const { keeps } = this.#limited
       const met = keeps ? segment[side].filter((id) => keeps(side, id)) : segment[side]
-      this.#idle.meet(side, met, { milliseconds, segment: number })
-      const due = this.#idle.due(side, milliseconds, limits)
-      this.#release(side, due.leave, left)
-      shrunk[side] = this.#shrink(side, due.shrink)
+      this.#idle.meet(side, met, { milliseconds: this.#now, segment: number })
     }
+    const gone = this.#releaseIdle(limits)
+    const { shrunk, left } = gone
     const { bytes = Number.POSITIVE_INFINITY } = limits
     this.#chooseStart(segment, bytes)
     if (!limits.usersReturn) this.#strip(segment, { number, bytes, shrunk, left })
@@ -108,7 +112,40 @@ export class Limiter {
       const unmet = this.unmet(segment)
       for (const side of SIDES) this.#limited.tables[side].reserve(unmet[side].largest)
     }
-    return { shrunk, left }
+    return gone
+  }
+
+  /** Time passes without events: those idle for long shrink and leave. `number`: the last segment's. */
+  advanceTime(milliseconds: number, number: number): Gone | undefined {
+    const limits = this.#limits
+    if (!limits || toleranceMilliseconds(limits) === undefined) return undefined
+    this.#read(milliseconds, 0, number + 1)
+    return this.#releaseIdle(limits)
+  }
+
+  /** Takes a reading of the clock. `number`: the first segment whose ids are met after it. */
+  #read(milliseconds: number, events: number, number: number): void {
+    const tolerance = toleranceMilliseconds(this.#limits ?? {})
+    this.#now = milliseconds
+    if (tolerance === undefined) return
+    const clock = this.#clock
+    clock.tolerance = tolerance
+    // Limits that are new, or a state without a clock: the ids already here say what time it was.
+    if (clock.time === undefined && this.#idle.latest > 0) clock.read(this.#idle.latest, 0)
+    this.#now = clock.read(milliseconds, events)
+    if (clock.jumped) this.#idle.rebase(this.#now, this.#doubtfulFrom ?? number)
+    if (clock.jumped || !clock.doubtful) this.#doubtfulFrom = undefined
+    if (clock.doubtful) this.#doubtfulFrom ??= number
+  }
+
+  #releaseIdle(limits: Limits): Gone {
+    const gone: Gone = { shrunk: { user: 0, item: 0 }, left: { user: [], item: [] } }
+    for (const side of SIDES) {
+      const due = this.#idle.due(side, this.#now, limits)
+      this.#release(side, due.leave, gone.left)
+      gone.shrunk[side] = this.#shrink(side, due.shrink)
+    }
+    return gone
   }
 
   #chooseStart(segment: Segment, bytes: number): void {
@@ -267,10 +304,18 @@ export class Limiter {
 
   save(state: State): void {
     this.#idle.save(state)
+    if (this.#clock.time === undefined) return
+    this.#clock.save(state.at("clock"))
+    state.set("doubtfulFrom", this.#doubtfulFrom ?? null)
   }
 
   load(state: State): void {
     this.#idle.load(state)
+    this.#clock = new StreamClock(0)
+    this.#doubtfulFrom = undefined
+    if (!state.has("doubtfulFrom")) return
+    this.#clock.load(state.at("clock"))
+    this.#doubtfulFrom = state.get<number | null>("doubtfulFrom") ?? undefined
   }
 }
 

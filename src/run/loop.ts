@@ -28,7 +28,7 @@ const WARM_UP = 10
 /** One method on its way along one stream. */
 export class Run {
   readonly learner: Learner
-  /** Live: ids that lost a step of their size at the last segment, and those that left. */
+  /** Live: ids that lost a step of their size at the last segment or advance of time, and those that left. */
   shrunk: Record<Side, number> = { user: 0, item: 0 }
   left: Record<Side, number[]> = { user: [], item: [] }
   readonly #options: FullRunOptions
@@ -66,13 +66,9 @@ export class Run {
     const training = split ? segment.trainLength : segment.length
     const trainBatch = slice(segment, labels, 0, training)
     const testBatch = split ? slice(segment, labels, training, segment.length) : trainBatch
-    this.shrunk = { user: 0, item: 0 }
-    this.left = { user: [], item: [] }
+    this.#takeGone(undefined)
     const preparation = this.learner.prepare(segment, labels, training)
-    this.shrunk = preparation.shrunk ?? { user: 0, item: 0 }
-    this.left = preparation.left ?? { user: [], item: [] }
-    for (const side of ["user", "item"] as const)
-      if (this.left[side].length > 0) this.#exam.forget(side, new Set(this.left[side]))
+    this.#takeGone(preparation)
     let [train, inference] = [0, 0]
     const learn = (): PassResult => {
       const batch = this.#exam.training(trainBatch)
@@ -116,6 +112,19 @@ export class Run {
     })
     this.#elapsed += performance.now() - started
     return report
+  }
+
+  /** Live: time passes without events. Ids idle for long shrink and leave, as in `step`; nothing else changes. */
+  advanceTime(milliseconds: number): void {
+    this.#takeGone(liveOf(this.learner).advanceTime(milliseconds))
+  }
+
+  /** Notes who shrank and left; who left is dropped here, too. */
+  #takeGone(gone: Pick<Preparation, "shrunk" | "left"> | undefined): void {
+    this.shrunk = gone?.shrunk ?? { user: 0, item: 0 }
+    this.left = gone?.left ?? { user: [], item: [] }
+    for (const side of ["user", "item"] as const)
+      if (this.left[side].length > 0) this.#exam.forget(side, new Set(this.left[side]))
   }
 
   #report(

@@ -52,7 +52,7 @@ export class Network implements Learner, LiveLearner {
   readonly #indicators: Indicators
   #waiting: Waiting | undefined
   #segments = 0
-  /** When the segment at hand was closed, in milliseconds; and what the policy thinks of those it lets grow in it. */
+  /** When the segment at hand was closed, or time advanced without one, in milliseconds; and what the policy thinks of those it lets grow in it. */
   #clock = 0
   readonly #thoughts: Record<Side, Map<number, PolicyScores>> = { user: new Map(), item: new Map() }
   /** Live only. */
@@ -404,6 +404,11 @@ export class Network implements Learner, LiveLearner {
 
   limit(limits: Limits, events: number): void {
     this.#limiter.set(limits, events)
+  }
+
+  advanceTime(milliseconds: number): Pick<Preparation, "shrunk" | "left"> | undefined {
+    this.#clock = milliseconds
+    return this.#limiter.advanceTime(milliseconds, this.#segments)
   }
 
   forget(side: Side, ids: ReadonlySet<number>): void {
