@@ -136,7 +136,7 @@ export class Idle {
     // The segment of the last one chosen, by its upper 16 bits, then by the lower.
     const upper = find(this.#counts(segment), count)
     const lower = find(this.#counts(segment, upper.bucket), count - upper.before)
-    const limit = 2 ** 16 * upper.bucket + lower.bucket
+    const limit = 65_536 * upper.bucket + lower.bucket
     let rest = count - upper.before - lower.before
     for (const side of ["user", "item"] as const) {
       const [last, met] = [this.#last[side], this.#segment[side]]

@@ -11,7 +11,7 @@
 
 import type { State } from "../kernels/state.ts"
 
-/** Events that have to agree, over readings in a row: more than a client sends at once by mistake. */
+/** Events that have to agree, over readings in a row: waiting for them costs idle ids nothing but a longer stay. */
 const AGREEING_EVENTS = 100
 /** Readings without events that have to agree where events are few: half of the shortest limit, at a sixteenth each. */
 const AGREEING_TICKS = 8
