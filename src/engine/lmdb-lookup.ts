@@ -28,7 +28,7 @@ export async function openLmdbLookup(directory: string, options: LmdbLookupOptio
   try {
     const found = findGeneration(directory)
     const generation = found ?? 1
-    const fill = (draft: LookupFile) => draft.initialize()
+    const fill = async () => {}
     const created = found === undefined ? await createFile(lmdb, { directory, generation, fill }) : undefined
     const file = created ?? openFile(lmdb, directory, generation)
     try {

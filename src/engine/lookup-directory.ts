@@ -23,13 +23,9 @@ export function findGeneration(directory: string): number | undefined {
 /** Opens the file of a number. */
 export function openFile(lmdb: Lmdb, directory: string, generation: number): LookupFile {
   const path = pathOf(directory, generation)
-  let file: LookupFile | undefined
   try {
-    file = new LookupFile(lmdb, path, { sync: true })
-    file.checkVersion()
-    return file
+    return LookupFile.open(lmdb, path)
   } catch (cause) {
-    file?.close().catch(() => {})
     if (cause instanceof DessError) throw cause
     const { code, message } = cause as { code?: unknown; message: string }
     // LMDB's own codes are about the file, the system's about the moment.
@@ -62,7 +58,7 @@ export async function createFile(
   try {
     rmSync(part, { recursive: true, force: true })
     mkdirSync(part, { mode: 0o700 })
-    await writeDraft(new LookupFile(lmdb, path, { sync: false }), p.fill)
+    await writeDraft(await LookupFile.create(lmdb, path), p.fill)
     renameSync(path, place)
   } catch (cause) {
     throw unavailable(`write ${place}`, cause)

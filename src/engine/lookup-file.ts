@@ -1,6 +1,16 @@
 /** The LMDB file of the lookup table: its tables, with a checksum on every value. */
 
-import { chmodSync, closeSync, existsSync, fsyncSync, openSync, readSync, statSync, writeSync } from "node:fs"
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync,
+} from "node:fs"
 import { basename } from "node:path"
 import { crc32 } from "node:zlib"
 import type { Database, RootDatabase } from "lmdb"
@@ -92,34 +102,49 @@ export type Tables = Record<(typeof NAMES)[number], Table>
 
 export class LookupFile {
   readonly path: string
-  readonly tables: Tables
   readonly #root: RootDatabase
+  #tables: Tables | undefined
 
-  /** `sync: false` for a draft that the caller syncs as a whole. */
-  constructor(lmdb: Lmdb, path: string, p: { sync: boolean }) {
+  private constructor(path: string, root: RootDatabase) {
     this.path = path
-    checkLength(path)
-    reserveLock(`${path}-lock`)
-    const options = {
-      path,
-      noSubdir: true,
-      permissionsMode: 0o600,
-      maxDbs: 12,
-      noMemInit: false,
-      // Durable in the plain way: a commit is on disk when its promise resolves.
-      overlappingSync: false,
-      noSync: !p.sync,
-      // Otherwise LMDB makes a second promise for each transaction that rejects without anybody hearing it.
-      eventTurnBatching: false,
-    }
-    this.#root = lmdb.open(options)
+    this.#root = root
+  }
+
+  /** Opens a file that has been made before. */
+  static open(lmdb: Lmdb, path: string): LookupFile {
+    const file = new LookupFile(path, openRoot(lmdb, path, { noSync: false }))
     try {
-      const tables = NAMES.map((name) => [name, new Table(name, this.#root)])
-      this.tables = Object.fromEntries(tables) as Tables
+      file.#openTables()
+      file.#checkVersion()
+      return file
     } catch (cause) {
-      this.close().catch(() => {})
+      void file.close()
       throw cause
     }
+  }
+
+  /** Makes an empty file; it is durable only when the caller has synced it as a whole. */
+  static async create(lmdb: Lmdb, path: string): Promise<LookupFile> {
+    const file = new LookupFile(path, openRoot(lmdb, path, { noSync: true }))
+    try {
+      // A failed write outside such a transaction would leave LMDB's memory in disorder.
+      await file.transaction(() => {
+        file.#openTables()
+        file.putNumber("version", VERSION)
+      })
+      return file
+    } catch (cause) {
+      await file.close()
+      throw cause
+    }
+  }
+
+  #openTables(): void {
+    this.#tables = Object.fromEntries(NAMES.map((name) => [name, new Table(name, this.#root)])) as Tables
+  }
+
+  get tables(): Tables {
+    return this.#tables as Tables
   }
 
   get bytes(): number {
@@ -153,28 +178,42 @@ export class LookupFile {
     return this.#root.close()
   }
 
-  /** Marks a new file as one of this format. */
-  initialize(): Promise<void> {
-    return this.transaction(() => this.putNumber("version", VERSION))
-  }
-
-  checkVersion(): void {
+  #checkVersion(): void {
     const version = this.number("version")
     if (version !== VERSION)
       throw damaged(basename(this.path), `expected format ${VERSION}, got ${show(version ?? "none")}`)
   }
 
-  /** Copies everything into an empty file. Nothing may be written to this one meanwhile. */
+  /** Copies everything into a file just made. Nothing may be written to this one meanwhile. */
   async copyTo(target: LookupFile, portion: number): Promise<void> {
     for (const name of NAMES)
       for (let start: string | undefined = "\0"; start !== undefined; ) {
         const rows: Row[] = this.tables[name].rows({ start, end: undefined }, portion)
         await target.transaction(() => {
-          for (const { key, value } of rows) target.tables[name].put(key, value, true)
+          for (const { key, value } of rows) target.tables[name].put(key, value, name !== "meta")
         })
         start = rows.length < portion ? undefined : behind(rows[rows.length - 1].key.toString("latin1"))
       }
   }
+}
+
+function openRoot(lmdb: Lmdb, path: string, p: { noSync: boolean }): RootDatabase {
+  checkLength(path)
+  reserveLock(`${path}-lock`)
+  tryHandles(path)
+  const options = {
+    ...p,
+    path,
+    noSubdir: true,
+    permissionsMode: 0o600,
+    maxDbs: 12,
+    noMemInit: false,
+    // Durable in the plain way: a commit is on disk when its promise resolves.
+    overlappingSync: false,
+    // Otherwise LMDB makes a second promise for each transaction that rejects without anybody hearing it.
+    eventTurnBatching: false,
+  }
+  return lmdb.open(options)
 }
 
 /** Why a transaction failed. A failed commit tells it by a promise of its own. */
@@ -199,6 +238,26 @@ function reserveLock(path: string): void {
     closeSync(file)
   }
   chmodSync(path, 0o600)
+}
+
+/**
+ * LMDB ends the process where it fails to open a file (it frees its environment twice). So what it needs is tried
+ * first: the right to write, handles, and room for the head of a new file.
+ */
+function tryHandles(path: string): void {
+  const handles: number[] = []
+  try {
+    const isNew = !existsSync(path)
+    if (isNew) {
+      handles.push(openSync(path, "wx", 0o600))
+      writeSync(handles[0], Buffer.alloc(65_536))
+      fsyncSync(handles[0])
+      ftruncateSync(handles[0], 0)
+    }
+    while (handles.length < 4) handles.push(openSync(path, "r+"))
+  } finally {
+    for (const handle of handles) closeSync(handle)
+  }
 }
 
 /**
