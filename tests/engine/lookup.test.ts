@@ -1,0 +1,184 @@
+/** The lookup table, in memory and on disk: one contract. */
+
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterEach, describe, expect, test } from "vitest"
+import { openLmdbLookup } from "../../src/engine/lmdb-lookup.ts"
+import type { FeedbackKey, Lookup, LookupChange } from "../../src/engine/lookup.ts"
+import { MemoryLookup } from "../../src/engine/memory-lookup.ts"
+import { answers, hashOf, LookupModel, randomChange, randomOf } from "../support/lookup-model.ts"
+
+const folders: string[] = []
+const opened: Lookup[] = []
+afterEach(async () => {
+  for (const lookup of opened.splice(0)) await lookup.close()
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+})
+
+function fail(error: Error): never {
+  throw error
+}
+
+async function openOnDisk(folder: string): Promise<Lookup> {
+  const lookup = await openLmdbLookup(folder, { onFailure: fail })
+  opened.push(lookup)
+  return lookup
+}
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "dess-lookup-"))
+  folders.push(folder)
+  return folder
+}
+
+const put = (key: FeedbackKey, timestamp = 1): LookupChange => ({
+  kind: "feedback",
+  ...key,
+  entry: { timestamp, comment: "" },
+})
+
+const places = {
+  "in memory": async () => new MemoryLookup({ mostKeys: 100_000 }),
+  "on disk": async () => openOnDisk(newFolder()),
+}
+
+describe.each(Object.entries(places))("%s", (where, open) => {
+  test.each([1, 2, 3, 4])("random changes give the answers of a plain model, seed %i", async (seed) => {
+    const random = randomOf(seed)
+    const model = new LookupModel()
+    let lookup = await open()
+    for (let position = 0; position < 300; position++) {
+      const changes = Array.from({ length: random(12) }, (_, n) => randomChange(random, lookup.nextKey + 20 * n))
+      const orders = new Set<number>()
+      const once = changes.filter((x) => x.kind !== "key" || (!orders.has(x.order) && orders.add(x.order)))
+      for (const change of once) model.change(change)
+      lookup.add(once, position)
+      const action = random(20)
+      if (action < 4) await lookup.flush(position + 1)
+      // Not waited for: what is on its way must be seen as well.
+      else if (action < 6) void lookup.flush(position + 1)
+      else if (action === 6) await lookup.compact()
+      else if (action === 7) {
+        const before = random(lookup.nextKey + 1)
+        await lookup.dropKeys(before)
+        for (const [hash, order] of model.keys) if (order < before) model.keys.delete(hash)
+        // The newest stays, so that both know the next.
+        model.change({ kind: "key", hash: hashOf(`${position}`), order: lookup.nextKey })
+        lookup.add([{ kind: "key", hash: hashOf(`${position}`), order: lookup.nextKey }], position)
+      } else if (action === 8 && where === "on disk") {
+        await lookup.close()
+        lookup = await openOnDisk(folders.at(-1) as string)
+        expect(lookup.applied).toBeGreaterThanOrEqual(position)
+      }
+      if (position % 10 === 9 || action >= 18) {
+        const { got, expected } = answers(lookup, model)
+        expect(got, `seed ${seed}, position ${position}`).toEqual(expected)
+      }
+    }
+  })
+
+  test("what is not there can be taken away", async () => {
+    const lookup = await open()
+    lookup.add(
+      [
+        { kind: "feedback", user: 1, item: 2, type: "like", entry: null },
+        { kind: "dropFeedback", side: "user", index: 7 },
+        { kind: "note", side: "item", id: "none", note: null },
+      ],
+      0,
+    )
+    await lookup.flush(1)
+    await lookup.dropKeys(10)
+    expect([...lookup.feedback({})]).toEqual([])
+    expect([...lookup.noteIds("item")]).toEqual([])
+    expect(lookup.applied).toBe(1)
+  })
+
+  test("a reader goes on while entries come, go and are flushed", async () => {
+    const lookup = await open()
+    const keys = Array.from({ length: 3000 }, (_, n) => ({ user: n >> 4, item: n & 15, type: "like" }))
+    lookup.add(
+      keys.filter((_, n) => n % 2 === 0).map((key) => put(key)),
+      0,
+    )
+    await lookup.flush(1)
+    const seen: FeedbackKey[] = []
+    for (const { user, item, type } of lookup.feedback({})) {
+      seen.push({ user, item, type })
+      const n = seen.length
+      if (n === 100)
+        lookup.add([put({ user: 0, item: 1, type: "like" }), { kind: "dropFeedback", side: "user", index: 150 }], 1)
+      if (n % 400 === 0) await lookup.flush(n)
+      if (n === 500) await lookup.compact()
+    }
+    expect(seen).toEqual(keys.filter((key, n) => n % 2 === 0 && key.user !== 150))
+  })
+
+  test("applied never goes back, and a flush says how far it is", async () => {
+    const lookup = await open()
+    lookup.add([put({ user: 1, item: 1, type: "like" })], 41)
+    await lookup.flush(42)
+    expect([lookup.applied, lookup.waiting]).toEqual([42, 0])
+    await lookup.flush(7)
+    expect(lookup.applied).toBe(42)
+  })
+
+  test("orders of keys may be larger than 32 bits", async () => {
+    const lookup = await open()
+    const far = 2 ** 40
+    lookup.add(
+      [0, 1, 2].map((n) => ({ kind: "key", hash: hashOf(`${n}`), order: far + n }) as const),
+      0,
+    )
+    await lookup.flush(1)
+    await lookup.dropKeys(far + 1)
+    expect([0, 1, 2].map((n) => lookup.hasKey(hashOf(`${n}`)))).toEqual([false, true, true])
+    expect(lookup.nextKey).toBe(far + 3)
+  })
+})
+
+describe("in memory", () => {
+  test("the newest keys and entries are kept", () => {
+    const lookup = new MemoryLookup({ mostKeys: 2 })
+    for (let n = 0; n < 3; n++) lookup.add([{ kind: "key", hash: hashOf(`${n}`), order: n }], n)
+    expect([0, 1, 2].map((n) => lookup.hasKey(hashOf(`${n}`)))).toEqual([false, true, true])
+    for (let n = 0; n < 100_001; n++) lookup.add([put({ user: n, item: 0, type: "like" })], n)
+    expect(lookup.feedbackEntry({ user: 0, item: 0, type: "like" })).toBeUndefined()
+    expect(lookup.feedbackEntry({ user: 1, item: 0, type: "like" })).toBeDefined()
+  })
+})
+
+describe("on disk", () => {
+  test("many changes are flushed by themselves, few after a moment", async () => {
+    const lookup = await openOnDisk(newFolder())
+    lookup.add([put({ user: 1, item: 1, type: "like" })], 5)
+    expect([lookup.waiting, lookup.applied]).toEqual([1, 0])
+    await expect.poll(() => [lookup.waiting, lookup.applied], { timeout: 5000 }).toEqual([0, 5])
+    for (let n = 0; n < 4000; n++) lookup.add([put({ user: n, item: 1, type: "like" })], 6 + n)
+    // Sooner than the moment would be.
+    await expect.poll(() => lookup.waiting, { timeout: 5000, interval: 5 }).toBe(0)
+    expect([...lookup.feedback({ item: 1 })].length).toBe(4000)
+  })
+
+  test("all keys dropped, the next order is still known after a start", async () => {
+    const folder = newFolder()
+    const lookup = await openOnDisk(folder)
+    lookup.add([{ kind: "key", hash: hashOf("a"), order: 8 }], 0)
+    await lookup.flush(1)
+    await lookup.dropKeys(9)
+    await lookup.close()
+    const again = await openOnDisk(folder)
+    expect([again.nextKey, again.hasKey(hashOf("a"))]).toEqual([9, false])
+  })
+
+  test("after a close it takes and answers nothing", async () => {
+    const lookup = await openOnDisk(newFolder())
+    await lookup.close()
+    const closed = expect.objectContaining({ code: "CLOSED" })
+    expect(() => lookup.add([], 1)).toThrow(closed)
+    expect(() => lookup.feedbackEntry({ user: 1, item: 1, type: "like" })).toThrow(closed)
+    await expect(lookup.flush(1)).rejects.toThrow(closed)
+    expect(readdirSync(folders.at(-1) as string).sort()).toEqual(["lookup-1.mdb", "lookup-1.mdb-lock"])
+  })
+})
