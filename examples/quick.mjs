@@ -1,6 +1,6 @@
 import { Recommender } from "dess"
 
-// In memory, within a budget. With { directory: "data" } an event is acknowledged when it is on disk (npm install lmdb).
+// In memory, within a budget. With { directory: "data" } an event is acknowledged when it is on disk.
 const recommender = await Recommender.open({ memoryBudget: "64MB" })
 
 // Forty people read thirty books: those with an even number read even books.

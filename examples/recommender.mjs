@@ -1,6 +1,6 @@
 import { Recommender } from "dess"
 
-// No directory: in memory only. With { directory: "data" } everything survives a power cut (npm install lmdb).
+// No directory: in memory only. With { directory: "data" } everything survives a power cut.
 const recommender = await Recommender.open({ memoryBudget: "256MB" })
 
 // What the shop sells. Items that only occur in events need no entry.

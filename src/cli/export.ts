@@ -11,8 +11,8 @@ const HELP = `dess export – write a recommender's events or items to a file
 
 Usage: dess export <file> --directory <dir> [--items] [--json]
 
-The file ends in .csv, .ndjson, .jsonl or .parquet (needs @duckdb/node-api). Events are those the journal keeps: since
-the older snapshot, or all where keepJournal is set. No service may have the directory open; nothing in it is changed.
+The file ends in .csv, .ndjson, .jsonl or .parquet (needs @duckdb/node-api). Events are those the journal keeps beside
+snapshots as keepJournal says, by default all. No service may have the directory open; nothing in it is changed.
 
   --items    the items with their categories and features, not the events
   --json     one JSON object on stdout
@@ -70,6 +70,6 @@ export async function exportCommand(args: string[]): Promise<void> {
   }
   if (values.json) return console.log(JSON.stringify({ file, rows, isWhole }))
   if (!isWhole)
-    process.stderr.write("dess: earlier events are learned and no longer kept; with --keep-journal all would be\n")
+    process.stderr.write("dess: earlier events are learned and no longer kept; with --keep-journal all they would be\n")
   console.log(`${rows.toLocaleString("en")} ${items ? "items" : "events"} written to ${file}`)
 }

@@ -11,7 +11,7 @@ import { openRemote } from "../server/client.ts"
 import { observePatiently } from "../server/lines.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import { readList } from "./flags.ts"
-import { formatSeconds, noteLatin1, Progress } from "./terminal.ts"
+import { formatSeconds, noteLatin1, Progress, ReplayLine } from "./terminal.ts"
 
 const HELP = `dess import – bring events or items into a recommender
 
@@ -123,12 +123,14 @@ interface DirectoryFlags {
 }
 
 async function openDirectory({ directory, task, features, "rating-scale": scale }: DirectoryFlags): Promise<Target> {
+  const line = new ReplayLine("replaying the journal")
   const recommender = await Recommender.open({
+    onReplay: (progress) => line.update(progress),
     directory,
     task: task as RecommenderOptions["task"],
     features: features === undefined ? undefined : readList("features", features),
     scale: scale === undefined ? undefined : parseRatingScale(scale),
-  })
+  }).finally(() => line.done())
   return {
     observe: (events) => observePatiently(recommender, events),
     putItems: (items) => recommender.putItems(items),

@@ -38,6 +38,10 @@ const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: str
     summary: "write a recommender's events or items to a file",
     load: async () => (await import("./export.ts")).exportCommand,
   },
+  rebuild: {
+    summary: "make a new directory from the journal of another",
+    load: async () => (await import("./rebuild.ts")).rebuildCommand,
+  },
   report: {
     summary: "tables, statistics and figures of a comparison",
     load: async () => (await import("./report.ts")).reportCommand,

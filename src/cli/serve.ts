@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { type ParseArgsConfig, parseArgs } from "node:util"
 import { DessError } from "../errors.ts"
 import { requirePackages } from "../server/packages.ts"
+import { ReplayLine } from "./terminal.ts"
 
 type Configuring = typeof import("../server/configuration.ts")
 
@@ -36,19 +37,24 @@ export async function serveCommand(args: string[]): Promise<void> {
   const { startService } = await import("../server/service.ts")
   const { openClusterReader } = await import("./cluster-options.ts")
   const open = configuration.settings.cluster === undefined ? undefined : () => openClusterReader(configuration, say)
+  const line = new ReplayLine("dess: replaying the journal")
   const service = await startService({
     ...configuration,
     open,
     page: join(import.meta.dirname, "..", "web"),
     onError: (error, where) => say(`${where}: ${describe(error)}`),
+    onReplay: (progress) => line.update(progress),
   })
   const { settings, keys } = configuration
   say(`listening on ${service.url} (${keys.write ? "with API keys" : "this machine only, without API keys"})`)
-  const stopped = untilSignal(service.stop)
+  const { stopped, isStopping } = untilSignal(service.stop)
   try {
     await service.ready
+    line.done()
   } catch (error) {
+    line.done()
     await service.stop()
+    if (isStopping()) return
     throw error
   }
   const place = settings.cluster === undefined ? settings.directory : `the cluster (role ${settings.role ?? "both"})`
@@ -61,9 +67,9 @@ export async function serveCommand(args: string[]): Promise<void> {
 }
 
 /** Resolves when a signal has stopped the service; a second signal does not wait. */
-function untilSignal(stop: () => Promise<void>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let asked = false
+function untilSignal(stop: () => Promise<void>): { stopped: Promise<void>; isStopping: () => boolean } {
+  let asked = false
+  const stopped = new Promise<void>((resolve, reject) => {
     const onSignal = (signal: NodeJS.Signals) => {
       if (asked) process.exit(signal === "SIGINT" ? 130 : 143)
       asked = true
@@ -76,6 +82,7 @@ function untilSignal(stop: () => Promise<void>): Promise<void> {
     process.on("SIGTERM", onSignal)
     process.on("SIGINT", onSignal)
   })
+  return { stopped, isStopping: () => asked }
 }
 
 function say(text: string): void {

@@ -1,5 +1,7 @@
 /** What the commands share of the terminal: tables, a progress bar on stderr, colours that know when to stay away. */
 
+import type { ReplayProgress } from "../engine/types.ts"
+
 const colours = (stream: { isTTY?: boolean }): boolean =>
   process.env.NO_COLOR ? false : process.env.FORCE_COLOR ? true : stream.isTTY === true
 
@@ -105,6 +107,33 @@ export class Progress {
 
   done(): void {
     if (this.#drawn > 0) process.stderr.write("\r\u001b[K")
+  }
+}
+
+/** How far a replay of the journal is, on stderr: a line that moves on a terminal, else a line every ten seconds. */
+export class ReplayLine {
+  readonly #label: string
+  #told = 0
+  #isDrawn = false
+
+  constructor(label: string) {
+    this.#label = label
+  }
+
+  update({ events, share, elapsed, remaining }: ReplayProgress): void {
+    const pause = process.stderr.isTTY ? 200 : 10_000
+    if (elapsed < 1000 || elapsed - this.#told < pause) return
+    this.#told = elapsed
+    const left = remaining === null ? "" : `, ${formatSeconds(remaining / 1000)} left`
+    const rate = Math.round((1000 * events) / elapsed).toLocaleString("en")
+    const text = `${this.#label} ${formatBar(share)}, ${events.toLocaleString("en")} events, ${rate}/s${left}`
+    this.#isDrawn = process.stderr.isTTY
+    process.stderr.write(process.stderr.isTTY ? `\r\u001b[K${text}` : `${text}\n`)
+  }
+
+  done(): void {
+    if (this.#isDrawn) process.stderr.write("\r\u001b[K")
+    this.#isDrawn = false
   }
 }
 

@@ -1,6 +1,6 @@
 /** The catalogue's entries of all homes: read, then followed as they are put. */
 
-import type { StoredItem } from "../engine/store.ts"
+import type { StoredItem } from "../engine/records.ts"
 import type { Cluster } from "./cluster.ts"
 import { numberOf } from "./items.ts"
 import { ENTRIES_PER_BUCKET } from "./keys.ts"

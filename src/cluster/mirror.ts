@@ -2,7 +2,7 @@
 
 import type { Catalogue } from "../engine/catalogue.ts"
 import type { CheckedItem } from "../engine/check.ts"
-import type { StoredItem } from "../engine/store.ts"
+import type { StoredItem } from "../engine/records.ts"
 import { DessError } from "../errors.ts"
 import type { LearnerStatus } from "../run/learner.ts"
 import type { Run } from "../run/loop.ts"
@@ -244,7 +244,7 @@ export class Mirror {
     this.#users.delete(name)
     this.#run.shared.dropRow("user", index)
     this.#scorer.putUser(index)
-    this.#catalogue.names.user.remove(index)
+    this.#catalogue.names.user.drop(index)
     this.#catalogue.drop("user", [index])
   }
 

@@ -244,13 +244,11 @@ export class ClusterRecommender implements Recommender {
     const asked = last.get(partition) as string
     const events = await whenForgotten(this.#cluster, { partition, asked, milliseconds: PATIENCE })
     this.#mirror.dropUser(name)
-    if (events === undefined)
-      throw new DessError(
-        "UNAVAILABLE",
-        `forget: expected a trainer to be done with it within ${PATIENCE / 1000} s, got no answer; it is in the log and will be done, ask again to be sure (dess cluster status)`,
-      )
     const { row, history } = held ?? { row: false, history: 0 }
-    return { user: name, found: held !== undefined || events > 0, row, history, events, snapshots: 0, time: Date.now() }
+    const receipt = { user: name, row, history, snapshots: 0, time: Date.now() }
+    // It is in the log and will be done by the next trainer of the partition.
+    if (events === undefined) return { ...receipt, status: "pending", found: true, events: 0 }
+    return { ...receipt, status: "done", found: held !== undefined || events > 0, events }
   }
 
   async snapshot(): Promise<SnapshotInfo> {
@@ -270,12 +268,16 @@ export class ClusterRecommender implements Recommender {
     return this.#reports.listen(signal)
   }
 
+  get state(): Status["state"] {
+    return this.#closed ? "closed" : "learning"
+  }
+
   status(): Status {
     const { run } = this.#cluster.options
     const sum = (of: (one: PartitionStatus) => number) => this.#partitions.reduce((total, one) => total + of(one), 0)
     const held = this.#mirror.held
     return {
-      state: this.#closed ? "closed" : "learning",
+      state: this.state,
       task: run.task,
       method: run.method,
       directory: null,
@@ -300,6 +302,7 @@ export class ClusterRecommender implements Recommender {
       freshness: null,
       journal: null,
       snapshot: null,
+      erasures: null,
       last: null,
       cluster: {
         partitions: this.#cluster.partitions,

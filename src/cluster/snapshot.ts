@@ -3,19 +3,20 @@
  * work: each row is as it stood at some moment between begin and end, and every event learned before the begin is in it.
  */
 
-import { existsSync, mkdirSync, readdirSync } from "node:fs"
+import { existsSync, readdirSync } from "node:fs"
 import { resolve } from "node:path"
+import type { EngineState } from "../engine/archive.ts"
+import { thisBuild } from "../engine/build.ts"
 import { Catalogue } from "../engine/catalogue.ts"
+import { openDirectory } from "../engine/directory.ts"
 import { setFeatures } from "../engine/item-features.ts"
-import { openLmdbStore } from "../engine/lmdb-store.ts"
 import { Recommender } from "../engine/open.ts"
 import { fixedOptions } from "../engine/options.ts"
 import { listSnapshots, readNewest, snapshotPath, writeSnapshot } from "../engine/snapshots.ts"
-import { noWrites, type StoredItem } from "../engine/store.ts"
 import { DessError, show } from "../errors.ts"
-import { State } from "../kernels/state.ts"
+import { type Json, State } from "../kernels/state.ts"
 import type { Run } from "../run/loop.ts"
-import type { ItemFeatures } from "../types.ts"
+import type { ItemFeatures, Side } from "../types.ts"
 import { Cluster, type ClusterOptions } from "./cluster.ts"
 import { createDense, readDense } from "./dense.ts"
 import { encodeStored } from "./encoding.ts"
@@ -43,7 +44,6 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
   const place = resolve(directory)
   if (existsSync(place) && readdirSync(place).length > 0)
     throw new DessError("INVALID_ARGUMENT", `directory: expected a new or empty one, got ${show(directory)}`)
-  mkdirSync(place, { recursive: true })
   const before = await Promise.all(cluster.all.map((p) => readPartition(cluster, p)))
   const { run, features } = cluster.newRun()
   try {
@@ -56,9 +56,8 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
       catalogue.names.item.set(index, name)
       catalogue.setItem(index, { events: items.popularity(index).events, trend: items.trend(index) })
     }
-    const entries: { index: number; item: StoredItem }[] = []
     const reading = new Entries(cluster, (index, item) => {
-      entries.push({ index, item })
+      catalogue.put(index, item)
       if (features) setFeatures(features, [index], [item.features])
     })
     for (const home of cluster.all) await reading.load(home)
@@ -72,7 +71,7 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
     const sum = (name: string) => before.reduce((total, { counters }) => total + counters[name], 0)
     catalogue.setTotals({ likes: sum("likes"), classes: [0, 1, 2, 3, 4].map((c) => sum(`class${c}`)) })
     const events = before.reduce((total, { applied }) => total + applied, 0)
-    const bytes = await write(place, { cluster, run, features, catalogue, entries, events })
+    const bytes = await write(place, { cluster, run, features, catalogue, events })
     // Streams need not reach back behind it.
     for (const { partition, offset } of before) {
       const key = cluster.keys.of(partition, "state")
@@ -91,23 +90,23 @@ async function write(
     run: Run
     features: ItemFeatures | undefined
     catalogue: Catalogue
-    entries: { index: number; item: StoredItem }[]
     events: number
   },
 ): Promise<number> {
-  const { cluster, run, features, catalogue, entries, events } = p
+  const { cluster, run, features, catalogue, events } = p
   const segments = Math.max(1, Math.ceil(events / cluster.options.segment))
-  const store = await openLmdbStore(directory)
+  const place = await openDirectory(directory)
   try {
-    store.create(fixedOptions(cluster.options))
-    const names = (["user", "item"] as const).flatMap((side) => {
-      const all = catalogue.names[side]
-      return all.list(0, all.size).map((name) => ({ side, index: all.find(name) as number, name }))
-    })
-    await store.write({ ...noWrites(), names, items: entries })
+    const created = fixedOptions(cluster.options)
+    place.create(created)
     const state = new State()
     catalogue.save(state.at("catalogue"))
-    state.set("engine", { segments, accepted: events, position: 0, time: Date.now(), limits: {}, journal: store.id })
+    const engine: EngineState = {
+      ...{ segments, accepted: events, position: 0, time: Date.now(), limits: {} },
+      ...{ journal: place.id, created: created as unknown as Json, build: thisBuild(), mixed: undefined },
+      ...{ lookup: false, erasures: [], unreleased: [] },
+    }
+    state.set("engine", engine as unknown as Json)
     run.save(state.at("run"))
     state.set("through", segments)
     state.put("totals", new Float64Array(4))
@@ -115,9 +114,9 @@ async function write(
       state.put("features.values", features.values)
       state.put("features.present", features.present)
     }
-    return writeSnapshot(snapshotPath(directory, 0), state, { directory })
+    return writeSnapshot(snapshotPath(directory, 0), state)
   } finally {
-    await store.close()
+    await place.close()
   }
 }
 
@@ -128,34 +127,28 @@ export async function loadDirectory(directory: string, options: ClusterOptions):
     throw new DessError("NOT_FOUND", `directory: expected one of a recommender, got ${show(directory)}`)
   // Learns what its journal holds and writes a snapshot of all of it.
   await (await Recommender.open({ directory: place })).close()
-  const store = await openLmdbStore(place)
+  const opened = await openDirectory(place, { readOnly: true })
   try {
     const { found } = readNewest(listSnapshots(place))
-    if (!found || !store.created)
+    const { created } = opened
+    if (!found || !created)
       throw new DessError("INVALID_DATA", `directory: expected one with a snapshot, got ${show(directory)}`)
-    const { created } = store
     const { features, ...settled } = created
     // It was kept on the house's scale and is asked for on the ratings' own.
     const likeThreshold = (settled.likeThreshold * settled.scale.max) / 5
     const recommender = { ...settled, likeThreshold, ...(features ? { features } : {}) }
     const cluster = await Cluster.open({ ...options, recommender })
     try {
-      return await fill(cluster, found.state, { directory: place, store })
+      return await fill(cluster, found.state, place)
     } finally {
       cluster.close()
     }
   } finally {
-    await store.close()
+    await opened.close()
   }
 }
 
-type OpenStore = Awaited<ReturnType<typeof openLmdbStore>>
-
-async function fill(
-  cluster: Cluster,
-  state: State,
-  { directory, store }: { directory: string; store: OpenStore },
-): Promise<SnapshotResult> {
+async function fill(cluster: Cluster, state: State, directory: string): Promise<SnapshotResult> {
   const { keys, redis } = cluster
   for (const p of cluster.all)
     if ((await readPartition(cluster, p)).appended > 0 || (await readPartition(cluster, p)).items > 0)
@@ -171,8 +164,8 @@ async function fill(
     }
     run.load(state.at("run"))
     const catalogue = new Catalogue(cluster.options.run.likeThreshold)
-    const names = { user: [...store.names("user")], item: [...store.names("item")] }
     catalogue.load(state.at("catalogue"))
+    const names = { user: namesOf(catalogue, "user"), item: namesOf(catalogue, "item") }
     const items = new Items(cluster, () => {})
     await items.meet(names.item.map(({ name }) => name))
     const toCluster = new Map(names.item.map(({ index, name }) => [index, items.find(name) as number]))
@@ -211,9 +204,9 @@ async function fill(
       await redis.send(key, ["DEL", key])
       await redis.send(key, ["RPUSH", key, ...list.map(({ record }) => record)] as Argument[])
     })
-    const entries = Array.from(store.items(), ({ index, item }) => ({
+    const entries = Array.from(catalogue.entries, ([index, entry]) => ({
       index: toCluster.get(index) as number,
-      entry: item,
+      entry,
     }))
     for (let from = 0; from < entries.length; from += ENTRIES_AT_ONCE)
       await writeEntries(cluster, entries.slice(from, from + ENTRIES_AT_ONCE))
@@ -229,6 +222,13 @@ async function fill(
   } finally {
     run.close()
   }
+}
+
+function namesOf(catalogue: Catalogue, side: Side): { index: number; name: string }[] {
+  const names = catalogue.names[side]
+  return Array.from({ length: names.count }, (_, index) => ({ index, name: names.name(index) })).filter(
+    (one): one is { index: number; name: string } => one.name !== undefined,
+  )
 }
 
 async function inPortions<T>(all: readonly T[], action: (one: T) => Promise<unknown>): Promise<void> {

@@ -1,6 +1,6 @@
 /** Columns per id grow by doubling. */
 
-type Column = Int32Array | Uint32Array | Uint8Array | Float32Array | Float64Array
+type Column = Int32Array | Uint32Array | Uint16Array | Uint8Array | Float32Array | Float64Array
 
 /** The first doubling of `capacity` that holds `needed`. */
 export function nextCapacity(capacity: number, needed: number): number {

@@ -1,6 +1,6 @@
 /**
- * Snapshots of a directory, and what `forget` has to do on disk. Both belong to one place of the journal: what was
- * appended before it is in the snapshot, what comes after is not.
+ * Snapshots of a directory, how much of the journal is kept, and what erasing users has to do on disk. A snapshot
+ * belongs to one place of the journal: what was appended before it is in it, what comes after is not.
  */
 
 import { rmSync, statSync } from "node:fs"
@@ -8,30 +8,39 @@ import { basename } from "node:path"
 import { DessError, show } from "../errors.ts"
 import { type Json, State } from "../kernels/state.ts"
 import type { Limits } from "../run/idle.ts"
+import type { Build } from "./build.ts"
 import type { Catalogue } from "./catalogue.ts"
+import type { Directory } from "./directory.ts"
+import { diskError, removeParts, syncFolder, tryTo } from "./disk.ts"
+import { findTraces } from "./erasure.ts"
+import type { Erasure, Intake } from "./intake.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
-import { type LogRecord, withoutName, withoutUser } from "./records.ts"
-import { listSnapshots, readNewest, snapshotPath, syncFolder } from "./snapshots.ts"
-import { type Forgetting, noWrites, type Store } from "./store.ts"
-import type { SnapshotInfo } from "./types.ts"
+import type { Lookup } from "./lookup.ts"
+import { listSnapshots, readNewest, snapshotPath } from "./snapshots.ts"
+import type { Leaving } from "./trainer.ts"
+import type { KeptJournal, SnapshotInfo } from "./types.ts"
 
-/** What has happened so far. */
-export interface Counts {
+const ADVICE =
+  "bring back what belongs to it from a copy, or open the directory with recover (--recover), which goes on without it"
+
+/** What of the engine itself is in a snapshot. */
+export interface EngineState {
   segments: number
   accepted: number
-}
-
-/** Where the journal goes on, and what the tables were held to there; undefined where that was not noted. */
-export interface Restored extends Counts {
   position: number
-  limits: Limits | undefined
-}
-
-interface Engine extends Restored {
   time: number
-  /** The id of the journal. */
-  journal: string | undefined
+  limits: Limits | undefined
+  /** The id of the directory, and what it was created with. */
+  journal: string
+  created: Json
+  build: Build | undefined
+  mixed: Build | undefined
+  /** Whether there was a lookup table. */
+  lookup: boolean
+  erasures: [number, Erasure][]
+  /** Ids that left and whose names are not given up yet. */
+  unreleased: Leaving[]
 }
 
 /** A snapshot, the record it was taken before, and the events accepted by then. */
@@ -42,13 +51,13 @@ interface Taken extends SnapshotInfo {
 }
 
 export interface ArchiveParts {
-  directory: string
-  keepJournal: boolean
-  limits: Limits
-  store: Store
+  directory: Directory
+  keepJournal: KeptJournal
   journal: Journal
   catalogue: Catalogue
+  intake: Intake
   learning: Learning
+  lookup(): Lookup | undefined
 }
 
 export class Archive {
@@ -57,6 +66,8 @@ export class Archive {
   #taken: Taken[] = []
   /** What was wrong with snapshots that were passed over at the start. */
   damaged: string[] = []
+  /** Whether the snapshot that was taken up knew of a lookup table. */
+  hadLookup = false
 
   constructor(parts: ArchiveParts) {
     this.#parts = parts
@@ -67,114 +78,161 @@ export class Archive {
   }
 
   /** Takes up the newest snapshot that can be read; says where the journal goes on. */
-  async restore(): Promise<Restored> {
-    const { directory, store, catalogue, learning } = this.#parts
-    const { found, damaged } = readNewest(listSnapshots(directory))
+  async restore(): Promise<number> {
+    const { directory, catalogue, intake, learning } = this.#parts
+    const { files } = directory
+    const { found, damaged } = readNewest(listSnapshots(directory.path))
     this.damaged = damaged
     if (!found) {
-      const [first] = store.log(0, 1)
-      // Nothing has been dropped from the journal yet: everything can be learned again.
-      if (damaged.length === 0 || first?.position === 0) return { segments: 0, accepted: 0, position: 0, limits: {} }
-      throw new DessError("INVALID_DATA", `snapshots: expected one that can be read, got ${show(damaged)}`)
+      // Where nothing has been dropped from the journal yet, everything can be learned again.
+      if (files.first > 0) this.#missing(0, damaged)
+      return files.first
     }
     const { state, file } = found
-    const { segments, accepted, position, time, limits, journal } = state.get("engine") as unknown as Engine
-    if (journal !== undefined && journal !== store.id)
+    const engine = state.get("engine") as unknown as EngineState
+    const { segments, accepted, position, time } = engine
+    if (engine.journal !== directory.id)
       throw new DessError(
         "INVALID_DATA",
-        `journal: expected ${show(journal)}, which ${show(basename(file.path))} was taken of, got ${show(store.id)}; bring back the journal that belongs to it`,
+        `journal: expected ${show(engine.journal)}, which ${show(basename(file.path))} was taken of, got ${show(directory.id)}; bring back the journal that belongs to it`,
       )
-    if (position > store.next)
-      throw new DessError(
-        "INVALID_DATA",
-        `journal: expected record ${position - 1} or later, got ${store.next - 1} as the last: it is older than ${show(basename(file.path))}; bring back the one that belongs to it`,
-      )
+    if (position > files.next) await this.#skipTo(position, basename(file.path))
+    if (position < files.first) this.#missing(position, damaged)
     catalogue.load(state.at("catalogue"))
+    intake.segments = segments
+    intake.accepted = accepted
+    intake.limits = engine.limits
+    intake.build = engine.build
+    intake.mixed = engine.mixed
+    for (const [at, erasure] of engine.erasures) intake.erasures.set(at, erasure)
+    intake.unreleased = engine.unreleased
+    this.hadLookup = engine.lookup
     const { path } = file
     this.#taken = [{ segment: segments, position, time, accepted, path, bytes: statSync(path).size }]
     const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
     await learning.ask({ kind: "load", state: { arrays, values: state.values } })
-    return { segments, accepted, position, limits }
+    return Math.max(position, files.first)
+  }
+
+  /** Records from a position on are not in the journal any more, and in no snapshot that can be read. */
+  #missing(position: number, damaged: readonly string[]): void {
+    const { files, isRecovering, gone } = this.#parts.directory
+    if (isRecovering) {
+      gone.push(`journal: records ${position} to ${files.first - 1} are gone, and no snapshot has what they led to`)
+      return
+    }
+    const why = damaged.length === 0 ? "a snapshot or records are missing" : `snapshots are damaged: ${show(damaged)}`
+    throw new DessError(
+      "INVALID_DATA",
+      `journal: expected record ${position}, got ${files.first} as the first: ${why}; ${ADVICE}`,
+    )
+  }
+
+  /** Goes on behind records that the journal has lost. */
+  async #skipTo(position: number, known: string): Promise<void> {
+    const { files, isRecovering, gone } = this.#parts.directory
+    if (!isRecovering)
+      throw new DessError(
+        "INVALID_DATA",
+        `journal: expected record ${position - 1} or later, got ${files.next - 1} as the last: it is older than ${show(known)}; ${ADVICE}`,
+      )
+    gone.push(`journal: records ${files.next} to ${position - 1} are gone; ${known} has what they led to`)
+    await files.skipTo(position)
   }
 
   /**
    * Writes everything as of now; the open segment must be closed. The training state follows when the thread gets here.
    * Where nothing was learned since the newest it takes the place of it, unless the journal is to be `shorten`ed.
    */
-  async take({ segments, accepted }: Counts, shorten = false): Promise<SnapshotInfo> {
-    const { directory, store, journal, catalogue, learning, keepJournal, limits } = this.#parts
+  async take(shorten = false): Promise<SnapshotInfo> {
+    const info = await this.#parts.journal.inOrder((position) => this.save(position, shorten))
+    await this.#keep()
+    return info
+  }
+
+  /** Writes a snapshot of what is applied, which is everything before a position. */
+  async save(position: number, shorten = false): Promise<SnapshotInfo> {
+    const { directory, catalogue, intake, learning, lookup } = this.#parts
+    const { segments, accepted, limits, build, mixed } = intake
     const state = new State()
     catalogue.save(state.at("catalogue"))
-    const [position, time] = [journal.position, Date.now()]
-    state.set("engine", { segments, accepted, position, time, limits: limits as Json, journal: store.id })
-    const path = snapshotPath(directory, position)
+    const time = Date.now()
+    const engine: EngineState = {
+      ...{ segments, accepted, position, time, limits, build, mixed },
+      journal: directory.id,
+      created: directory.created as unknown as Json,
+      lookup: lookup() !== undefined || this.hadLookup,
+      erasures: [...intake.erasures],
+      unreleased: [...intake.unreleased],
+    }
+    state.set("engine", engine as unknown as Json)
+    const path = snapshotPath(directory.path, position)
     const message = { arrays: state.arrays, values: state.values }
-    const bytes = await journal.inOrder(() => learning.ask<number>({ kind: "save", path, directory, state: message }))
+    const bytes = await learning.ask<number>({ kind: "save", path, state: message })
     const taken = { segment: segments, position, time, accepted, path, bytes }
     const isKept = (one: Taken) => one.path !== path && (shorten || one.segment !== segments)
     this.#taken = [taken, ...this.#taken.filter(isKept)].slice(0, 2)
-    this.#removeOthers()
-    // With one snapshot only, what led to it is kept: should it be damaged, everything can be learned again.
-    if (!keepJournal && this.#taken.length > 1) await store.truncate(this.#taken[1].position)
+    // Where that fails they go with the next.
+    tryTo(() => this.#removeOthers())
     return { segment: segments, bytes, time }
+  }
+
+  /** Brings the lookup table up to the newest snapshot, drops what of the journal is not kept, and packs the rest. */
+  async #keep(): Promise<void> {
+    const { directory, journal, keepJournal, lookup } = this.#parts
+    const { files } = directory
+    const [newest, older] = this.#taken
+    await lookup()?.flush(newest.position)
+    await journal.alone(() => files.roll())
+    if (keepJournal === "all") await files.pack()
+    else if (keepJournal === "none") files.drop(newest.position)
+    // With one snapshot only, what led to it is kept: should it be damaged, everything can be learned again.
+    else if (older) files.drop(older.position)
   }
 
   /** Removes the files of snapshots that are not kept. */
   #removeOthers(): void {
-    const { directory } = this.#parts
+    const { path: directory } = this.#parts.directory
     const kept = new Set(this.#taken.map(({ path }) => path))
     const old = listSnapshots(directory).filter(({ path }) => !kept.has(path))
-    for (const { path } of old) rmSync(path, { force: true })
-    if (old.length > 0) syncFolder(directory)
+    try {
+      for (const { path } of old) rmSync(path, { force: true })
+      syncFolder(directory)
+    } catch (cause) {
+      throw diskError("snapshots", cause)
+    }
   }
 
   /**
-   * The rest of forgetting, once the user is gone from the training state: a snapshot without the user, then everything
-   * older goes, and what was deleted is cut out of the file. Says what was removed.
+   * Erases every user whose erasure is pending: a snapshot without them, then everything older goes, what tells of them
+   * is taken out of the journal, and the lookup table is written anew. Says what was removed, by erasure.
    */
-  async finishForgetting(user: Forgetting, counts: () => Counts): Promise<{ events: number; snapshots: number }> {
-    const { directory, store, journal, keepJournal } = this.#parts
+  async erase(): Promise<{ rows: Map<number, number>; snapshots: number }> {
+    const { directory, journal, keepJournal, intake, lookup } = this.#parts
+    const { files } = directory
+    const snapshots = listSnapshots(directory.path).length
     await journal.committed()
-    const events = this.#rowsOf(user).reduce((sum, { rows }) => sum + rows, 0)
-    const snapshots = listSnapshots(directory).length
-    await this.take(counts())
+    const erasures = new Map(intake.erasures)
+    const traces = await findTraces(() => files.read(files.first), erasures)
+    // Events were taken meanwhile; those of an open segment would not be in the snapshot.
+    intake.closeSegment()
+    await journal.inOrder((position) => this.save(position))
     this.#taken = this.#taken.slice(0, 1)
     this.#removeOthers()
+    const [{ position }] = this.#taken
+    await lookup()?.flush(position)
     // Not before: until now a replay would have needed the records as they were.
-    await journal.alone(async () => {
-      if (keepJournal) await store.write({ ...noWrites(), log: this.#rowsOf(user) })
-      else await store.truncate(this.#taken[0].position)
-      await store.compact()
-      await store.write({ ...noWrites(), forgetting: null })
-    })
-    return { events, snapshots }
-  }
-
-  /** The records that tell of a user, without the user: rows emptied, and the name of somebody who left. */
-  #rowsOf({ index, lives }: Forgetting): { position: number; record: LogRecord; rows: number }[] {
-    const indices = new Set([...lives.map((life) => life.index), ...(index === null ? [] : [index])])
-    const told: { position: number; record: LogRecord; rows: number }[] = []
-    /** Rows of whoever has an index of theirs. */
-    const open = new Map<number, typeof told>([...indices].map((one) => [one, []]))
-    for (const { position, record } of this.#parts.store.log(0)) {
-      if (record.kind === "left") {
-        let cleaned = record
-        for (const one of record.user) {
-          const rows = open.get(one)
-          if (!rows) continue
-          if (lives.some((life) => life.index === one && life.before === position)) {
-            told.push(...rows)
-            cleaned = withoutName(cleaned, one)
-          }
-          open.set(one, [])
-        }
-        if (cleaned !== record) told.push({ position, record: cleaned, rows: 0 })
-      } else if (record.kind === "events")
-        for (const [one, rows] of open) {
-          const without = withoutUser(record, one)
-          if (without) rows.push({ position, ...without })
-        }
+    await journal.alone(() => files.roll())
+    if (keepJournal !== "all") files.drop(position)
+    await files.change((placed) => traces.clean(placed))
+    await lookup()?.compact()
+    try {
+      removeParts(directory.path)
+    } catch (cause) {
+      throw diskError("directory", cause)
     }
-    return index === null ? told : [...told, ...(open.get(index) ?? [])]
+    intake.finishErasures([...erasures.keys()])
+    await journal.committed()
+    return { rows: traces.rows, snapshots }
   }
 }

@@ -10,9 +10,9 @@ import { Lists } from "../context/lists.ts"
 import type { State, StateArray } from "../kernels/state.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
+import { ByteReader, ByteWriter } from "./byte-buffer.ts"
 import { Names } from "./names.ts"
-import { type EventsRecord, GONE } from "./records.ts"
-import type { StoredItem } from "./store.ts"
+import { type EventRow, type EventsRecord, rowsOf, type StoredItem } from "./records.ts"
 import type { ItemView } from "./types.ts"
 
 /** Items kept per user; of more the oldest is forgotten. */
@@ -54,13 +54,11 @@ export class Catalogue {
   }
 
   /** Takes in events that belong to a segment. */
-  add(events: Omit<EventsRecord, "kind" | "timestamp">, segment: number): void {
-    for (let r = 0; r < events.user.length; r++)
-      if (events.user[r] !== GONE)
-        this.addOne({ user: events.user[r], item: events.item[r], rating: events.rating[r] }, segment)
+  add(events: EventsRecord, segment: number): void {
+    for (const row of rowsOf(events)) this.addOne(row, segment)
   }
 
-  addOne({ user, item, rating }: { user: number; item: number; rating: number }, segment: number): void {
+  addOne({ user, item, rating }: Pick<EventRow, "user" | "item" | "rating">, segment: number): void {
     this.know(item)
     this.#reserve("user", user)
     this.#last.user[user] = segment
@@ -111,7 +109,11 @@ export class Catalogue {
     const before = this.entries.get(item) ?? PLAIN
     if (entry?.hidden) this.hidden.add(item)
     else this.hidden.delete(item)
-    for (const name of before.categories) this.#categories.get(name)?.delete(item)
+    for (const name of before.categories) {
+      const items = this.#categories.get(name)
+      items?.delete(item)
+      if (items?.size === 0) this.#categories.delete(name)
+    }
     for (const name of entry?.categories ?? []) {
       const items = this.#categories.get(name) ?? new Set()
       this.#categories.set(name, items.add(item))
@@ -231,8 +233,15 @@ export class Catalogue {
     }
   }
 
-  /** Everything that is not in the store, copied. */
+  /** Everything, copied. */
   save(state: State): void {
+    for (const side of ["user", "item"] as const) this.names[side].save(state.at(`names.${side}`))
+    const entries = new ByteWriter()
+    for (const [index, entry] of this.entries) {
+      entries.whole(index)
+      entries.text(JSON.stringify(entry))
+    }
+    state.put("entries", new Uint8Array(entries.bytes))
     this.#histories.save(state.at("histories"))
     state.put("trend", this.#trend)
     state.put("events", this.#events)
@@ -247,6 +256,9 @@ export class Catalogue {
   }
 
   load(state: State): void {
+    for (const side of ["user", "item"] as const) this.names[side].load(state.at(`names.${side}`))
+    const entries = new ByteReader(state.take("entries", Uint8Array))
+    while (!entries.isAtEnd) this.put(entries.whole(), JSON.parse(entries.text()) as StoredItem)
     this.#histories.load(state.at("histories"))
     this.#trend = state.take("trend", Float64Array).slice()
     this.#events = state.take("events", Uint32Array).slice()

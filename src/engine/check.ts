@@ -3,6 +3,7 @@
 import { DessError, show } from "../errors.ts"
 import { checkId, checkRating, checkTimestamp, type RatingScale } from "../stream/interaction.ts"
 import type { Side } from "../types.ts"
+import type { Note } from "./lookup.ts"
 import type { Event, Id, ItemEntry, Trial } from "./types.ts"
 
 /** The most elements of one call. */
@@ -193,4 +194,21 @@ export function checkCount(
     "INVALID_ARGUMENT",
     `${name}: expected a whole number from ${p.least} to ${p.most}, got ${show(value)}`,
   )
+}
+
+const LONGEST_NOTE = 4096
+
+/** Notes with their ids as texts. */
+export function checkNotes(
+  side: Side,
+  given: readonly { id: Id; note: Note | null }[],
+): { id: string; note: Note | null }[] {
+  return toArray("notes", given).map(({ id, note }) => {
+    const length = JSON.stringify(note).length
+    if (length <= LONGEST_NOTE) return { id: checkName(side, id), note }
+    throw new DessError(
+      "INVALID_DATA",
+      `labels and comment: expected at most ${LONGEST_NOTE} characters, got ${length}`,
+    )
+  })
 }

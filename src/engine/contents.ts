@@ -1,54 +1,57 @@
-/** What a directory holds, read without learning from it: nothing is replayed, written or truncated. */
+/** What a directory holds, for those who want it as a table: nothing is replayed, written or removed. */
 
 import type { Side } from "../types.ts"
-import { FormerNames, type NamedEvent, nameEvents, portions } from "./former-names.ts"
-import { openToRead } from "./lmdb-store.ts"
-import type { ReadableStore, StoredItem } from "./store.ts"
+import { FormerNames, type NamedEvent, nameEvents } from "./former-names.ts"
+import { hashName } from "./intake.ts"
+import type { StoredItem } from "./records.ts"
+import { openSource, type Source } from "./source.ts"
+
+/** Records looked at before others get a turn. */
+const PORTION = 500
 
 export interface Contents {
   /** The events that are kept, in order of acceptance. */
   events(): AsyncGenerator<NamedEvent>
-  /** No record is gone: every event ever accepted is among them, but for those of users forgotten. */
+  /** No record is gone: every event ever accepted is among them, but for those of users erased. */
   readonly isWhole: boolean
   items(): Generator<StoredItem & { item: string }>
   close(): Promise<void>
 }
 
-/** Opens a recommender's directory that nobody has open. */
-export async function openContents(directory: string): Promise<Contents> {
-  const store = await openToRead(directory)
-  const names = { user: readNames(store, "user"), item: readNames(store, "item") }
-  const [first] = store.log(0, 1)
+/** Opens a recommender's directory, of any format, that nobody has open. */
+export async function openContents(path: string): Promise<Contents> {
+  const source = await openSource(path, false)
+  const { isWhole, created } = source
   return {
-    isWhole: (first?.position ?? store.next) === 0,
+    isWhole,
     async *events() {
-      const former = await readFormerNames(store)
-      const now = (side: Side, index: number) => names[side].get(index)
-      const max = store.created?.scale.max ?? 5
-      for await (const some of portions(store))
-        for (const { position, record } of some)
-          if (record.kind === "events") yield* nameEvents({ position, record }, { former, now, max })
+      const former = await readFormerNames(source)
+      const now = (side: Side, index: number) => source.name(side, index)
+      let looked = 0
+      for (const { position, record } of source.records()) {
+        if (record.kind === "events") yield* nameEvents({ position, record }, { former, now, max: created.scale.max })
+        if (++looked % PORTION === 0) await new Promise((resolve) => setImmediate(resolve))
+      }
     },
     *items() {
-      for (const { index, item } of store.items()) yield { item: names.item.get(index) ?? "", ...item }
+      for (const { index, item } of source.items()) yield { item: source.name("item", index) ?? "", ...item }
     },
-    close: () => store.close(),
+    close: () => source.close(),
   }
 }
 
-function readNames(store: ReadableStore, side: Side): Map<number, string> {
-  return new Map(Array.from(store.names(side), ({ index, name }) => [index, name]))
-}
-
-/** Without those whose removal a crash has interrupted: the next start of the recommender finishes it. */
-async function readFormerNames(store: ReadableStore): Promise<FormerNames> {
+/** Without users whose erasure is not finished: they are not told of any more. */
+async function readFormerNames(source: Source): Promise<FormerNames> {
   const former = new FormerNames()
-  const going = store.forgetting?.lives ?? []
-  for await (const some of portions(store))
-    for (const { position, record } of some) {
-      if (record.kind !== "left") continue
-      const goes = (index: number) => going.some((life) => life.index === index && life.before === position)
-      const user = record.names.user.map((name, at) => (goes(record.user[at]) ? null : name))
+  const erased = new Map<string, number>()
+  for (const { position, record } of source.records())
+    if (record.kind === "forget" && record.hash !== null) erased.set(record.hash, position)
+  const isErased = (name: string | null, position: number) =>
+    name !== null && position < (erased.get(hashName(name)) ?? 0)
+  for (const { position, record } of source.records())
+    if (record.kind === "forget") former.add(position, record)
+    else if (record.kind === "left") {
+      const user = record.names.user.map((name) => (isErased(name, position) ? null : name))
       former.add(position, { ...record, names: { ...record.names, user } })
     }
   return former

@@ -4,21 +4,23 @@
  */
 
 import type { Side } from "../types.ts"
-import { type EventsRecord, GONE, type LeftRecord, type LogRecord } from "./records.ts"
-import type { Forgetting, Store } from "./store.ts"
+import type { JournalFiles, Placed } from "./journal-files.ts"
+import { type EventsRecord, type ForgetRecord, GONE, type LeftRecord } from "./records.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 500
 
-/** All records in order, a few hundred at a time, so that neither a slow reader nor a long journal holds anything up. */
-export async function* portions(store: Pick<Store, "log">): AsyncGenerator<{ position: number; record: LogRecord }[]> {
-  for (let from = 0; ; ) {
-    const some = [...store.log(from, PORTION)]
-    if (some.length === 0) return
-    from = some[some.length - 1].position + 1
+/** Records, a few hundred at a time, so that neither a slow reader nor a long journal holds anything up. */
+export async function* portions(records: Iterable<Placed>): AsyncGenerator<Placed[]> {
+  let some: Placed[] = []
+  for (const placed of records) {
+    some.push(placed)
+    if (some.length < PORTION) continue
     yield some
+    some = []
     await new Promise((resolve) => setImmediate(resolve))
   }
+  yield some
 }
 
 export class FormerNames {
@@ -28,14 +30,22 @@ export class FormerNames {
     item: new Map(),
   }
 
-  /** Takes in who left; in order, each once. */
-  add(before: number, record: LeftRecord): void {
+  /** Takes in who left, or was erased; in order, each once. */
+  add(before: number, record: LeftRecord | ForgetRecord): void {
+    if (record.kind === "forget") {
+      if (record.user !== null) this.#add("user", record.user, { before, name: null })
+      return
+    }
     for (const side of ["user", "item"] as const)
       record[side].forEach((index, at) => {
-        const known = this.#left[side].get(index) ?? []
-        if (known.every((one) => one.before !== before)) known.push({ before, name: record.names[side][at] })
-        this.#left[side].set(index, known)
+        this.#add(side, index, { before, name: record.names[side][at] })
       })
+  }
+
+  #add(side: Side, index: number, one: { before: number; name: string | null }): void {
+    const known = this.#left[side].get(index) ?? []
+    if (known.every(({ before }) => before !== one.before)) known.push(one)
+    this.#left[side].set(index, known)
   }
 
   /** The name at a place of somebody who left later; null for one forgotten, undefined for nobody who left. */
@@ -84,13 +94,13 @@ function toldRating(kept: number, max: number): number {
 }
 
 /** The indices a user had before leaving, as far as the journal goes back. */
-export async function livesOf(store: Store, user: string): Promise<Forgetting["lives"]> {
-  const lives: Forgetting["lives"] = []
-  for await (const some of portions(store))
+export async function formerIndicesOf(files: JournalFiles, user: string): Promise<ForgetRecord["former"]> {
+  const found: ForgetRecord["former"] = []
+  for await (const some of portions(files.readLeavings()))
     for (const { position, record } of some)
       if (record.kind === "left")
         record.user.forEach((index, at) => {
-          if (record.names.user[at] === user) lives.push({ index, before: position })
+          if (record.names.user[at] === user) found.push({ index, before: position })
         })
-  return lives
+  return found
 }

@@ -1,106 +1,461 @@
 /**
- * The writing side: events and items into catalogue and journal, segments closed and handed to learning, the journal
- * replayed. Everything here happens at once, in the order of the calls; only the disk is waited for.
+ * The writing side: what is asked for becomes records, and records that are on disk are applied, one way for new ones
+ * and for those that are replayed. What is gathered and not on disk yet can be taken back.
  */
 
-import { DessError } from "../errors.ts"
+import { createHash } from "node:crypto"
 import type { Limits } from "../run/idle.ts"
 import type { Segment, Side } from "../types.ts"
-import type { Restored } from "./archive.ts"
+import type { Build } from "./build.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { CheckedEvent, CheckedItem } from "./check.ts"
-import type { Feedback } from "./feedback.ts"
 import type { Journal } from "./journal.ts"
-import type { Keys } from "./keys.ts"
 import type { Learning } from "./learning.ts"
-import { type EventsRecord, GONE, joinEvents, type LeftRecord, type LogRecord } from "./records.ts"
-import type { FeedbackKey, Forgetting, Store } from "./store.ts"
-import type { Learned } from "./trainer.ts"
+import type { FeedbackEntry, FeedbackKey, Lookup, Note } from "./lookup.ts"
+import { changesOf } from "./lookup-holder.ts"
+import {
+  type EventExtra,
+  type EventRow,
+  type EventsRecord,
+  eventsOf,
+  type ForgetRecord,
+  GONE,
+  type LeftRecord,
+  type LogRecord,
+  type NamedIndex,
+  type OtherRecord,
+  rowsOf,
+  withoutRows,
+} from "./records.ts"
+import type { Leaving } from "./trainer.ts"
 
 /** A timer takes no more. */
 const LONGEST_TIMER = 2_147_483_647
+/** Feature numbers of one record, roughly. */
+const NUMBERS_PER_RECORD = 1_000_000
 const SIDES = ["user", "item"] as const
 
 export interface IntakeParts {
   catalogue: Catalogue
   journal: Journal
-  keys: Keys
-  feedback: Feedback
+  /** Undefined where nothing is looked up yet. */
+  lookup(): Lookup | undefined
   learning: Learning
   /** A segment closes at so many events, or so many milliseconds after its first. */
   segment: number
   delay: number
   limits: Limits
-  /** Told of ids that leave, as their names are given up. */
-  onLeft(position: number, record: LeftRecord): void
+  /** Milliseconds without a segment after which time goes on all the same; undefined where nothing depends on it. */
+  tick: number | undefined
+  /** Idempotency keys remembered; 0: none. */
+  keys: number
+  /** Told of ids that leave or are erased, as their names are given up. */
+  onLeft(position: number, record: LeftRecord | ForgetRecord): void
 }
+
+/** Records that are applied the same way when they are new and when they are replayed. */
+type PlainRecord = Exclude<OtherRecord, { kind: "segment" | "names" | "left" | "forget" }>
+
+/** An erasure that is not done. */
+export type Erasure = Omit<ForgetRecord, "kind">
 
 export class Intake {
   readonly #parts: IntakeParts
+  /** Closed and applied. */
   segments = 0
+  /** Applied. */
   accepted = 0
   duplicates = 0
   /** Numbers of features that were journalled since the start. */
   featureNumbers = 0
-  /** Events in the open segment, and when its first was accepted. */
-  #open = 0
+  /** By the position of their record. */
+  readonly erasures = new Map<number, Erasure>()
+  /** What the tables are held to, as far as journalled. */
+  limits: Limits | undefined
+  /** Version and way of learning of the build that learned last, as far as journalled. */
+  build: Build | undefined
+  /** The build before the one that learns now, where it learned differently: the state is of more than one piece. */
+  mixed: Build | undefined
+  /** Gathered and not sealed. */
+  #rows: EventRow[] = []
+  #extras: EventExtra[] = []
+  #names: NamedIndex[] = []
+  /** Events gathered or appended and not applied. */
+  pending = 0
+  readonly #pendingKeys = new Set<string>()
+  readonly #pendingFeedback = new Map<string, FeedbackEntry | null>()
+  /** Records of events that are appended and not applied. */
+  readonly #unapplied: EventsRecord[] = []
+  /** Applied rows of the open segment. */
+  #open: EventRow[] = []
+  /** Rows on their way behind the last end of a segment, and ends on their way. */
+  #openPending = 0
+  #endsPending = 0
   #openSince: number | undefined
   #timer: NodeJS.Timeout | undefined
-  /** Reports of ids that left, kept back while the journal is replayed. */
-  #replaying: Learned[] | undefined
+  #ticking: NodeJS.Timeout | undefined
+  /** Reports of ids that left, whose names are not given up yet. */
+  unreleased: Leaving[] = []
+  /** Of those, what is on its way to the disk. */
+  readonly #releasing: Leaving[] = []
+  /** From the start on: what a snapshot says of who left waits for the replay, too. */
+  #isReplaying = true
+  /** Indices with rows in the journal whose names are gone. */
+  readonly #nobodys: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
 
   constructor(parts: IntakeParts) {
     this.#parts = parts
   }
 
   get isReplaying(): boolean {
-    return this.#replaying !== undefined
+    return this.#isReplaying
   }
 
-  /** Learns the journal from a position on; returns when everything is learned and can be read. */
-  async replay(store: Store, from: Restored): Promise<void> {
-    this.segments = from.segments
-    this.accepted = from.accepted
-    this.#replaying = []
-    let { limits } = from
-    if (limits) this.#limit(limits)
-    let next = from.position
-    let open: { position: number; record: EventsRecord }[] = []
-    for (const { position, record } of store.log(next)) {
-      if (position !== next)
-        throw new DessError(
-          "INVALID_DATA",
-          `journal: expected record ${next}, got ${position}: a snapshot or records are missing`,
-        )
-      next++
-      if (record.kind === "events") {
-        open.push({ position, record })
-        this.#take(record)
-      } else if (record.kind === "segment") {
-        const { number, segment } = this.#number(joinEvents(open), record.time)
-        this.#parts.learning.learn(number, segment, undefined)
-        open = []
-      } else if (record.kind === "limits") {
-        limits = record.limits
-        this.#limit(limits)
-      } else this.#replayOther(record)
+  /** Rows of the open segment, with those on their way. */
+  get #openCount(): number {
+    return this.#openPending + (this.#endsPending === 0 ? this.#open.length : 0)
+  }
+
+  // Gathering
+
+  /** Takes events; returns how many were duplicates. */
+  observe(events: readonly CheckedEvent[], replace: boolean): number {
+    // All that the disk may refuse to tell comes first: a batch is taken as a whole or not at all.
+    const looked = events.map((event) => this.#lookUp(event))
+    let duplicates = 0
+    for (const [e, event] of events.entries()) {
+      const { hash, entry, hasKey } = looked[e]
+      if (this.#isKnown(event, entry, replace) || hasKey || (hash && this.#pendingKeys.has(hash.toString("latin1")))) {
+        duplicates++
+        continue
+      }
+      this.#gather(event, hash)
+      if (this.#openCount >= this.#parts.segment) this.closeSegment()
     }
-    this.#parts.journal.resume(open, next)
-    this.#changeLimits(limits)
-    await this.#parts.learning.begin()
-    // Only now is it known who came back after having left.
-    const reports = this.#replaying
-    this.#replaying = undefined
-    for (const learned of reports) this.release(learned)
-    if (this.#open > 0) this.#arm()
+    this.#arm()
+    return duplicates
   }
 
-  /** Journals the limits where they are others than before: whoever replays what comes has to keep to them. */
-  #changeLimits(before: Limits | undefined): void {
-    const { journal, limits } = this.#parts
-    if (JSON.stringify(before) === JSON.stringify(limits)) return
-    journal.append({ kind: "limits", limits })
-    journal.after(() => this.#limit(limits))
+  #gather({ user, item, rating, timestamp, type, comment }: CheckedEvent, key: Buffer | undefined): void {
+    const row = { user: this.#index("user", user), item: this.#index("item", item), rating, timestamp }
+    if (key || type !== undefined)
+      this.#extras.push({
+        row: this.#rows.length,
+        ...(key && { key }),
+        ...(type !== undefined && { type, ...(comment !== "" && { comment }) }),
+      })
+    if (key) this.#pendingKeys.add(key.toString("latin1"))
+    if (type !== undefined) this.#pendingFeedback.set(keyOf({ ...row, type }), { timestamp, comment })
+    this.#rows.push(row)
+    this.#openSince ??= performance.now()
+    this.pending++
+    this.#openPending++
+  }
+
+  /** What the lookup table has of an event. */
+  #lookUp(event: CheckedEvent): { hash: Buffer | undefined; hasKey: boolean; entry: FeedbackEntry | undefined } {
+    const lookup = this.#parts.lookup()
+    const hash = event.key === undefined || this.#parts.keys === 0 ? undefined : hashKey(event.key)
+    const key = this.#feedbackKey(event)
+    return {
+      hash,
+      hasKey: hash !== undefined && lookup?.hasKey(hash) === true,
+      entry: key && lookup?.feedbackEntry(key),
+    }
+  }
+
+  #feedbackKey({ user, item, type }: CheckedEvent): FeedbackKey | undefined {
+    const { names } = this.#parts.catalogue
+    const [userIndex, itemIndex] = [names.user.find(user), names.item.find(item)]
+    if (type === undefined || userIndex === undefined || itemIndex === undefined) return undefined
+    return { user: userIndex, item: itemIndex, type }
+  }
+
+  /** Whether its user, item and type are there already; to be replaced they must be there with the same time. */
+  #isKnown(event: CheckedEvent, entry: FeedbackEntry | undefined, replace: boolean): boolean {
+    const key = this.#feedbackKey(event)
+    const pending = key && this.#pendingFeedback.get(keyOf(key))
+    const known = pending === undefined ? entry : (pending ?? undefined)
+    return known !== undefined && (!replace || known.timestamp === event.timestamp)
+  }
+
+  /** The index of a name, a new one where it has none. */
+  #index(side: Side, name: string): number {
+    const names = this.#parts.catalogue.names[side]
+    const known = names.find(name)
+    if (known !== undefined) return known
+    const index = names.add(name)
+    this.#names.push({ side, index, name })
+    return index
+  }
+
+  /** Appends what was gathered: new names first. */
+  seal(): void {
+    const { journal, catalogue } = this.#parts
+    if (this.#names.length > 0) {
+      const names = this.#names
+      this.#names = []
+      const record: LogRecord = { kind: "names", names }
+      journal.append(record, () => {
+        for (const { side } of names) catalogue.names[side].settle(1)
+      })
+    }
+    if (this.#rows.length === 0) return
+    const record = eventsOf(this.#rows, this.#extras)
+    this.#rows = []
+    this.#extras = []
+    this.#unapplied.push(record)
+    journal.append(record, (position) => {
+      this.#unapplied.shift()
+      this.pending -= record.user.length
+      if (this.#endsPending === 0) this.#openPending -= record.user.length
+      this.#applyEvents(record, position)
+    })
+  }
+
+  /** Appends a record and applies it when it is on disk. */
+  #append(record: PlainRecord): void {
+    this.seal()
+    this.#parts.journal.append(record, (position) => this.#apply(record, position))
+  }
+
+  retract(rows: readonly FeedbackKey[], unmet: boolean): void {
+    if (rows.length > 0) this.#append({ kind: "retract", rows: [...rows], unmet })
+  }
+
+  putItems(entries: readonly CheckedItem[]): void {
+    const { catalogue } = this.#parts
+    const changed = new Map<number, ReturnType<Catalogue["entry"]>>()
+    const features: number[] = []
+    for (const { item: name, features: given, categories, hidden } of entries) {
+      const index = this.#index("item", name)
+      const before = changed.get(index) ?? catalogue.entry(index)
+      changed.set(index, {
+        categories: categories ?? before.categories,
+        hidden: hidden ?? before.hidden,
+        features: given === undefined ? before.features : given,
+      })
+      if (given !== undefined) features.push(index)
+    }
+    const items = Array.from(changed, ([index, item]) => ({ index, item }))
+    // A record of many features would be longer than a text can be.
+    const numbers = items.reduce((sum, { item }) => sum + (item.features?.length ?? 0), 0)
+    const atOnce = Math.max(1, Math.floor((items.length * NUMBERS_PER_RECORD) / Math.max(1, numbers)))
+    const withFeatures = new Set(features)
+    for (let from = 0; from < items.length; from += atOnce) {
+      const some = items.slice(from, from + atOnce)
+      const indices = some.map(({ index }) => index)
+      this.#append({ kind: "items", items: some, features: indices.filter((index) => withFeatures.has(index)) })
+    }
+  }
+
+  putNotes(side: Side, entries: readonly { id: string; note: Note | null }[]): void {
+    this.#append({ kind: "notes", notes: entries.map(({ id, note }) => ({ side, id, note })) })
+  }
+
+  /** Takes items out of everything; returns how many there were. */
+  deleteItems(items: readonly string[]): number {
+    const { catalogue, journal } = this.#parts
+    const names = catalogue.names.item
+    const known = [...new Set(items)].filter((name) => names.find(name) !== undefined)
+    if (known.length === 0) return 0
+    const indices = known.map((name) => names.find(name) as number)
+    this.seal()
+    for (const index of indices) names.remove(index)
+    const record: LeftRecord = { kind: "left", user: [], item: indices, names: { user: [], item: known } }
+    // With their features: another item may get the index.
+    this.#append({ kind: "items", items: indices.map((index) => ({ index, item: null })), features: indices })
+    journal.append(record, (position) => {
+      names.settle(indices.length)
+      this.#applyLeft(record, position)
+    })
+    return known.length
+  }
+
+  /** Journals that a user is to be erased. From here on the name means somebody new. */
+  forget(index: number | null, former: ForgetRecord["former"], name: string): void {
+    const { catalogue, journal } = this.#parts
+    this.seal()
+    if (this.#parts.lookup()?.note("user", name)) this.putNotes("user", [{ id: name, note: null }])
+    if (index !== null) catalogue.names.user.remove(index)
+    const record: ForgetRecord = { kind: "forget", user: index, former, hash: hashName(name) }
+    journal.append(record, (position) => {
+      if (index !== null) catalogue.names.user.settle(1)
+      this.#applyForget(record, position)
+    })
+  }
+
+  /** Journals that erasures are done: their indices may be given out. */
+  finishErasures(positions: readonly number[]): void {
+    this.#append({ kind: "erased", positions: [...positions] })
+  }
+
+  /** Journals what is set where it is something else than before: whoever replays what comes has to keep to it. */
+  settle(limits: Limits, build: Build): void {
+    if (JSON.stringify(this.limits) !== JSON.stringify(limits)) this.#append({ kind: "limits", limits })
+    const { version, learning } = build
+    if (this.build?.version !== version || this.build.learning !== learning)
+      this.#append({ kind: "build", version, learning })
+  }
+
+  /** Closes the open segment; it is learned once that is on disk. */
+  closeSegment(): void {
+    this.stop()
+    if (this.#openCount === 0 || this.#parts.journal.refusal) return
+    this.seal()
+    const [time, since] = [Date.now(), this.#openSince]
+    this.#openSince = undefined
+    this.#openPending = 0
+    this.#endsPending++
+    this.#parts.journal.append({ kind: "segment", time }, () => {
+      this.#endsPending--
+      this.#applySegment(time, since)
+    })
+    this.#armTick()
+  }
+
+  /** Has the open segment closed after the delay. */
+  #arm(): void {
+    if (this.#openCount === 0 || this.#parts.journal.refusal) return
+    this.#timer ??= setTimeout(() => this.closeSegment(), Math.min(this.#parts.delay, LONGEST_TIMER)).unref()
+  }
+
+  /** Has time go on where no segment is closed for long. */
+  #armTick(): void {
+    const { tick } = this.#parts
+    if (tick === undefined) return
+    clearTimeout(this.#ticking)
+    this.#ticking = setTimeout(() => {
+      this.#armTick()
+      this.tick()
+    }, tick).unref()
+  }
+
+  /** Lets time go on. */
+  tick(): void {
+    if (!this.#parts.journal.refusal) this.#append({ kind: "tick", time: Date.now() })
+  }
+
+  /** Takes back everything that was not applied. */
+  rollback(): void {
+    const { names } = this.#parts.catalogue
+    for (const side of SIDES) names[side].rollback()
+    this.#rows = []
+    this.#extras = []
+    this.#names = []
+    this.#pendingKeys.clear()
+    this.#pendingFeedback.clear()
+    this.pending = 0
+    this.#unapplied.length = 0
+    this.#openPending = 0
+    this.#endsPending = 0
+    this.unreleased.unshift(...this.#releasing.splice(0))
+    this.stop()
+  }
+
+  /** Takes up what waited for the disk. */
+  resume(): void {
+    const waiting = this.unreleased
+    this.unreleased = []
+    for (const learned of waiting) this.release(learned)
+    if (this.#openCount > 0) this.#openSince ??= performance.now()
+    this.#arm()
+    this.#armTick()
+  }
+
+  // Applying
+
+  /** Applies a record of the journal once more. */
+  replay(record: LogRecord, position: number): void {
+    const { names } = this.#parts.catalogue
+    if (record.kind === "events") this.#applyEvents(this.#withNames(record), position)
+    else if (record.kind === "segment") this.#applySegment(record.time, undefined)
+    else if (record.kind === "names") {
+      for (const one of record.names) if (one.name !== null) this.#nameAgain(one.side, one.index, one.name)
+    } else if (record.kind === "left") {
+      for (const side of SIDES) for (const index of record[side]) names[side].drop(index)
+      this.#applyLeft(record, position)
+    } else if (record.kind === "forget") {
+      if (record.user !== null) names.user.drop(record.user)
+      this.#applyForget(record, position)
+    } else this.#apply(record, position)
+  }
+
+  /** Without rows of ids that have no name: where records are gone, so may be who they were. */
+  #withNames(record: EventsRecord): EventsRecord {
+    const { names } = this.#parts.catalogue
+    const goes = new Set<number>()
+    for (const side of SIDES)
+      record[side].forEach((index, row) => {
+        if (index === GONE || names[side].nameless[index] === 0) return
+        this.#nobodys[side].add(index)
+        goes.add(row)
+      })
+    return goes.size === 0 ? record : withoutRows(record, (row) => goes.has(row))
+  }
+
+  /** Gives an index a name. Where the record is gone that says who left, they do so now. */
+  #nameAgain(side: Side, index: number, name: string): void {
+    const { catalogue } = this.#parts
+    const names = catalogue.names[side]
+    if (names.name(index) === name) return
+    for (const other of [index, names.find(name)]) {
+      if (other === undefined || names.name(other) === undefined) continue
+      names.drop(other)
+      catalogue.drop(side, [other])
+      this.#takeOut((row) => row[side] === other)
+      this.#forgetInModel(side, [other])
+    }
+    names.set(index, name)
+  }
+
+  beginReplay(): void {
+    this.#isReplaying = true
+    if (this.limits) this.#limit(this.limits)
+  }
+
+  /** Everything is applied: who left and has not come back gives up the name. */
+  endReplay(): void {
+    this.#isReplaying = false
+    const { names } = this.#parts.catalogue
+    const erased = Array.from(this.erasures.values()).flatMap(({ user }) => user ?? [])
+    names.user.recycleAll(new Set([...erased, ...this.#nobodys.user]))
+    names.item.recycleAll(this.#nobodys.item)
+    this.#dismissNobodys()
+    this.resume()
+  }
+
+  /** Whoever gets an index whose name is gone is not to be taken for who had it. */
+  #dismissNobodys(): void {
+    const [user, item] = SIDES.map((side) => [...this.#nobodys[side]])
+    if (user.length + item.length === 0) return
+    const names = { user: user.map(() => null), item: item.map(() => null) }
+    const record: LeftRecord = { kind: "left", user, item, names }
+    this.#parts.journal.append(record, (position) => this.#applyLeft(record, position))
+  }
+
+  #apply(record: PlainRecord, position: number): void {
+    const { catalogue, learning } = this.#parts
+    if (record.kind === "tick") learning.order(() => learning.thread.tell({ kind: "tick", time: record.time }))
+    else if (record.kind === "items") this.#applyItems(record)
+    else if (record.kind === "retract") {
+      this.#look(record, position)
+      if (record.unmet) for (const { user, item } of record.rows) catalogue.unmeet(user, item)
+    } else if (record.kind === "notes") this.#look(record, position)
+    else if (record.kind === "erased") {
+      for (const at of record.positions) {
+        const { user = null } = this.erasures.get(at) ?? {}
+        this.erasures.delete(at)
+        if (user !== null && !this.#isReplaying) catalogue.names.user.recycle(user)
+      }
+    } else if (record.kind === "limits") {
+      this.limits = record.limits
+      this.#limit(record.limits)
+    } else {
+      const { version, learning } = record
+      if (this.build && this.build.learning !== learning) this.mixed ??= this.build
+      this.build = { version, learning }
+    }
   }
 
   #limit(limits: Limits): void {
@@ -108,182 +463,148 @@ export class Intake {
     learning.order(() => learning.thread.tell({ kind: "limits", limits }))
   }
 
-  #replayOther(record: Exclude<LogRecord, { kind: "events" | "segment" | "limits" }>): void {
-    const { catalogue, learning } = this.#parts
-    if (record.kind === "features") {
-      const { items, values } = record
-      learning.order(() => learning.thread.tell({ kind: "features", items, values }))
-    } else if (record.kind === "forget") {
-      catalogue.drop("user", [record.user])
-      learning.ask({ kind: "forget", side: "user", ids: [record.user] }).catch(() => {})
-    } else if (record.kind === "unmet") catalogue.unmeet(record.user, record.item)
-    else for (const side of SIDES) catalogue.drop(side, record[side])
-  }
-
-  /** Takes events of the open segment into the catalogue. */
-  #take(events: EventsRecord): void {
-    this.#parts.catalogue.add(events, this.segments + 1)
-    for (const user of events.user) {
-      if (user === GONE) continue
-      this.accepted++
-      this.#open++
+  #applyEvents(record: EventsRecord, position: number): void {
+    this.#parts.catalogue.add(record, this.segments + 1)
+    let rows = 0
+    for (const row of rowsOf(record)) {
+      this.#open.push(row)
+      rows++
+    }
+    this.accepted += rows
+    if (record.extras.length === 0) return
+    this.#look(record, position)
+    for (const { row, key, type } of record.extras) {
+      if (key) this.#pendingKeys.delete(Buffer.from(key).toString("latin1"))
+      if (type !== undefined)
+        this.#pendingFeedback.delete(keyOf({ user: record.user[row], item: record.item[row], type }))
     }
   }
 
-  /** Takes events; returns how many were duplicates. */
-  observe(events: readonly CheckedEvent[], replace: boolean): number {
-    const { catalogue, journal, keys, feedback } = this.#parts
-    let duplicates = 0
-    for (const event of events) {
-      const { user, item, rating, timestamp, key, type, comment } = event
-      if (this.#isKnown(event, replace) || (key !== undefined && !keys.admit(key))) {
-        duplicates++
-        continue
-      }
-      const row = { user: this.#index("user", user), item: this.#index("item", item), rating, timestamp }
-      if (type !== undefined) feedback.put({ user: row.user, item: row.item, type }, { timestamp, comment })
-      journal.event(row)
-      catalogue.addOne(row, this.segments + 1)
-      this.#openSince ??= performance.now()
-      this.accepted++
-      this.#open++
-      if (this.#open >= this.#parts.segment) this.closeSegment()
-    }
-    this.duplicates += duplicates
-    if (this.#open > 0) this.#arm()
-    return duplicates
+  /** Brings the lookup table up to a record. */
+  #look(record: LogRecord, position: number): void {
+    const lookup = this.#parts.lookup()
+    if (!lookup || position < lookup.applied) return
+    let { nextKey } = lookup
+    const changes = changesOf(record, () => nextKey++)
+    if (changes.length > 0) lookup.add(changes, position)
   }
 
-  /** Whether its user, item and type are there already; to be replaced they must be there with the same time. */
-  #isKnown({ user, item, type, timestamp }: CheckedEvent, replace: boolean): boolean {
-    const { names } = this.#parts.catalogue
-    const [userIndex, itemIndex] = [names.user.find(user), names.item.find(item)]
-    if (type === undefined || userIndex === undefined || itemIndex === undefined) return false
-    const known = this.#parts.feedback.get({ user: userIndex, item: itemIndex, type })
-    return known !== undefined && (!replace || known.timestamp === timestamp)
-  }
-
-  /** Takes feedback away; without any left between them, the user has not met the item. */
-  retract(rows: readonly FeedbackKey[], met: boolean): void {
-    const { catalogue, journal, feedback } = this.#parts
-    for (const row of rows) feedback.put(row, null)
-    if (met || rows.length === 0) return
-    const [{ user, item }] = rows
-    catalogue.unmeet(user, item)
-    journal.append({ kind: "unmet", user, item })
-  }
-
-  putItems(entries: readonly CheckedItem[]): void {
-    const { catalogue, journal, learning } = this.#parts
-    const items: number[] = []
-    const values: (readonly number[] | null)[] = []
-    for (const { item: name, features, categories, hidden } of entries) {
-      const index = this.#index("item", name)
-      const before = catalogue.entry(index)
-      const item = {
-        categories: categories ?? before.categories,
-        hidden: hidden ?? before.hidden,
-        features: features === undefined ? before.features : features,
-      }
-      catalogue.put(index, item)
-      journal.change("items", { index, item })
-      if (features === undefined) continue
-      items.push(index)
-      values.push(features)
-      this.featureNumbers += features?.length ?? 0
-    }
-    if (items.length === 0) return
-    journal.append({ kind: "features", items, values })
-    journal.after(() => learning.order(() => learning.thread.tell({ kind: "features", items, values })))
-  }
-
-  #index(side: Side, name: string): number {
-    const names = this.#parts.catalogue.names[side]
-    const known = names.find(name)
-    if (known !== undefined) return known
-    const index = names.add(name)
-    this.#parts.journal.change("names", { side, index, name })
-    return index
-  }
-
-  /** Has the open segment closed after the delay. */
-  #arm(): void {
-    this.#timer ??= setTimeout(() => this.closeSegment(), Math.min(this.#parts.delay, LONGEST_TIMER))
-  }
-
-  /** Journals the boundary; the segment is learned once that is on disk. */
-  closeSegment(): void {
-    this.stop()
-    if (this.#open === 0) return
-    const { journal, learning } = this.#parts
-    const rows = journal.openRows()
-    const time = Date.now()
-    const accepted = this.#openSince
-    this.#openSince = undefined
-    journal.append({ kind: "segment", time })
-    const { number, segment } = this.#number(rows, time)
-    journal.after(() => learning.learn(number, segment, accepted))
-  }
-
-  #number(rows: EventsRecord, time: number): { number: number; segment: Segment } {
-    this.#open = 0
+  #applySegment(time: number, since: number | undefined): void {
+    const rows = eventsOf(this.#open)
+    this.#open = []
+    const { length } = rows.user
+    if (length === 0) return
     const number = ++this.segments
-    const length = rows.user.length
     const rating = rows.rating.map((value) => (Number.isNaN(value) ? 5 : value))
     const { user, item, timestamp } = rows
-    return { number, segment: { user, item, rating, timestamp, length, index: number - 1, trainLength: length, time } }
+    const segment: Segment = {
+      ...{ user, item, rating, timestamp, length },
+      ...{ index: number - 1, trainLength: length, time },
+    }
+    this.#parts.learning.learn(number, segment, since)
+  }
+
+  #applyItems({ items, features }: Extract<OtherRecord, { kind: "items" }>): void {
+    const { catalogue, learning } = this.#parts
+    for (const { index, item } of items) catalogue.put(index, item)
+    const deleted = items.flatMap(({ index, item }) => (item === null ? index : []))
+    if (deleted.length > 0) {
+      const isGone = new Set(deleted)
+      this.#takeOut(({ item }) => isGone.has(item))
+      this.#forgetInModel("item", deleted)
+    }
+    if (features.length === 0) return
+    const values = features.map((index) => catalogue.entry(index).features)
+    for (const numbers of values) this.featureNumbers += numbers?.length ?? 0
+    learning.order(() => learning.thread.tell({ kind: "features", items: features, values }))
+  }
+
+  #applyLeft(record: LeftRecord, position: number): void {
+    const { catalogue } = this.#parts
+    for (const side of SIDES) {
+      catalogue.drop(side, record[side])
+      if (!this.#isReplaying) for (const index of record[side]) catalogue.names[side].recycle(index)
+      for (const index of record[side]) this.#nobodys[side].delete(index)
+    }
+    this.#look(record, position)
+    this.#parts.onLeft(position, record)
+  }
+
+  #applyForget(record: ForgetRecord, position: number): void {
+    const { user, former, hash } = record
+    this.erasures.set(position, { user, former, hash })
+    if (user !== null) this.#nobodys.user.delete(user)
+    this.#parts.onLeft(position, record)
+    if (user === null) return
+    this.#parts.catalogue.drop("user", [user])
+    this.#takeOut((row) => row.user === user)
+    this.#look(record, position)
+    this.#forgetInModel("user", [user])
+  }
+
+  /** Takes rows out of the open segment. */
+  #takeOut(goes: (row: EventRow) => boolean): void {
+    const before = this.#open.length
+    this.#open = this.#open.filter((row) => !goes(row))
+    this.accepted -= before - this.#open.length
+  }
+
+  #forgetInModel(side: Side, ids: number[]): void {
+    // Where the thread has ended, everybody is told by it.
+    this.#parts.learning.ask({ kind: "forget", side, ids }).catch(() => {})
   }
 
   /** Gives up the names of ids that left and have not come back since. Items that were put keep theirs. */
-  release(learned: Learned): void {
-    if (this.#replaying) {
-      this.#replaying.push(learned)
+  release({ number, left }: Leaving): void {
+    const { catalogue, journal } = this.#parts
+    if (left.user.length + left.item.length === 0) return
+    if (this.#isReplaying || journal.refusal) {
+      this.unreleased.push({ number, left })
       return
     }
-    const { catalogue, journal } = this.#parts
+    this.seal()
     const gone: Record<Side, number[]> = { user: [], item: [] }
     const former: Record<Side, string[]> = { user: [], item: [] }
     for (const side of SIDES) {
       const names = catalogue.names[side]
-      for (const id of learned.left[side]) {
+      const coming = new Set(this.#unapplied.flatMap((record) => [...record[side]]))
+      for (const id of left[side]) {
         const name = names.name(id)
-        if (name === undefined || catalogue.lastSegment(side, id) > learned.number) continue
+        if (name === undefined || coming.has(id) || catalogue.lastSegment(side, id) > number) continue
         if (side === "item" && catalogue.entries.has(id)) continue
         gone[side].push(id)
         former[side].push(name)
         names.remove(id)
-        names.recycle(id)
-        journal.change("names", { side, index: id, name: null })
-        this.#parts.feedback.drop(side, id)
       }
-      catalogue.drop(side, gone[side])
     }
     if (gone.user.length + gone.item.length === 0) return
     const record: LeftRecord = { kind: "left", ...gone, names: former }
-    this.#parts.onLeft(journal.position, record)
-    journal.append(record)
-    journal.after(() => {})
-  }
-
-  /** Journals that a user is to be forgotten, and forgets all but the training state. Returns the rows taken out of the open segment. */
-  forget(index: number, lives: Forgetting["lives"]): number {
-    const { catalogue, journal } = this.#parts
-    // From here on the name means somebody new. The index is not given out again before all is done.
-    catalogue.names.user.remove(index)
-    catalogue.drop("user", [index])
-    journal.removeOpen(index)
-    const before = this.#open
-    this.#open = journal.openRows().user.length
-    this.accepted -= before - this.#open
-    journal.change("names", { side: "user", index, name: null })
-    this.#parts.feedback.drop("user", index)
-    journal.append({ kind: "forget", user: index })
-    journal.mark({ index, lives })
-    return before - this.#open
+    this.#releasing.push({ number, left })
+    journal.append(record, (position) => {
+      this.#releasing.shift()
+      for (const side of SIDES) catalogue.names[side].settle(gone[side].length)
+      this.#applyLeft(record, position)
+    })
   }
 
   stop(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
   }
+
+  close(): void {
+    this.stop()
+    clearTimeout(this.#ticking)
+  }
+}
+
+const keyOf = ({ user, item, type }: FeedbackKey) => JSON.stringify([user, item, type])
+
+function hashKey(key: string): Buffer {
+  return createHash("sha256").update(key).digest().subarray(0, 16)
+}
+
+/** What a name is known by while its erasure is pending. */
+export function hashName(name: string): string {
+  return createHash("sha256").update(name).digest("hex")
 }

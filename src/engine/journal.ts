@@ -1,111 +1,100 @@
 /**
- * Group commit: what is appended while a commit is on its way goes to disk together with the next one. Whatever has to
- * wait for the disk (answers to callers, orders to the trainer) is queued behind it, in order. Without a store nothing
- * waits.
+ * Group commit: what is appended while a commit is on its way goes to disk together with the next one. A record counts
+ * once it is on disk: then it is applied, in order, and whoever waits is answered. When the disk refuses, everything that
+ * is not on disk is taken back as if it had never been asked for, writing is refused, and it is tried again every second.
+ * Without files nothing waits.
  */
 
 import { DessError } from "../errors.ts"
-import { type EventRow, type EventsRecord, eventsOf, GONE, type LogRecord, withoutUser } from "./records.ts"
-import { type Forgetting, noWrites, type Store, type Writes } from "./store.ts"
+import type { JournalFiles, Placed } from "./journal-files.ts"
+import { encodeRecord, type LogRecord } from "./records.ts"
+
+/** Milliseconds between two tries to write again. */
+const RETRY = 1000
+
+export interface JournalHooks {
+  /** Appends what has been gathered so far. */
+  seal(): void
+  /** Takes back everything that was not applied. */
+  rollback(): void
+  /** The disk takes writes again. */
+  resumed(): void
+  /** What is on disk could not be applied: only a start brings both together again. */
+  broken?(cause: unknown): void
+  /** Does whatever else must work before writing is taken up again. */
+  beforeResuming?(): Promise<void>
+}
+
+interface Entry {
+  /** Undefined: only to be done at its place. */
+  bytes: Uint8Array | undefined
+  apply: (position: number) => void
+}
+
+interface Waiting {
+  resolve: () => void
+  reject: (reason: unknown) => void
+}
 
 export class Journal {
-  readonly #store: Store | undefined
-  #next = 0
-  #writes = noWrites()
-  #rows: EventRow[] = []
-  /** Records of the open segment that have been given a position. */
-  #open: { position: number; record: EventsRecord }[] = []
-  #after: (() => void)[] = []
-  #waiting: { resolve: () => void; reject: (reason: unknown) => void }[] = []
+  readonly #files: JournalFiles | undefined
+  readonly #hooks: JournalHooks
+  #entries: Entry[] = []
+  #waiting: Waiting[] = []
   #running: Promise<void> | undefined
-  #failure: DessError | undefined
-  readonly #onFailure: (error: DessError) => void
+  /** Work that wants the files for itself; goes before the next commit. */
+  readonly #alone: (() => Promise<void>)[] = []
+  #refusal: DessError | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+  /** Position the next record gets. */
+  #next = 0
 
-  constructor(store: Store | undefined, onFailure: (error: DessError) => void) {
-    this.#store = store
-    this.#onFailure = onFailure
+  constructor(files: JournalFiles | undefined, hooks: JournalHooks) {
+    this.#files = files
+    this.#hooks = hooks
+    this.#next = files?.next ?? 0
   }
 
-  /** Where the next record will stand. Seals the events so far. */
+  /** Takes up where the files end. */
+  begin(): void {
+    this.#next = this.#files?.next ?? 0
+  }
+
+  /** Where the next record will stand. Seals what was gathered so far. */
   get position(): number {
-    this.#seal()
+    this.#hooks.seal()
     return this.#next
   }
 
-  /** Takes up the open segment's records after a replay. */
-  resume(open: { position: number; record: EventsRecord }[], next: number): void {
-    this.#open = open
-    this.#next = next
+  /** Why nothing is written just now. */
+  get refusal(): DessError | undefined {
+    return this.#refusal
   }
 
-  event(row: EventRow): void {
-    this.#rows.push(row)
-  }
-
-  append(record: LogRecord): void {
-    this.#seal()
-    this.#writes.log.push({ position: this.#next++, record })
-    if (record.kind === "segment") this.#open = []
-  }
-
-  #seal(): void {
-    if (this.#rows.length === 0) return
-    const record = eventsOf(this.#rows)
-    this.#rows = []
-    this.#open.push({ position: this.#next, record })
-    this.#writes.log.push({ position: this.#next++, record })
-  }
-
-  /** Empties a user's rows in the open segment. */
-  removeOpen(user: number): void {
-    this.#seal()
-    for (const entry of this.#open) {
-      const without = withoutUser(entry.record, user)
-      if (!without) continue
-      entry.record = without.record
-      this.#writes.log.push({ position: entry.position, record: without.record })
-    }
-  }
-
-  /** Rows of the open segment that are left, in order. */
-  openRows(): EventsRecord {
-    this.#seal()
-    const rows: EventRow[] = []
-    for (const { record } of this.#open)
-      for (let r = 0; r < record.user.length; r++)
-        if (record.user[r] !== GONE)
-          rows.push({
-            user: record.user[r],
-            item: record.item[r],
-            rating: record.rating[r],
-            timestamp: record.timestamp[r],
-          })
-    return eventsOf(rows)
-  }
-
-  change<K extends Exclude<keyof Writes, "log" | "forgetting">>(kind: K, change: Writes[K][number]): void {
-    ;(this.#writes[kind] as Writes[K][number][]).push(change)
-  }
-
-  mark(forgetting: Forgetting): void {
-    this.#writes.forgetting = forgetting
-  }
-
-  /** Runs something once all that was appended so far is on disk. */
-  after(action: () => void): void {
-    this.#after.push(action)
+  /** Appends a record; it is applied when it is on disk. Nothing may be appended while writing is refused. */
+  append(record: LogRecord, apply: (position: number) => void): void {
+    this.#entries.push({ bytes: this.#files ? encodeRecord(record) : NOTHING, apply })
+    this.#next++
     this.#start()
   }
 
-  /** Does something at this place: after all that was appended before it, before all that comes after. */
-  inOrder<T>(action: () => Promise<T>): Promise<T> {
+  /** Does something once all that was appended so far is applied, before anything that comes after. */
+  after(apply: (position: number) => void): void {
+    this.#entries.push({ bytes: undefined, apply })
+    this.#start()
+  }
+
+  /** The same for something that is waited for. */
+  inOrder<T>(action: (position: number) => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.after(() => action().then(resolve, reject))
+      this.#hooks.seal()
+      this.after((position) => action(position).then(resolve, reject))
       this.committed().catch(reject)
     })
   }
 
-  /** Resolves when all that was appended so far is on disk. */
+  /** Resolves when all that was gathered so far is on disk and applied. */
   committed(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject })
@@ -114,52 +103,112 @@ export class Journal {
   }
 
   #start(): void {
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined
-      if (this.#waiting.length + this.#after.length > 0) this.#start()
-    })
+    this.#running ??= this.#run().finally(() => this.#goOn())
+  }
+
+  #goOn(): void {
+    this.#running = undefined
+    const work = this.#alone.shift()
+    if (work) this.#running = work().finally(() => this.#goOn())
+    else if (this.#waiting.length + this.#entries.length > 0) this.#start()
   }
 
   async #run(): Promise<void> {
     // Callers of the same turn go together.
     await Promise.resolve()
-    this.#seal()
-    const [writes, after, waiting] = [this.#writes, this.#after, this.#waiting]
-    this.#writes = noWrites()
-    this.#after = []
+    if (this.#refusal) return this.#takeBack([], this.#refusal)
+    this.#hooks.seal()
+    const [entries, waiting] = [this.#entries, this.#waiting]
+    this.#entries = []
     this.#waiting = []
+    let position = this.#next - entries.filter(({ bytes }) => bytes).length
     try {
-      if (this.#failure) throw this.#failure
-      await this.#store?.write(writes)
+      await this.#files?.append(entries.flatMap(({ bytes }) => bytes ?? []))
     } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause)
-      this.#failure ??= new DessError(
-        "CLOSED",
-        `journal: expected to be writable, got: ${reason}; nothing more is accepted`,
-        { cause },
-      )
-      for (const { reject } of waiting) reject(this.#failure)
-      this.#onFailure(this.#failure)
+      this.#refuse(cause, waiting)
       return
     }
-    for (const action of after) action()
+    try {
+      for (const { bytes, apply } of entries) apply(bytes ? position++ : position)
+    } catch (cause) {
+      for (const { reject } of waiting) reject(cause)
+      this.#hooks.broken?.(cause)
+      return
+    }
     for (const { resolve } of waiting) resolve()
   }
 
-  /** Waits for the disk, then lets something work on the store alone. */
-  async alone<T>(action: () => Promise<T>): Promise<T> {
-    await this.committed()
-    while (this.#running) await this.#running
-    const work = action()
-    this.#running = work
-      .then(
-        () => {},
-        () => {},
-      )
-      .finally(() => {
-        this.#running = undefined
-        if (this.#waiting.length + this.#after.length > 0) this.#start()
+  /** From here on nothing is written until the disk takes it again. What is on its way to the disk gets there first. */
+  refuse(cause: unknown): Promise<void> {
+    return this.alone(() => {
+      if (!this.#refusal) this.#refuse(cause, [])
+    })
+  }
+
+  #refuse(cause: unknown, waiting: readonly Waiting[]): void {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    const refusal = new DessError(
+      "CLOSED",
+      `writing: expected a disk that takes it, got: ${reason}; nothing was taken, it is tried again by itself`,
+      { cause },
+    )
+    this.#refusal = refusal
+    this.#takeBack(waiting, refusal)
+    this.#retrySoon()
+  }
+
+  #takeBack(others: readonly Waiting[], refusal: DessError): void {
+    const waiting = [...others, ...this.#waiting]
+    this.#entries = []
+    this.#waiting = []
+    this.#next = this.#files?.next ?? 0
+    this.#hooks.rollback()
+    for (const { reject } of waiting) reject(refusal)
+  }
+
+  #retrySoon(): void {
+    if (this.#isClosed) return
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      this.retry().catch(() => this.#retrySoon())
+    }, RETRY).unref()
+  }
+
+  /** Tries whether the disk takes writes again; rejects when it does not. */
+  async retry(): Promise<void> {
+    if (!this.#refusal) return
+    await this.alone(async () => {
+      await this.#files?.mend()
+      await this.#hooks.beforeResuming?.()
+    })
+    this.#refusal = undefined
+    this.#hooks.resumed()
+  }
+
+  /** Lets something work on the files alone, once the commit on its way has ended. */
+  alone<T>(action: () => Promise<T> | T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#alone.push(async () => {
+        try {
+          resolve(await action())
+        } catch (error) {
+          reject(error)
+        }
       })
-    return work
+      if (!this.#running) this.#goOn()
+    })
+  }
+
+  /** Records from a position on; what is not on disk yet is not among them. */
+  read(from: number): Iterable<Placed> {
+    return this.#files?.read(from) ?? []
+  }
+
+  /** No more tries. */
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
   }
 }
+
+const NOTHING = new Uint8Array(0)

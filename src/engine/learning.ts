@@ -11,7 +11,7 @@ import { createReader } from "../run/create.ts"
 import type { FullRunOptions } from "../run/options.ts"
 import type { Reader, Room } from "../run/reader.ts"
 import type { Segment } from "../types.ts"
-import type { Learned, TrainerOptions } from "./trainer.ts"
+import type { Aged, Learned, TrainerOptions } from "./trainer.ts"
 import { type News, type Question, TrainingThread } from "./training-thread.ts"
 
 /** Segments given to the thread and not yet learned. */
@@ -33,7 +33,10 @@ export class Learning {
   readonly thread: TrainingThread
   readonly #kernels: Kernels
   readonly #onLearned: (learned: Learned, events: number) => void
+  readonly #onAged: (aged: Aged) => void
   readonly #onEnd: (error: DessError) => void
+  /** Told whenever a segment was learned. */
+  #onProgress: (() => void) | undefined
   readonly #orders: { segment: boolean; send: () => void }[] = []
   #ahead = 0
   #ended = false
@@ -47,9 +50,11 @@ export class Learning {
     run: FullRunOptions
     trainer: TrainerOptions
     onLearned: (learned: Learned, events: number) => void
+    onAged: (aged: Aged) => void
     onEnd: (error: DessError) => void
   }) {
     this.#onLearned = p.onLearned
+    this.#onAged = p.onAged
     this.#onEnd = p.onEnd
     this.#kernels = openKernels({ shared: true, threads: Math.min(2, availableCores()) })
     try {
@@ -61,7 +66,7 @@ export class Learning {
     this.thread = new TrainingThread(p.trainer, (news) => this.#hear(news))
   }
 
-  /** From now on versions are published. Not before: a replay would publish what nobody reads. */
+  /** From now on versions are published. */
   begin(): Promise<void> {
     this.#give(this.reader.reserve(FIRST_ROOM))
     return this.ask({ kind: "publish" })
@@ -81,9 +86,10 @@ export class Learning {
 
   /** Asks something after everything ordered before. */
   ask<T>(question: Question): Promise<T> {
-    return new Promise((resolve, reject) => {
+    const answer = new Promise<T>((resolve, reject) => {
       this.order(() => this.thread.ask<T>(question).then(resolve, reject))
     })
+    return this.thread.whileRunning(answer)
   }
 
   #pump(): void {
@@ -100,17 +106,34 @@ export class Learning {
   #hear(news: News): void {
     if (news.kind === "ended") {
       this.#ended = true
+      this.#onProgress?.()
       this.#pump()
       this.#onEnd(news.error)
     } else if (news.kind === "room") this.#give(this.reader.reserve(news.length))
     else if (news.kind === "published") this.#goOver(news)
+    else if (news.kind === "aged") this.#onAged(news)
     else {
       this.#ahead--
       const waiting = this.#waiting.shift()
       if (waiting) this.#unpublished.push(waiting)
       this.#pump()
       this.#onLearned(news, waiting?.events ?? 0)
+      this.#onProgress?.()
     }
+  }
+
+  /** Resolves when at most so many segments wait to be learned; told whenever one is. */
+  async untilBacklog(most: number, onProgress: () => void = () => {}): Promise<void> {
+    while (this.#waiting.length > most && !this.#ended)
+      await this.thread.whileRunning(
+        new Promise<void>((resolve) => {
+          this.#onProgress = () => {
+            this.#onProgress = undefined
+            onProgress()
+            resolve()
+          }
+        }),
+      )
   }
 
   /** Reads the new version from now on; the room read until now is free for the next. */

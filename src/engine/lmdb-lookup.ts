@@ -2,6 +2,7 @@
 
 import { DessError } from "../errors.ts"
 import type { Side } from "../types.ts"
+import { keepAlive } from "./disk.ts"
 import type { FeedbackEntry, FeedbackKey, FeedbackRange, Lookup, LookupChange, Note } from "./lookup.ts"
 import { createFile, findGeneration, openFile, removeOthers } from "./lookup-directory.ts"
 import { type Lmdb, type LookupFile, loadLmdb, unavailable } from "./lookup-file.ts"
@@ -147,7 +148,7 @@ class LmdbLookup implements Lookup {
 
   /** Runs after everything that was queued before. */
   #alone<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#queue.then(work)
+    const result = keepAlive(this.#queue.then(work))
     this.#queue = result.catch(() => {})
     return result
   }
@@ -172,7 +173,7 @@ class LmdbLookup implements Lookup {
       await work(file)
     } catch (cause) {
       this.#file = undefined
-      await file.close()
+      await file.close().catch(() => {})
       try {
         this.#open()
       } catch {

@@ -8,6 +8,7 @@ import { closeSync, openSync, rmSync, statSync } from "node:fs"
 import { connect, createServer, type Server } from "node:net"
 import { join } from "node:path"
 import { DessError, show } from "../errors.ts"
+import { makePrivate, tryTo } from "./disk.ts"
 
 const NAME = "owner.sock"
 /** Between being made and being listened on a socket refuses; so it is asked twice. */
@@ -16,6 +17,10 @@ const PATIENCE = 50
 const LONGEST_GATE = 10_000
 /** A socket's path may have no more bytes. */
 const LONGEST_PATH = 100
+/** What a system says that has no room for another socket. */
+const EXHAUSTED = new Set(["EMFILE", "ENFILE", "ENOMEM", "ENOBUFS"])
+/** What a disk says that takes no files. */
+const UNWRITABLE = new Set(["ENOSPC", "EROFS", "EACCES", "EPERM", "EDQUOT", "EIO"])
 
 export interface Lock {
   release(): Promise<void>
@@ -23,37 +28,53 @@ export interface Lock {
 
 /** Takes a directory that exists, or refuses with LOCKED. */
 export async function lockDirectory(directory: string): Promise<Lock> {
-  const place = new Place(directory)
+  let place: Place | undefined
   try {
+    place = new Place(directory)
+    const own = place
     for (;;) {
-      const server = await listen(place.path)
-      if (server) return { release: () => release(server, place) }
-      if ((await isAnswered(place.path)) || !(await place.clear()))
+      const server = await listen(place)
+      const isTaken = server !== undefined && (await place.isTakenElsewhere())
+      if (server && !isTaken) return { release: () => release(server, own) }
+      if (server) await closed(server)
+      if (isTaken || place.path === place.abstract || (await isAnswered(place.path)) || !(await place.clear()))
         throw new DessError(
           "LOCKED",
           `directory ${show(directory)}: expected it to be free, somebody has it open; close that first, or go through its service`,
         )
     }
   } catch (error) {
-    place.close()
-    throw error
+    place?.close()
+    throw unlockable(error)
   }
 }
 
 /** Closing a server removes its socket, by the path it was made with. */
 async function release(server: Server, place: Place): Promise<void> {
-  await new Promise<void>((resolve) => server.close(() => resolve()))
+  place.removeDead()
+  await closed(server)
   place.close()
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()))
 }
 
 /** Where the socket is: a name for this system, short enough. */
 class Place {
-  readonly path: string
+  path: string
+  /** A name of the system's that needs no disk; seen within one container only. */
+  readonly abstract: string
   readonly #file: string
+  readonly #inFolder: string
   #folder: number | undefined
+  /** One of its own that is yet to be removed. */
+  #gate: string | undefined
 
   constructor(directory: string) {
     this.#file = join(directory, NAME)
+    const { dev, ino } = statSync(directory)
+    this.abstract = `\0dess-${dev}-${ino}`
     if (process.platform === "win32")
       this.path = `\\\\.\\pipe\\dess-${createHash("sha256").update(directory).digest("hex")}`
     else if (Buffer.byteLength(this.#file) <= LONGEST_PATH || process.platform !== "linux") this.path = this.#file
@@ -61,6 +82,14 @@ class Place {
       this.#folder = openSync(directory, "r")
       this.path = `/proc/self/fd/${this.#folder}/${NAME}`
     }
+    this.#inFolder = this.path
+  }
+
+  /** Whether somebody has it who found the disk taking files where this one did not, or the other way round. */
+  async isTakenElsewhere(): Promise<boolean> {
+    return (
+      process.platform === "linux" && (await isAnswered(this.path === this.abstract ? this.#inFolder : this.abstract))
+    )
   }
 
   /**
@@ -72,7 +101,12 @@ class Place {
     try {
       closeSync(openSync(gate, "wx"))
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
+      const { code = "" } = error as NodeJS.ErrnoException
+      if (UNWRITABLE.has(code)) {
+        this.path = this.abstract
+        return true
+      }
+      if (code !== "EEXIST") throw error
       const made = statSync(gate, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
       if (Date.now() - made > LONGEST_GATE) rmSync(gate, { force: true })
       await wait()
@@ -84,29 +118,61 @@ class Place {
       rmSync(this.#file, { force: true })
       return true
     } finally {
-      rmSync(gate, { force: true })
+      this.#gate = gate
+      this.#openGate()
     }
   }
 
+  /** For the owner: what one before left on a disk that did not let it be removed. */
+  removeDead(): void {
+    if (this.path === this.abstract) tryTo(() => rmSync(this.#file, { force: true }))
+  }
+
+  #openGate(): void {
+    const gate = this.#gate
+    if (gate === undefined) return
+    tryTo(() => {
+      rmSync(gate, { force: true })
+      this.#gate = undefined
+    })
+  }
+
   close(): void {
-    if (this.#folder !== undefined) closeSync(this.#folder)
+    this.#openGate()
+    const folder = this.#folder
+    if (folder !== undefined) tryTo(() => closeSync(folder))
     this.#folder = undefined
   }
 }
 
-/** Undefined when the path is there already. */
-function listen(path: string): Promise<Server | undefined> {
+/** Undefined when the socket is there already. */
+async function listen(place: Place): Promise<Server | undefined> {
+  try {
+    const server = await listenAt(place.path)
+    if (server) makePrivate(place.path)
+    return server
+  } catch (error) {
+    // A disk that is full or cannot be written to can be read all the same: then the lock has no file.
+    if (process.platform !== "linux" || !UNWRITABLE.has((error as NodeJS.ErrnoException).code ?? "")) throw error
+    if (await isAnswered(place.path)) return undefined
+    place.path = place.abstract
+    return listenAt(place.path)
+  }
+}
+
+function unlockable(cause: unknown): DessError {
+  if (cause instanceof DessError) return cause
+  const { code, message } = cause as NodeJS.ErrnoException
+  return new DessError("UNAVAILABLE", `directory: expected one that can be locked, got ${code ?? message}`, { cause })
+}
+
+function listenAt(path: string): Promise<Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy())
-    server.once("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EADDRINUSE") resolve(undefined)
-      else
-        reject(
-          new DessError("INVALID_DATA", `directory: expected one that can be written, got ${error.message}`, {
-            cause: error,
-          }),
-        )
-    })
+    // Not once: a connection that cannot be taken, for want of descriptors, is told of in the same way later.
+    server.on("error", (error: NodeJS.ErrnoException) =>
+      error.code === "EADDRINUSE" ? resolve(undefined) : reject(error),
+    )
     server.listen(path, () => resolve(server.unref()))
   })
 }
@@ -116,7 +182,7 @@ function wait(): Promise<void> {
 }
 
 function isAnswered(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const socket = connect(path)
     const end = (answered: boolean) => {
       socket.destroy()
@@ -124,8 +190,9 @@ function isAnswered(path: string): Promise<boolean> {
     }
     socket.once("connect", () => end(true))
     // A full queue is somebody's, too.
-    socket.once("error", (error: NodeJS.ErrnoException) =>
-      end(error.code !== "ECONNREFUSED" && error.code !== "ENOENT"),
-    )
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      if (EXHAUSTED.has(error.code ?? "")) reject(error)
+      else end(error.code !== "ECONNREFUSED" && error.code !== "ENOENT")
+    })
   })
 }

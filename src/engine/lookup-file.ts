@@ -118,7 +118,7 @@ export class LookupFile {
       file.#checkVersion()
       return file
     } catch (cause) {
-      void file.close()
+      file.close().catch(() => {})
       throw cause
     }
   }

@@ -1,6 +1,5 @@
 /** Opens a recommender; what it is made of is loaded then. */
 
-import { mkdirSync } from "node:fs"
 import { resolve } from "node:path"
 import { DessError, show } from "../errors.ts"
 import type { LiveRecommender } from "./recommender.ts"
@@ -18,27 +17,21 @@ export const Recommender = {
     // Refuses what is no object before anything is read off it.
     if (typeof options !== "object" || options === null || options.directory === undefined)
       return start(new LiveRecommender(completeOptions(options), undefined))
-    const { directory } = options
-    if (typeof directory !== "string" || directory === "")
-      throw new DessError("INVALID_ARGUMENT", `directory: expected a path, got ${show(directory)}`)
-    const place = resolve(directory)
-    const { loadLmdb, openLmdbStore } = await import("./lmdb-store.ts")
-    // Before there is a folder: where the package is missing none is left behind.
-    await loadLmdb()
+    const { directory: given, recover } = options
+    if (typeof given !== "string" || given === "")
+      throw new DessError("INVALID_ARGUMENT", `directory: expected a path, got ${show(given)}`)
+    const { openDirectory } = await import("./directory.ts")
+    const directory = await openDirectory(resolve(given), { recover: recover === true })
+    let recommender: LiveRecommender
     try {
-      mkdirSync(place, { recursive: true })
-    } catch (cause) {
-      const { code } = cause as NodeJS.ErrnoException
-      throw new DessError("INVALID_ARGUMENT", `directory: expected a folder that can be made, got ${code} (${place})`, {
-        cause,
-      })
-    }
-    const store = await openLmdbStore(place)
-    let recommender: LiveRecommender | undefined
-    try {
-      recommender = new LiveRecommender(completeOptions({ ...options, directory: place }, store.created), store)
+      const complete = completeOptions({ ...options, directory: directory.path }, directory.created)
+      if (!directory.created) {
+        const { fixedOptions } = await import("./options.ts")
+        directory.create(fixedOptions(complete))
+      }
+      recommender = new LiveRecommender(complete, directory)
     } catch (error) {
-      await store.close()
+      await directory.close()
       throw error
     }
     return start(recommender)
@@ -51,6 +44,7 @@ async function start(recommender: LiveRecommender): Promise<LiveRecommender> {
     return recommender
   } catch (error) {
     await recommender.abandon()
-    throw error
+    const { diskError, isSystemError } = await import("./disk.ts")
+    throw isSystemError(error) ? diskError("directory", error, "give") : error
   }
 }

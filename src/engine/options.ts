@@ -6,7 +6,7 @@ import type { Limits } from "../run/idle.ts"
 import { dropUndefined, type FullRunOptions, type RunOptions, withDefaults } from "../run/options.ts"
 import { DEFAULT_SCALE, type RatingScale } from "../stream/interaction.ts"
 import { checkOptionNames } from "./check.ts"
-import type { Bytes, Duration, RecommenderOptions } from "./types.ts"
+import type { Bytes, Duration, KeptJournal, RecommenderOptions, ReplayProgress } from "./types.ts"
 
 /** Everything decided. */
 export interface EngineOptions {
@@ -24,7 +24,10 @@ export interface EngineOptions {
   /** Whether the last of the threads trains only while the journal is replayed. */
   spareThread: boolean
   keys: number
-  keepJournal: boolean
+  keepJournal: KeptJournal
+  recover: boolean
+  replay: "wait" | "behind"
+  onReplay: ((progress: ReplayProgress) => void) | undefined
 }
 
 /** Users ranked for per segment to measure with (top-k task), and rows below which a batch borrows from those before it. */
@@ -33,11 +36,15 @@ const LIVE = { testUsers: 8, smallestBatch: 64, remembered: 1000 }
 const MOST_FEATURES = 4096
 
 /** What a directory keeps: options that may not change between one opening and the next. */
-const FIXED = ["task", "method", "model", "preset", "recipe", "sizes", "seed", "likeThreshold", "negatives"] as const
+const FIXED = [
+  ...(["task", "method", "model", "preset", "recipe", "sizes", "seed", "likeThreshold", "negatives"] as const),
+  "price",
+] as const
 const NAMES = [
   ...FIXED,
   ...(["k", "directory", "memoryBudget", "features", "scale", "segment", "delay", "idle", "snapshotEvents"] as const),
-  ...(["snapshotDelay", "queue", "threads", "publishDelay", "keys", "keepJournal"] as const),
+  ...(["snapshotDelay", "queue", "threads", "publishDelay", "keys", "keepJournal", "recover"] as const),
+  ...(["replay", "onReplay"] as const),
 ] satisfies (keyof RecommenderOptions)[]
 
 export type FixedOptions = Pick<FullRunOptions, (typeof FIXED)[number]> & {
@@ -46,7 +53,7 @@ export type FixedOptions = Pick<FullRunOptions, (typeof FIXED)[number]> & {
 }
 
 export function fixedOptions(options: EngineOptions): FixedOptions {
-  const entries = FIXED.map((name) => [name, options.run[name]])
+  const entries = FIXED.map((name) => [name, options.run[name]]).filter(([, value]) => value !== undefined)
   return { ...Object.fromEntries(entries), features: options.features ?? null, scale: options.scale } as FixedOptions
 }
 
@@ -55,6 +62,11 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
   checkOptionNames("options", given, NAMES)
   const options = onHouseScale(dropUndefined(given), created?.scale)
   if (created) {
+    if (options.price !== undefined && created.price === undefined)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `price: expected none, as the directory was created without one, got ${show(options.price)}; dess rebuild makes a new directory with one`,
+      )
     for (const [name, before] of Object.entries(created)) {
       const now = options[name as keyof FixedOptions]
       if (now !== undefined && JSON.stringify(now) !== JSON.stringify(before))
@@ -76,8 +88,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
   const segment = whole("segment", options.segment ?? 500, 1, 10_000)
   const idle = options.idle ?? {}
   checkOptionNames("idle", idle, ["shrink", "leave"])
-  if (options.keepJournal !== undefined && typeof options.keepJournal !== "boolean")
-    throw new DessError("INVALID_ARGUMENT", `keep journal: expected true or false, got ${show(options.keepJournal)}`)
+  const keepJournal = choice("keep journal", options.keepJournal ?? "all", ["none", "snapshots", "all"])
   return {
     directory: options.directory,
     run: withDefaults({ ...run, threads, segment, live: LIVE }),
@@ -96,7 +107,10 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
     publishDelay: parseDuration("publish delay", options.publishDelay ?? 250),
     spareThread,
     keys: whole("keys", options.keys ?? 1_000_000, 0),
-    keepJournal: options.keepJournal ?? false,
+    keepJournal,
+    recover: options.recover === true,
+    replay: choice("replay", options.replay ?? "wait", ["wait", "behind"]),
+    onReplay: options.onReplay,
   }
 }
 
@@ -116,6 +130,11 @@ function onHouseScale(options: RecommenderOptions, createdScale: RatingScale | u
 function whole(name: string, value: number, least: number, most = Number.MAX_SAFE_INTEGER): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value
   throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from ${least}, got ${show(value)}`)
+}
+
+function choice<T extends string>(name: string, value: T, known: readonly T[]): T {
+  if (known.includes(value)) return value
+  throw new DessError("INVALID_ARGUMENT", `${name}: expected ${known.join(", ")}, got ${show(value)}`)
 }
 
 function checkScale(scale: RatingScale): RatingScale {

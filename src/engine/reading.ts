@@ -18,10 +18,9 @@ import {
   toArray,
 } from "./check.ts"
 import { best, chooseItems, chooseSimilar } from "./choose.ts"
-import type { Feedback } from "./feedback.ts"
 import type { Learning } from "./learning.ts"
+import type { FeedbackEntry, FeedbackKey, Lookup } from "./lookup.ts"
 import { PAIRS_AT_ONCE, type Pair, predictInPieces, predictSome } from "./predictions.ts"
-import type { FeedbackKey } from "./store.ts"
 import { Turns } from "./turns.ts"
 import type {
   Explanation,
@@ -40,6 +39,8 @@ const MOST_ITEMS = 1000
 const MOST_OFFSET = 10_000
 const MOST_LISTED = 100_000
 const USERS_AT_ONCE = 512
+/** Entries of feedback looked at for one answer; of a rare type a page may be short. */
+const MOST_LOOKED_AT = 10_000
 
 /** Where a page of feedback ended, as a text that says nothing. */
 function writeAfter({ user, item, type }: FeedbackKey): string {
@@ -54,6 +55,22 @@ function readAfter(text: string): FeedbackKey {
     // falls through to the refusal
   }
   throw new DessError("INVALID_ARGUMENT", `after: expected what a page gave, got ${show(text)}`)
+}
+
+/** A page of entries, of one type where that is asked for, and after which to go on. */
+function listFeedback(
+  all: Iterable<FeedbackKey & FeedbackEntry>,
+  { type, count }: { type: string | undefined; count: number },
+): { rows: (FeedbackKey & FeedbackEntry)[]; next: FeedbackKey | undefined } {
+  const rows: (FeedbackKey & FeedbackEntry)[] = []
+  let looked = 0
+  for (const row of all) {
+    if (++looked > MOST_LOOKED_AT) return { rows, next: row }
+    if (type !== undefined && row.type !== type) continue
+    rows.push(row)
+    if (rows.length === count) return { rows, next: row }
+  }
+  return { rows, next: undefined }
 }
 
 /** What it reads of the model: the last version, and the learner itself for what is asked about one id. */
@@ -208,7 +225,7 @@ export class Reading {
   }
 
   async feedback(
-    shelf: Feedback,
+    lookup: Lookup | undefined,
     options: FeedbackOptions,
   ): Promise<{ feedback: FeedbackView[]; next: string | null }> {
     checkOptionNames("options", options, ["user", "item", "type", "count", "after"])
@@ -221,7 +238,7 @@ export class Reading {
     const unknown =
       (options.user !== undefined && user === undefined) || (options.item !== undefined && item === undefined)
     if (unknown) return { feedback: [], next: null }
-    const { rows, next } = await shelf.list({ user, item, type, after, count })
+    const { rows, next } = listFeedback(lookup?.feedback({ user, item, after }) ?? [], { type, count })
     const feedback = rows.flatMap((row) => {
       const names = { user: users.name(row.user), item: items.name(row.item) }
       if (names.user === undefined || names.item === undefined) return []

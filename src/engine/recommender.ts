@@ -1,38 +1,42 @@
 /**
  * The live recommender: accepts events, journals them, closes segments, has them learned, and reads.
  *
- *   observe → catalogue and journal → (on disk) → segment → training thread → version → recommend
+ *   observe → journal → (on disk) → catalogue and segment → training thread → version → recommend
  *
  * Everything that changes the model is a record of the journal, in order; a snapshot is the state after some record.
  * So snapshot and replay give the state of a run that was never interrupted.
  */
 
 import { DessError, show } from "../errors.ts"
+import { MOST_AT_ONCE as MOST_LEAVING, tickMilliseconds } from "../run/idle.ts"
 import type { SegmentReport } from "../run/report.ts"
 import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
+import { type Build, thisBuild } from "./build.ts"
 import { Catalogue } from "./catalogue.ts"
 import {
   checkCount,
   checkEvents,
   checkItems,
   checkName,
+  checkNotes,
   checkOptionNames,
+  checkSide,
   checkTrials,
   checkType,
-  MOST_AT_ONCE,
+  toArray,
 } from "./check.ts"
-import { Feedback } from "./feedback.ts"
-import { FormerNames, livesOf, type NamedEvent, nameEvents, portions } from "./former-names.ts"
-import { Intake } from "./intake.ts"
+import type { Directory } from "./directory.ts"
+import { FormerNames, formerIndicesOf, type NamedEvent, nameEvents, portions } from "./former-names.ts"
+import { hashName, Intake } from "./intake.ts"
 import { Journal } from "./journal.ts"
-import { Keys } from "./keys.ts"
 import { Learning } from "./learning.ts"
-import { type EngineOptions, fixedOptions } from "./options.ts"
+import type { Note } from "./lookup.ts"
+import { LookupHolder } from "./lookup-holder.ts"
+import type { EngineOptions } from "./options.ts"
 import { Reading } from "./reading.ts"
-import type { LeftRecord } from "./records.ts"
-import type { Forgetting, Store } from "./store.ts"
+import { Replay } from "./replay.ts"
 import type { Learned, Standing } from "./trainer.ts"
 import type {
   Accepted,
@@ -61,19 +65,23 @@ import type {
 const NUMBERS_PER_EVENT = 4
 /** Reports kept for those who come later. */
 const MOST_PAST = 1000
+/** Milliseconds between two tries of erasures that failed. */
+const ERASE_AGAIN = 2000
+/** Milliseconds a snapshot may have taken for one to be taken when a replay is interrupted. */
+const QUICK_SNAPSHOT = 400
 
 export class LiveRecommender implements Recommender {
   readonly #options: EngineOptions
-  readonly #store: Store | undefined
+  readonly #directory: Directory | undefined
   readonly #catalogue: Catalogue
   readonly #journal: Journal
+  readonly #lookup: LookupHolder
   readonly #learning: Learning
   readonly #reading: Reading
-  readonly #keys: Keys
-  readonly #feedback: Feedback
   readonly #intake: Intake
   /** Only with a directory. */
   readonly #archive: Archive | undefined
+  readonly #build: Build = thisBuild()
   readonly #reports = new Broadcast<LiveReport>()
   /** Of those who read the journal just now. */
   readonly #exports = new Set<FormerNames>()
@@ -88,67 +96,151 @@ export class LiveRecommender implements Recommender {
   #orderedAt = 0
   #orderedNumbers = 0
   #snapshotFailure: string | undefined
+  #snapshotMilliseconds = 0
   #lastAttempt = Date.now()
-  #state: "learning" | "failed" | "closed" = "learning"
+  #state: "replaying" | "learning" | "failed" | "closed" = "learning"
   #reason: string | undefined
+  #replay: Replay | undefined
+  #caughtUp: Promise<void> = Promise.resolve()
   #closing: Promise<void> | undefined
-  /** Snapshots and forgetting, one at a time. */
+  /** Snapshots and erasures, one at a time. */
   #chain: Promise<unknown> = Promise.resolve()
+  /** The erasures that are tried just now: by the position of their record, rows removed; rejects when it failed. */
+  #erasing: Promise<{ rows: Map<number, number>; snapshots: number }> | undefined
+  #eraseTimer: NodeJS.Timeout | undefined
+  #eraseFailure: string | undefined
 
-  constructor(options: EngineOptions, store: Store | undefined) {
-    const { run, features, limits, segment, publishDelay } = options
+  constructor(options: EngineOptions, directory: Directory | undefined) {
+    const { run, features, limits, segment, publishDelay, delay, keys } = options
     this.#options = options
-    this.#store = store
+    this.#directory = directory
     this.#catalogue = new Catalogue(run.likeThreshold)
-    this.#journal = new Journal(store, (error) => this.#fail(error))
+    this.#journal = new Journal(directory?.files, {
+      seal: () => this.#intake.seal(),
+      rollback: () => this.#intake.rollback(),
+      beforeResuming: () => this.#lookup.mend(),
+      resumed: () => this.#takeUpWriting(),
+      broken: (cause) => this.#fail(cause),
+    })
+    this.#lookup = new LookupHolder({
+      directory: directory?.path,
+      mostKeys: keys,
+      onFailure: (error) => void this.#journal.refuse(error),
+    })
     this.#learning = new Learning({
       run,
       trainer: { run, features, limits, segment, publishDelay, spareThread: options.spareThread },
       onLearned: (learned, events) => this.#onLearned(learned, events),
+      onAged: (aged) => {
+        this.#standing = aged.standing
+        this.#intake.release(aged)
+        // Only so many go at a time: the rest need not wait for the next tick.
+        const { user, item } = aged.left
+        if (Math.max(user.length, item.length) >= MOST_LEAVING && !this.#intake.isReplaying) this.#intake.tick()
+      },
       onEnd: (error) => this.#fail(error),
     })
     this.#reading = new Reading(this.#catalogue, this.#learning)
-    this.#keys = new Keys(options.keys, this.#journal, store)
-    this.#feedback = new Feedback(this.#journal, store)
-    const [catalogue, journal, learning, keys] = [this.#catalogue, this.#journal, this.#learning, this.#keys]
-    const feedback = this.#feedback
-    const onLeft = (position: number, record: LeftRecord) => {
-      for (const names of this.#exports) names.add(position, record)
-    }
-    const parts = { catalogue, journal, keys, feedback, learning }
-    this.#intake = new Intake({ ...parts, segment, limits, delay: options.delay, onLeft })
-    const { directory, keepJournal } = options
-    if (store && directory !== undefined)
-      this.#archive = new Archive({ directory, keepJournal, limits, store, journal, catalogue, learning })
+    const lookup = () => this.#lookup.current
+    const parts = { catalogue: this.#catalogue, journal: this.#journal, learning: this.#learning, lookup }
+    this.#intake = new Intake({
+      ...{ ...parts, segment, limits, delay, keys },
+      tick: tickMilliseconds(limits),
+      onLeft: (position, record) => {
+        for (const names of this.#exports) names.add(position, record)
+      },
+    })
+    const { keepJournal } = options
+    if (directory) this.#archive = new Archive({ ...parts, directory, keepJournal, intake: this.#intake })
   }
 
-  /** Takes up what the directory holds. */
+  /** Takes up what the directory holds. Resolves when it can be read, or, where asked for, when all is replayed. */
   async start(): Promise<void> {
     await this.#learning.thread.ready()
-    const [store, archive] = [this.#store, this.#archive]
-    if (!store || !archive) return this.#learning.begin()
-    if (!store.created) store.create(fixedOptions(this.#options))
-    for (const side of ["user", "item"] as const) {
-      for (const { index, name } of store.names(side)) this.#catalogue.names[side].set(index, name)
-      this.#catalogue.names[side].recycleAll()
+    const [directory, archive] = [this.#directory, this.#archive]
+    if (!directory || !archive) {
+      this.#intake.endReplay()
+      return this.#learning.begin()
     }
-    for (const { index, item } of store.items()) this.#catalogue.put(index, item)
-    const from = await archive.restore()
-    this.#learned = from.accepted
-    this.#orderedAt = from.accepted
-    await this.#intake.replay(store, from)
-    const { forgetting } = store
-    if (forgetting !== null) await this.#exclusive(() => archive.finishForgetting(forgetting, () => this.#counts()))
+    const position = await archive.restore()
+    const { files, isRecovering: recover } = directory
+    await this.#lookup.takeUp({ files, position, wasThere: archive.hadLookup, recover })
+    this.#journal.begin()
+    this.#learned = this.#intake.accepted
+    this.#orderedAt = this.#intake.accepted
+    this.#state = "replaying"
+    this.#intake.beginReplay()
+    await this.#learning.begin()
     this.#standing = await this.#learning.ask<Standing>({ kind: "publish" })
+    this.#replay = new Replay({
+      files: directory.files,
+      from: position,
+      intake: this.#intake,
+      learning: this.#learning,
+      lookup: this.#lookup,
+      learned: () => this.#learned,
+      snapshot: (at) => this.#snapshotOfReplay(at),
+      snapshotEvents: this.#options.snapshotEvents,
+      isPatient: this.#options.replay === "behind",
+      onProgress: this.#options.onReplay,
+    })
+    this.#caughtUp = this.#catchUp(directory, this.#replay)
+    // Told to whoever waits for it.
+    this.#caughtUp.catch((error) => this.#fail(error))
+    if (this.#options.replay === "wait") await this.#caughtUp
+  }
+
+  async #catchUp(directory: Directory, replay: Replay): Promise<void> {
+    const isDone = await replay.run()
+    if (!isDone) throw new DessError("CLOSED", "recommender: expected to replay its journal, it was closed before")
+    this.#standing = await this.#learning.ask<Standing>({ kind: "publish" })
+    // Known before anybody is told that events are taken, and before anything is written.
+    await this.#journal.alone(() => directory.files.mend()).catch((error) => this.#journal.refuse(error))
+    if (this.#lookup.failure) await this.#journal.refuse(this.#lookup.failure)
+    this.#replay = undefined
+    this.#state = "learning"
+    this.#intake.endReplay()
+    this.#takeUpWriting()
+  }
+
+  /** The disk takes writes, at first or again. */
+  #takeUpWriting(): void {
+    if (this.#journal.refusal || this.#state !== "learning") return
+    this.#intake.settle(this.#options.limits, this.#build)
+    this.#intake.resume()
+    if (this.#intake.erasures.size > 0) this.#eraseSoon(0)
+  }
+
+  caughtUp(): Promise<void> {
+    return this.#caughtUp
   }
 
   // Writing
 
-  async observe(given: Event | readonly Event[], options: ObserveOptions = {}): Promise<Accepted> {
+  observe(given: Event | readonly Event[], options: ObserveOptions = {}): Promise<Accepted> {
+    return this.#orRefuse(() => this.#observe(given, options))
+  }
+
+  /** A disk that does not give what writing needs to know refuses writing, until it does. */
+  async #orRefuse<T>(write: () => Promise<T>): Promise<T> {
+    try {
+      return await write()
+    } catch (error) {
+      if (!(error instanceof DessError && error.code === "UNAVAILABLE")) throw error
+      await this.#journal.refuse(error)
+      throw this.#journal.refusal ?? error
+    }
+  }
+
+  async #observe(given: Event | readonly Event[], options: ObserveOptions): Promise<Accepted> {
     this.#check()
     checkOptionNames("options", options, ["replace"])
     const replace = options.replace === true
     const events = checkEvents(given, this.#options.scale, Date.now() / 1000)
+    if (events.some(({ key, type }) => key !== undefined || type !== undefined)) {
+      await this.#lookup.ensure(() => this.#durablePosition())
+      this.#check()
+    }
     if (events.length > this.#options.queue)
       throw new DessError(
         "INVALID_ARGUMENT",
@@ -161,7 +253,39 @@ export class LiveRecommender implements Recommender {
       )
     const duplicates = this.#intake.observe(events, replace)
     await this.#journal.committed()
+    this.#intake.duplicates += duplicates
     return { accepted: events.length - duplicates, duplicates }
+  }
+
+  async deleteItems(items: Id | readonly Id[]): Promise<number> {
+    this.#check()
+    const names = toArray("items", items).map((item) => checkName("item", item))
+    const count = this.#intake.deleteItems(names)
+    await this.#journal.committed()
+    return count
+  }
+
+  note(side: Side, id: Id): Note | undefined {
+    this.#read()
+    return this.#lookup.readable?.note(checkSide(side), checkName(side, id))
+  }
+
+  putNotes(side: Side, notes: readonly { id: Id; note: Note | null }[]): Promise<void> {
+    return this.#orRefuse(async () => {
+      this.#check()
+      const checked = checkNotes(checkSide(side), notes)
+      await this.#lookup.ensure(() => this.#durablePosition())
+      this.#check()
+      this.#intake.putNotes(side, checked)
+      await this.#journal.committed()
+    })
+  }
+
+  notedIds(side: Side, after?: Id): Iterable<string> {
+    this.#read()
+    return (
+      this.#lookup.readable?.noteIds(checkSide(side), after === undefined ? undefined : checkName(side, after)) ?? []
+    )
   }
 
   async putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
@@ -173,20 +297,34 @@ export class LiveRecommender implements Recommender {
     return entries.length
   }
 
-  async retract(user: Id, item: Id, type?: string): Promise<number> {
+  retract(user: Id, item: Id, type?: string): Promise<number> {
+    return this.#orRefuse(() => this.#retract(user, item, type))
+  }
+
+  async #retract(user: Id, item: Id, type: string | undefined): Promise<number> {
     this.#check()
-    const query = { ...this.#reading.pair(user, item), count: MOST_AT_ONCE }
+    const query = { ...this.#reading.pair(user, item) }
     if (query.user === undefined || query.item === undefined) return 0
     const wanted = type === undefined ? undefined : checkType(type)
-    const { rows } = await this.#feedback.list(query)
+    await this.#journal.committed()
+    const rows = [...(this.#lookup.current?.feedback(query) ?? [])].map(({ user, item, type }) => ({
+      user,
+      item,
+      type,
+    }))
     const going = rows.filter((row) => wanted === undefined || row.type === wanted)
-    this.#intake.retract(going, going.length < rows.length)
+    this.#intake.retract(going, going.length === rows.length)
     await this.#journal.committed()
     return going.length
   }
 
+  /** Where the lookup table begins: what is on its way may be taken back, and has nothing for it. */
+  #durablePosition(): number {
+    return this.#directory?.files.next ?? 0
+  }
+
   #queue(): number {
-    return this.#intake.accepted - this.#learned
+    return this.#intake.accepted + this.#intake.pending - this.#learned
   }
 
   // What comes back from training
@@ -204,7 +342,7 @@ export class LiveRecommender implements Recommender {
       events,
       queue: this.#queue(),
       freshness: freshness.at(-1) ?? null,
-      journalEvents: this.#store ? this.#intake.accepted - (snapshot?.accepted ?? 0) : null,
+      journalEvents: this.#directory ? this.#intake.accepted - (snapshot?.accepted ?? 0) : null,
       snapshotAge: snapshot ? Date.now() - snapshot.time : null,
       shrunk,
       left: { user: left.user.length, item: left.item.length },
@@ -226,17 +364,21 @@ export class LiveRecommender implements Recommender {
     if (this.#past.length > MOST_PAST) this.#past.shift()
   }
 
-  #fail(error: DessError): void {
-    if (this.#state !== "learning" || this.#closing) return
+  #fail(error: unknown): void {
+    if ((this.#state !== "learning" && this.#state !== "replaying") || this.#closing) return
     this.#state = "failed"
     this.#intake.stop()
-    this.#reason = error.message
+    this.#reason = error instanceof Error ? error.message : String(error)
   }
 
+  /** Refuses what would write. */
   #check(): void {
     if (this.#closing || this.#state === "closed")
       throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
     if (this.#state === "failed") throw new DessError("CLOSED", `recommender: training stopped: ${this.#reason}`)
+    if (this.#state === "replaying")
+      throw new DessError("CLOSED", "recommender: expected it to be ready, it is still replaying its journal")
+    if (this.#journal.refusal) throw this.#journal.refusal
   }
 
   // Reading
@@ -288,7 +430,8 @@ export class LiveRecommender implements Recommender {
   }
 
   async feedback(options: FeedbackOptions = {}): Promise<{ feedback: FeedbackView[]; next: string | null }> {
-    return this.#read().feedback(this.#feedback, options)
+    await this.#journal.committed().catch(() => {})
+    return this.#read().feedback(this.#lookup.readable, options)
   }
 
   items(): Iterable<ItemView & { features: readonly number[] | null }> {
@@ -301,18 +444,19 @@ export class LiveRecommender implements Recommender {
   }
 
   async *events(): AsyncGenerator<NamedEvent> {
-    const store = this.#store
-    if (!store) return
+    const { files } = this.#directory ?? {}
+    if (!files) return
     const former = new FormerNames()
     this.#exports.add(former)
     try {
-      await this.#journal.committed()
-      for await (const some of portions(store))
-        for (const { position, record } of some) if (record.kind === "left") former.add(position, record)
+      await this.#journal.committed().catch(() => {})
+      for await (const some of portions(files.read(files.first)))
+        for (const { position, record } of some)
+          if (record.kind === "left" || record.kind === "forget") former.add(position, record)
       const { max } = this.#options.scale
       const now = (side: Side, index: number) => this.#catalogue.names[side].name(index)
       // Named at once: who has an index now may leave while this is read.
-      for await (const some of portions(store))
+      for await (const some of portions(files.read(files.first)))
         yield* some.flatMap(({ position, record }) =>
           record.kind === "events" ? nameEvents({ position, record }, { former, now, max }) : [],
         )
@@ -326,22 +470,35 @@ export class LiveRecommender implements Recommender {
     return this.#reports.listen(signal, last === 0 ? [] : this.#past.slice(-last))
   }
 
+  get state(): Status["state"] {
+    return this.#state === "learning" && this.#journal.refusal ? "refusing" : this.#state
+  }
+
+  /** The build that learned what was taken up, where it learns differently. */
+  get #built(): Build | undefined {
+    const { mixed, build } = this.#intake
+    return mixed ?? (build && build.learning !== this.#build.learning ? build : undefined)
+  }
+
   status(): Status {
-    const { run, limits, directory } = this.#options
+    const { run, limits } = this.#options
     const { user, item } = this.#catalogue.names
     const taken = this.#archive?.newest
     const { held, totals } = this.#standing ?? NOTHING
     const fresh = [...this.#learning.freshness].sort((a, b) => a - b)
     const at = (share: number) => fresh[Math.min(fresh.length - 1, Math.floor(share * fresh.length))]
+    const { refusal } = this.#journal
+    const reason = this.#reason ?? (this.state === "refusing" ? refusal?.message : this.#replay?.failure)
+    const damaged = [...(this.#archive?.damaged ?? []), ...(this.#directory?.gone ?? []), ...this.#lookup.damaged]
     return {
-      state: this.#state,
-      ...(this.#reason === undefined ? {} : { reason: this.#reason }),
+      state: this.state,
+      ...(reason === undefined ? {} : { reason }),
       task: run.task,
       method: run.method,
-      directory: directory ?? null,
+      directory: this.#directory?.path ?? null,
       opened: this.#opened,
       events: {
-        accepted: this.#intake.accepted,
+        accepted: this.#intake.accepted + this.#intake.pending,
         duplicates: this.#intake.duplicates,
         learned: this.#learned,
         queue: this.#queue(),
@@ -358,20 +515,25 @@ export class LiveRecommender implements Recommender {
       },
       freshness:
         fresh.length === 0 ? null : { p50: at(0.5), p99: at(0.99), last: this.#learning.freshness.at(-1) ?? 0 },
-      journal: this.#store
-        ? {
-            events: this.#intake.accepted - (taken?.accepted ?? 0),
-            bytes: this.#state === "closed" ? 0 : this.#store.bytes,
-          }
+      journal: this.#directory
+        ? { events: this.#intake.accepted - (taken?.accepted ?? 0), bytes: this.#directory.files.bytes }
         : null,
       snapshot: taken ? { segment: taken.segment, bytes: taken.bytes, time: taken.time } : null,
-      ...(this.#archive?.damaged.length ? { damagedSnapshots: this.#archive.damaged } : {}),
+      ...(damaged.length === 0 ? {} : { damaged }),
+      ...(this.#replay ? { replay: this.#replay.progress } : {}),
+      erasures: this.#archive
+        ? {
+            pending: this.#intake.erasures.size,
+            ...(this.#eraseFailure === undefined ? {} : { failure: this.#eraseFailure }),
+          }
+        : null,
+      ...(this.#built ? { built: this.#built } : {}),
       ...(this.#snapshotFailure === undefined ? {} : { snapshotFailure: this.#snapshotFailure }),
       last: this.#last ?? null,
     }
   }
 
-  // Snapshots, forgetting, closing
+  // Snapshots, erasures, closing
 
   #exclusive<T>(action: () => Promise<T>): Promise<T> {
     const run = this.#chain.then(action)
@@ -404,7 +566,7 @@ export class LiveRecommender implements Recommender {
   }
 
   #snapshotIsDue(): boolean {
-    if (!this.#store || this.#intake.isReplaying || this.#closing) return false
+    if (!this.#directory || this.#state !== "learning" || this.#journal.refusal || this.#closing) return false
     const numbers = this.#intake.featureNumbers - this.#orderedNumbers
     const events = this.#learned - this.#orderedAt + numbers / NUMBERS_PER_EVENT
     const late = events > 0 && Date.now() - this.#lastAttempt >= this.#options.snapshotDelay
@@ -414,7 +576,7 @@ export class LiveRecommender implements Recommender {
     return true
   }
 
-  snapshot(): Promise<SnapshotInfo> {
+  async snapshot(): Promise<SnapshotInfo> {
     this.#check()
     return this.#exclusive(() => this.#takeSnapshot())
   }
@@ -426,57 +588,114 @@ export class LiveRecommender implements Recommender {
         "snapshot: expected a recommender with a directory, this one is in memory only",
       )
     this.#lastAttempt = Date.now()
-    const counts = this.#counts()
-    const info = await this.#archive.take(counts, shorten)
-    this.#orderedAt = Math.max(this.#orderedAt, counts.accepted)
+    this.#intake.closeSegment()
+    const info = await this.#archive.take(shorten)
+    this.#orderedAt = Math.max(this.#orderedAt, this.#archive.newest?.accepted ?? 0)
+    this.#snapshotMilliseconds = Date.now() - this.#lastAttempt
     this.#snapshotFailure = undefined
-    await this.#keys.trim()
+    await this.#lookup.trimKeys()
     return info
   }
 
-  /** Closes the open segment; what a snapshot of this moment contains. */
-  #counts(): { segments: number; accepted: number } {
-    this.#intake.closeSegment()
-    return { segments: this.#intake.segments, accepted: this.#intake.accepted }
+  /** In a replay, at the end of a segment. */
+  async #snapshotOfReplay(position: number): Promise<void> {
+    const started = Date.now()
+    try {
+      await this.#archive?.save(position, true)
+      this.#snapshotFailure = undefined
+    } catch (error) {
+      this.#snapshotFailure = (error as Error).message
+    }
+    this.#snapshotMilliseconds = Date.now() - started
   }
 
-  async forget(user: Id): Promise<Receipt> {
+  forget(user: Id): Promise<Receipt> {
+    return this.#orRefuse(() => this.#forget(user))
+  }
+
+  async #forget(user: Id): Promise<Receipt> {
     this.#check()
     const name = checkName("user", user)
-    return this.#exclusive(() => this.#forget(name))
-  }
-
-  async #forget(name: string): Promise<Receipt> {
-    const { index, lives } = await this.#findUser(name)
-    const found = index !== null || lives.length > 0
-    const receipt = { user: name, found, row: false, history: 0, events: 0, snapshots: 0 }
-    if (!found) return { ...receipt, time: Date.now() }
-    let openRows = 0
-    if (index === null) this.#journal.mark({ index, lives })
-    else {
-      receipt.history = this.#catalogue.history(index).length
-      receipt.row = this.#learning.reader.knows("user", index)
-      openRows = this.#intake.forget(index, lives)
-      await this.#journal.inOrder(() => this.#learning.ask({ kind: "forget", side: "user", ids: [index] }))
-    }
-    if (this.#archive) {
-      const { events, snapshots } = await this.#archive.finishForgetting({ index, lives }, () => this.#counts())
-      receipt.events = events + openRows
-      receipt.snapshots = snapshots
-    }
-    if (index !== null) this.#catalogue.names.user.recycle(index)
-    this.#standing = await this.#learning.ask<Standing>({ kind: "publish" })
-    return { ...receipt, time: Date.now() }
-  }
-
-  /** A user's index now, and those of before; looked for once more when that changes meanwhile. */
-  async #findUser(name: string): Promise<Forgetting> {
-    for (;;) {
-      const index = this.#catalogue.names.user.find(name) ?? null
+    let known = await this.#findUser(name)
+    // Who came, left or was erased meanwhile is looked for once more.
+    while (known.index !== this.#userIndex(name)) known = await this.#findUser(name)
+    const { index, former } = known
+    this.#check()
+    const receipt = { user: name, found: true, row: false, history: 0, events: 0, snapshots: 0 }
+    let position = this.#pendingErasure(name)
+    if (index !== null || former.length > 0 || this.#lookup.current?.note("user", name)) {
+      receipt.history = index === null ? 0 : this.#catalogue.history(index).length
+      receipt.row = index !== null && this.#learning.reader.knows("user", index)
+      this.#intake.forget(index, former, name)
       await this.#journal.committed()
-      const lives = this.#store ? await livesOf(this.#store, name) : []
-      if (index === (this.#catalogue.names.user.find(name) ?? null)) return { index, lives }
+      position = this.#pendingErasure(name)
     }
+    if (position === undefined) return { ...receipt, found: false, status: "done", time: Date.now() }
+    const done = await this.#eraseNow(position)
+    if (done) this.#standing = await this.#learning.ask<Standing>({ kind: "publish" })
+    return { ...receipt, ...done, status: done ? "done" : "pending", time: Date.now() }
+  }
+
+  /** The position of the newest erasure of a name that is not done. */
+  #pendingErasure(name: string): number | undefined {
+    const hash = hashName(name)
+    return [...this.#intake.erasures].findLast(([, erasure]) => erasure.hash === hash)?.[0]
+  }
+
+  #userIndex(name: string): number | null {
+    return this.#catalogue.names.user.find(name) ?? null
+  }
+
+  /** A user's index, and those of before. */
+  async #findUser(name: string): Promise<{ index: number | null; former: { index: number; before: number }[] }> {
+    const index = this.#userIndex(name)
+    await this.#journal.committed()
+    return { index, former: this.#directory ? await formerIndicesOf(this.#directory.files, name) : [] }
+  }
+
+  /** Tries to finish an erasure; undefined when that has to wait. */
+  async #eraseNow(position: number): Promise<{ events: number; snapshots: number } | undefined> {
+    if (!this.#archive) {
+      this.#intake.finishErasures([position])
+      await this.#journal.committed()
+      return { events: 0, snapshots: 0 }
+    }
+    try {
+      while (this.#intake.erasures.has(position)) {
+        const { rows, snapshots } = await this.#erase()
+        if (!this.#intake.erasures.has(position)) return { events: rows.get(position) ?? 0, snapshots }
+      }
+      return { events: 0, snapshots: 0 }
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Erases all that is pending, one try at a time for all who ask. */
+  #erase(): Promise<{ rows: Map<number, number>; snapshots: number }> {
+    clearTimeout(this.#eraseTimer)
+    this.#erasing ??= this.#exclusive(async () => {
+      this.#erasing = undefined
+      try {
+        const done = await (this.#archive as Archive).erase()
+        this.#eraseFailure = undefined
+        return done
+      } catch (error) {
+        this.#eraseFailure = (error as Error).message
+        this.#eraseSoon(ERASE_AGAIN)
+        throw error
+      }
+    })
+    return this.#erasing
+  }
+
+  #eraseSoon(milliseconds: number): void {
+    clearTimeout(this.#eraseTimer)
+    if (this.#closing) return
+    this.#eraseTimer = setTimeout(() => {
+      // Where writing is refused it is tried when it is taken up again.
+      if (this.#intake.erasures.size > 0 && !this.#journal.refusal) this.#erase().catch(() => {})
+    }, milliseconds).unref()
   }
 
   close(): Promise<void> {
@@ -488,28 +707,43 @@ export class LiveRecommender implements Recommender {
   async abandon(): Promise<void> {
     this.#closing = Promise.resolve()
     this.#state = "closed"
-    this.#intake.stop()
+    await this.#letGo()
+  }
+
+  async #letGo(): Promise<void> {
+    this.#intake.close()
+    this.#journal.close()
+    clearTimeout(this.#eraseTimer)
     await this.#learning.close()
-    await this.#store?.close()
+    await this.#lookup.close()
+    await this.#directory?.close()
     this.#reports.end()
   }
 
   async #close(): Promise<void> {
+    await this.#stopReplay()
     await this.#chain
     try {
-      if (this.#state === "learning") {
+      if (this.#state === "learning" && !this.#journal.refusal) {
         await this.#drain()
         if (this.#archive && this.#journal.position !== (this.#archive.newest?.position ?? 0))
           await this.#takeSnapshot()
       }
+    } catch {
+      // Everything acknowledged is in the journal: the next start replays it.
     } finally {
-      this.#intake.stop()
       this.#state = "closed"
       await this.#journal.committed().catch(() => {})
-      await this.#learning.close()
-      await this.#store?.close()
-      this.#reports.end()
+      await this.#letGo()
     }
+  }
+
+  /** Ends a replay, and keeps what is done where that is quick. */
+  async #stopReplay(): Promise<void> {
+    const replay = this.#replay
+    if (!replay) return
+    await replay.stop(this.#snapshotMilliseconds < QUICK_SNAPSHOT)
+    await this.#caughtUp.catch(() => {})
   }
 }
 

@@ -1,77 +1,168 @@
-/** The records of the journal: what happened, in order. A replay of them gives the same state. */
+/**
+ * The records of the journal: what happened, in order. Replaying them gives the same state. Everything that is kept of
+ * events, names, items, feedback and notes is in them; all else on disk is made from them.
+ */
 
 import { DessError, show } from "../errors.ts"
 import type { Limits } from "../run/idle.ts"
 import type { Side } from "../types.ts"
+import { ByteReader, ByteWriter } from "./byte-buffer.ts"
+import type { FeedbackKey, Note } from "./lookup.ts"
 
-/** Events in the order they were accepted. A row of user −1 was forgotten. */
+/** What the journal keeps of an event beside its row. */
+export interface EventExtra {
+  row: number
+  /** First 16 bytes of the SHA-256 of its idempotency key. */
+  key?: Uint8Array
+  type?: string
+  comment?: string
+}
+
+/** Events in the order they were accepted. A row of user −1 was erased. */
 export interface EventsRecord {
   kind: "events"
   user: Int32Array
   item: Int32Array
   /** 0 to 5; NaN for an event without a rating. */
   rating: Float32Array
+  /** Seconds. */
   timestamp: Float64Array
+  /** By row, ascending. */
+  extras: EventExtra[]
 }
 
-export type LogRecord =
-  | EventsRecord
-  /** The events since the last one are a segment; when it was closed, in milliseconds. */
-  | { kind: "segment"; time: number }
-  /** Feature vectors that count from here on; null for none. */
-  | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
-  | { kind: "forget"; user: number }
-  /** What the tables are held to from here on. */
-  | { kind: "limits"; limits: Limits }
-  /** The user has not met the item after all. */
-  | { kind: "unmet"; user: number; item: number }
-  | LeftRecord
+/** An item of the catalogue as it is stored. */
+export interface StoredItem {
+  categories: readonly string[]
+  hidden: boolean
+  features: readonly number[] | null
+}
 
-/** Indices that stand for nobody from here on, and whom they stood for; null for a user forgotten since. */
+export interface NamedIndex {
+  side: Side
+  index: number
+  /** null: a user erased since. */
+  name: string | null
+}
+
+/** Indices that stand for nobody from here on, and whom they stood for; null for a user erased since. */
 export interface LeftRecord extends Record<Side, number[]> {
   kind: "left"
   names: Record<Side, (string | null)[]>
 }
 
+/** Begins the erasure of a user: of the index now, and of indices of before, each until the record that says it left. */
+export interface ForgetRecord {
+  kind: "forget"
+  user: number | null
+  former: { index: number; before: number }[]
+  /** SHA-256 of the name, to know it by while the erasure is pending; null once it is done. */
+  hash: string | null
+}
+
+export interface NoteChange {
+  side: Side
+  /** null: of a user erased since. */
+  id: string | null
+  note: Note | null
+}
+
+export type OtherRecord =
+  /** The events since the last one are a segment; when it was closed, in milliseconds. */
+  | { kind: "segment"; time: number }
+  /** Time goes on without events. */
+  | { kind: "tick"; time: number }
+  | { kind: "names"; names: NamedIndex[] }
+  /** Items put; null: deleted. `features`: those whose features count from here on. */
+  | { kind: "items"; items: { index: number; item: StoredItem | null }[]; features: number[] }
+  /** Feedback taken away; `unmet`: between that user and item none is left. */
+  | { kind: "retract"; rows: FeedbackKey[]; unmet: boolean }
+  | { kind: "notes"; notes: NoteChange[] }
+  | ForgetRecord
+  /** These erasures, by the positions of their records, are done. */
+  | { kind: "erased"; positions: number[] }
+  /** What the tables are held to from here on. */
+  | { kind: "limits"; limits: Limits }
+  /** Which build learns from here on. */
+  | { kind: "build"; version: string; learning: string }
+  | LeftRecord
+
+export type LogRecord = EventsRecord | OtherRecord
+
+/** The row of an erased event. */
 export const GONE = -1
 
 const EVENTS = 1
 const OTHER = 2
-const ROW_BYTES = 20
+/** How ratings and timestamps of a record are written. */
+const NO_RATINGS = 0
+const ONE_RATING = 1
+const EACH_RATING = 2
+const MILLISECONDS = 0
+const SECONDS = 1
+const [HAS_KEY, HAS_TYPE, HAS_COMMENT] = [1, 2, 4]
+const KEY_BYTES = 16
+/** Ends a record of events: never zero, which is what a crash leaves where nothing was written. */
+const END = 0x2e
 
-export function encodeRecord(record: LogRecord): Uint8Array {
-  if (record.kind !== "events") return Buffer.concat([Buffer.of(OTHER), Buffer.from(JSON.stringify(record))])
-  const { user, item, rating, timestamp } = record
-  const rows = user.length
-  const bytes = new Uint8Array(8 + rows * ROW_BYTES)
-  const view = new DataView(bytes.buffer)
-  bytes[0] = EVENTS
-  view.setUint32(4, rows, true)
-  for (let r = 0; r < rows; r++) {
-    const at = 8 + r * ROW_BYTES
-    view.setInt32(at, user[r], true)
-    view.setInt32(at + 4, item[r], true)
-    view.setFloat32(at + 8, rating[r], true)
-    view.setFloat64(at + 12, timestamp[r], true)
+export function encodeRecord(record: LogRecord): Buffer {
+  const writer = new ByteWriter(record.kind === "events" ? 16 + 12 * record.user.length : 256)
+  if (record.kind === "events") writeEvents(writer, record)
+  else {
+    writer.byte(OTHER)
+    writer.raw(Buffer.from(JSON.stringify(record)))
   }
-  return bytes
+  return writer.bytes
+}
+
+function writeEvents(writer: ByteWriter, { user, item, rating, timestamp, extras }: EventsRecord): void {
+  writer.byte(EVENTS)
+  writer.whole(user.length)
+  for (const index of user) writer.whole(index + 1)
+  for (const index of item) writer.whole(index + 1)
+  const isSame = rating.every((value) => Object.is(value, rating[0]))
+  if (isSame) {
+    const none = rating.length === 0 || Number.isNaN(rating[0])
+    writer.byte(none ? NO_RATINGS : ONE_RATING)
+    if (!none) writer.float32(rating[0])
+  } else {
+    writer.byte(EACH_RATING)
+    for (const value of rating) writer.float32(value)
+  }
+  const isWhole = timestamp.every(isMilliseconds)
+  writer.byte(isWhole ? MILLISECONDS : SECONDS)
+  let last = 0
+  for (const seconds of timestamp)
+    if (isWhole) {
+      const milliseconds = Math.round(seconds * 1000)
+      writer.signed(milliseconds - last)
+      last = milliseconds
+    } else writer.float64(seconds)
+  writer.whole(extras.length)
+  for (const { row, key, type, comment } of extras) {
+    writer.whole(row)
+    writer.byte((key ? HAS_KEY : 0) | (type === undefined ? 0 : HAS_TYPE) | (comment === undefined ? 0 : HAS_COMMENT))
+    if (key) writer.raw(key)
+    if (type !== undefined) writer.text(type)
+    if (comment !== undefined) writer.text(comment)
+  }
+  writer.byte(END)
+}
+
+/** Whether seconds are a whole number of milliseconds that comes back as the same bits. */
+function isMilliseconds(seconds: number): boolean {
+  return Math.abs(seconds) < 1e12 && Object.is((Math.round(seconds * 1000) + 0) / 1000, seconds)
 }
 
 export function decodeRecord(bytes: Uint8Array, position: number): LogRecord {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  if (bytes[0] === EVENTS && bytes.length >= 8 && bytes.length === 8 + view.getUint32(4, true) * ROW_BYTES) {
-    const record = emptyEvents(view.getUint32(4, true))
-    for (let r = 0; r < record.user.length; r++) {
-      const at = 8 + r * ROW_BYTES
-      record.user[r] = view.getInt32(at, true)
-      record.item[r] = view.getInt32(at + 4, true)
-      record.rating[r] = view.getFloat32(at + 8, true)
-      record.timestamp[r] = view.getFloat64(at + 12, true)
-    }
-    return record
-  }
   try {
-    if (bytes[0] === OTHER) return JSON.parse(Buffer.from(bytes.subarray(1)).toString()) as LogRecord
+    const reader = new ByteReader(bytes)
+    const kind = reader.byte()
+    if (kind === OTHER) return JSON.parse(Buffer.from(bytes.subarray(1)).toString()) as LogRecord
+    if (kind === EVENTS) {
+      const record = readEvents(reader)
+      if (reader.byte() === END && reader.isAtEnd) return record
+    }
   } catch {
     // falls through to the refusal
   }
@@ -81,26 +172,42 @@ export function decodeRecord(bytes: Uint8Array, position: number): LogRecord {
   )
 }
 
-export function emptyEvents(rows: number): EventsRecord {
+function readEvents(reader: ByteReader): EventsRecord {
+  const record = emptyEvents(reader.whole())
+  const { user, item, rating, timestamp, extras } = record
+  const rows = user.length
+  for (let r = 0; r < rows; r++) user[r] = reader.whole() - 1
+  for (let r = 0; r < rows; r++) item[r] = reader.whole() - 1
+  const ratings = reader.byte()
+  if (ratings === EACH_RATING) for (let r = 0; r < rows; r++) rating[r] = reader.float32()
+  else rating.fill(ratings === ONE_RATING ? reader.float32() : Number.NaN)
+  const isWhole = reader.byte() === MILLISECONDS
+  let last = 0
+  for (let r = 0; r < rows; r++)
+    if (isWhole) {
+      last += reader.signed()
+      timestamp[r] = last / 1000
+    } else timestamp[r] = reader.float64()
+  for (let left = reader.whole(); left > 0; left--) {
+    const extra: EventExtra = { row: reader.whole() }
+    const has = reader.byte()
+    if (has & HAS_KEY) extra.key = Uint8Array.from(reader.raw(KEY_BYTES))
+    if (has & HAS_TYPE) extra.type = reader.text()
+    if (has & HAS_COMMENT) extra.comment = reader.text()
+    extras.push(extra)
+  }
+  return record
+}
+
+function emptyEvents(rows: number): EventsRecord {
   return {
     kind: "events",
     user: new Int32Array(rows),
     item: new Int32Array(rows),
     rating: new Float32Array(rows),
     timestamp: new Float64Array(rows),
+    extras: [],
   }
-}
-
-/** A record of rows given one by one. */
-export function eventsOf(rows: readonly EventRow[]): EventsRecord {
-  const record = emptyEvents(rows.length)
-  rows.forEach((row, r) => {
-    record.user[r] = row.user
-    record.item[r] = row.item
-    record.rating[r] = row.rating
-    record.timestamp[r] = row.timestamp
-  })
-  return record
 }
 
 export interface EventRow {
@@ -110,44 +217,38 @@ export interface EventRow {
   timestamp: number
 }
 
-/** The record with a user's rows emptied, or undefined when there are none; and how many there were. */
-export function withoutUser(record: EventsRecord, user: number): { record: EventsRecord; rows: number } | undefined {
-  let rows = 0
+/** A record of rows given one by one. */
+export function eventsOf(rows: readonly EventRow[], extras: EventExtra[] = []): EventsRecord {
+  const record = emptyEvents(rows.length)
+  rows.forEach((row, r) => {
+    record.user[r] = row.user
+    record.item[r] = row.item
+    record.rating[r] = row.rating
+    record.timestamp[r] = row.timestamp
+  })
+  record.extras = extras
+  return record
+}
+
+/** The rows of a record that were not erased. */
+export function* rowsOf({ user, item, rating, timestamp }: EventsRecord): Generator<EventRow> {
+  for (let r = 0; r < user.length; r++)
+    if (user[r] !== GONE) yield { user: user[r], item: item[r], rating: rating[r], timestamp: timestamp[r] }
+}
+
+/** The record with rows emptied; their keys stay, so that an event sent again is not taken again. */
+export function withoutRows(record: EventsRecord, goes: (row: number) => boolean): EventsRecord {
   const copy = emptyEvents(record.user.length)
   for (let r = 0; r < record.user.length; r++) {
-    if (record.user[r] === user) {
-      copy.user[r] = GONE
-      copy.item[r] = GONE
-      rows++
-      continue
-    }
-    copy.user[r] = record.user[r]
-    copy.item[r] = record.item[r]
-    copy.rating[r] = record.rating[r]
-    copy.timestamp[r] = record.timestamp[r]
+    const gone = goes(r)
+    copy.user[r] = gone ? GONE : record.user[r]
+    copy.item[r] = gone ? GONE : record.item[r]
+    copy.rating[r] = gone ? Number.NaN : record.rating[r]
+    copy.timestamp[r] = gone ? (r === 0 ? 0 : copy.timestamp[r - 1]) : record.timestamp[r]
   }
-  return rows === 0 ? undefined : { record: copy, rows }
-}
-
-/** The record with a user's name taken out. */
-export function withoutName(record: LeftRecord, user: number): LeftRecord {
-  const names = record.names.user.map((name, at) => (record.user[at] === user ? null : name))
-  return { ...record, names: { ...record.names, user: names } }
-}
-
-/** The rows of several records as one, forgotten ones left out. */
-export function joinEvents(records: readonly { record: EventsRecord }[]): EventsRecord {
-  const keep = records.map(({ record }) => record)
-  const rows = keep.reduce((sum, record) => sum + record.user.filter((user) => user !== GONE).length, 0)
-  const joined = emptyEvents(rows)
-  let at = 0
-  for (const record of keep)
-    for (let r = 0; r < record.user.length; r++) {
-      if (record.user[r] === GONE) continue
-      joined.user[at] = record.user[r]
-      joined.item[at] = record.item[r]
-      joined.rating[at] = record.rating[r]
-      joined.timestamp[at++] = record.timestamp[r]
-    }
-  return joined
+  copy.extras = record.extras.flatMap((extra) => {
+    if (!goes(extra.row)) return extra
+    return extra.key ? { row: extra.row, key: extra.key } : []
+  })
+  return copy
 }

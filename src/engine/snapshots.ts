@@ -1,9 +1,10 @@
 /** Snapshots of a directory: written beside, flushed, renamed; the last two are kept. */
 
-import { closeSync, fsyncSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync, writeSync } from "node:fs"
+import { closeSync, openSync, readdirSync, readSync, rmSync, statSync } from "node:fs"
 import { basename, join } from "node:path"
-import { DessError } from "../errors.ts"
+import { DessError, show } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
+import { diskError, isSystemError, replaceFile, tryTo } from "./disk.ts"
 import { decodeState, encodeState, piecesOf } from "./safetensors.ts"
 
 const PATTERN = /^snapshot-(\d{12,})\.safetensors$/
@@ -22,7 +23,8 @@ export function snapshotPath(directory: string, position: number): string {
 export function listSnapshots(directory: string): SnapshotFile[] {
   const found: SnapshotFile[] = []
   for (const name of readdirSync(directory)) {
-    if (name.startsWith("snapshot-") && name.endsWith(".part")) rmSync(join(directory, name), { force: true })
+    if (name.startsWith("snapshot-") && name.endsWith(".part"))
+      tryTo(() => rmSync(join(directory, name), { force: true }))
     const match = PATTERN.exec(name)
     if (match) found.push({ position: Number(match[1]), path: join(directory, name) })
   }
@@ -30,20 +32,15 @@ export function listSnapshots(directory: string): SnapshotFile[] {
 }
 
 /** Writes a state; it is there whole or not at all. Returns the bytes. `piece`: the most that is written at a time. */
-export function writeSnapshot(path: string, state: State, p: { directory: string; piece?: number }): number {
-  const part = `${path}.part`
-  const file = openSync(part, "w")
+export function writeSnapshot(path: string, state: State, { piece }: { piece?: number } = {}): number {
   try {
-    for (const whole of encodeState(state))
-      for (const piece of piecesOf(whole, p.piece))
-        for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
+    replaceFile(path, (append) => {
+      for (const whole of encodeState(state)) for (const some of piecesOf(whole, piece)) append(some)
+    })
+    return statSync(path).size
+  } catch (cause) {
+    throw diskError("snapshot", cause)
   }
-  renameSync(part, path)
-  syncFolder(p.directory)
-  return statSync(path).size
 }
 
 export function readSnapshot(path: string, piece?: number): State {
@@ -76,19 +73,15 @@ export function readNewest(files: readonly SnapshotFile[]): {
       return { found: { state: readSnapshot(file.path), file }, damaged }
     } catch (error) {
       if (error instanceof DessError && error.code === "UNSUPPORTED") throw error
+      // It may be whole, and what it holds nowhere else.
+      if (isSystemError(error))
+        throw new DessError(
+          "UNAVAILABLE",
+          `snapshot: expected to read ${show(basename(file.path))}, got ${(error as NodeJS.ErrnoException).code}; try again, or take it away to go on from what was before it`,
+          { cause: error },
+        )
       damaged.push(`${basename(file.path)}: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
   return { found: undefined, damaged }
-}
-
-/** Makes renames and removals in a folder durable. */
-export function syncFolder(directory: string): void {
-  try {
-    const folder = openSync(directory, "r")
-    fsyncSync(folder)
-    closeSync(folder)
-  } catch {
-    // Some systems do not let a folder be opened; there is nothing to flush then.
-  }
 }

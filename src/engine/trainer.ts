@@ -38,7 +38,9 @@ export type Order =
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
   | { kind: "limits"; limits: Limits }
   | { kind: "forget"; id: number; side: Side; ids: number[] }
-  | { kind: "save"; id: number; path: string; directory: string; state: StateMessage }
+  | { kind: "save"; id: number; path: string; state: StateMessage }
+  /** Time goes on without events. */
+  | { kind: "tick"; time: number }
   | { kind: "explain"; id: number; side: Side; index: number }
   | { kind: "publish"; id: number }
   | { kind: "hash"; id: number }
@@ -57,6 +59,15 @@ export interface Learned {
   standing: Standing
 }
 
+/** Ids that left at a segment. */
+export type Leaving = Pick<Learned, "number" | "left">
+
+/** Ids that left where time went on without events, or that were reported before a snapshot. */
+export interface Aged extends Leaving {
+  kind: "aged"
+  standing: Standing
+}
+
 /** What is held, and the ids that lost a step of their size, or left, since the beginning. */
 export interface Standing {
   held: LearnerStatus
@@ -67,6 +78,7 @@ export interface Standing {
 export type Answer =
   | { kind: "ready" }
   | Learned
+  | Aged
   | { kind: "published"; through: number; published: Published; at: number; length: number }
   | { kind: "room"; length: number }
   | { kind: "done"; id: number; value: unknown }
@@ -74,6 +86,8 @@ export type Answer =
 
 /** Publishing takes at most this share of the thread's time. */
 const PUBLISH_SHARE = 0.4
+/** Segments whose leavings are part of a snapshot: those that may not have been heard of when it is taken. */
+const UNHEARD = 16
 
 export class Trainer {
   readonly #run: Run
@@ -90,6 +104,10 @@ export class Trainer {
   #cost = 0
   #timer: NodeJS.Timeout | undefined
   #wanted: number[] = []
+  /** The last segments at which ids left. */
+  #leavings: Leaving[] = []
+  /** What is replayed is not published before it is asked for. */
+  #isReplaying = false
 
   constructor(options: TrainerOptions, say: (answer: Answer) => void) {
     this.#options = options
@@ -107,7 +125,7 @@ export class Trainer {
       const value = this.#carryOut(order)
       if (id !== undefined && order.kind !== "publish") this.#say({ kind: "done", id, value })
     } catch (error) {
-      const code = error instanceof DessError ? error.code : "UNSUPPORTED"
+      const code = error instanceof DessError ? error.code : "CLOSED"
       this.#say({ kind: "failed", id, code, message: error instanceof Error ? error.message : String(error) })
     }
   }
@@ -130,6 +148,8 @@ export class Trainer {
         return undefined
       case "save":
         return this.#save(order)
+      case "tick":
+        return this.#advance(order.time)
       case "explain":
         return this.#live.explain(order.side, order.index) satisfies LearnerExplanation | undefined
       case "hash": {
@@ -149,6 +169,7 @@ export class Trainer {
   /** What is replayed was measured when it was new, and nobody reads meanwhile: it is learned with all threads. */
   #learn(number: number, segment: Segment, replayed = false): void {
     this.#live.alone = this.#options.spareThread === true && !replayed
+    this.#isReplaying = replayed
     let report: SegmentReport | undefined
     let failed: string | undefined
     try {
@@ -160,13 +181,29 @@ export class Trainer {
     }
     this.#through = number
     this.#dirty = true
+    const { shrunk, left } = this.#countLeavings()
+    const outlook = this.#run.learner.outlook?.()
+    this.#say({ kind: "learned", number, report, failed, outlook, shrunk, left, standing: this.#standing() })
+    this.#publishSoon()
+  }
+
+  #countLeavings() {
     const { shrunk, left } = this.#run
     for (const side of ["user", "item"] as const) {
       this.#totals.shrunk[side] += shrunk[side]
       this.#totals.left[side] += left[side].length
     }
-    const outlook = this.#run.learner.outlook?.()
-    this.#say({ kind: "learned", number, report, failed, outlook, shrunk, left, standing: this.#standing() })
+    if (left.user.length + left.item.length > 0)
+      this.#leavings = [...this.#leavings.slice(1 - UNHEARD), { number: this.#through, left }]
+    return { shrunk, left }
+  }
+
+  #advance(time: number): void {
+    this.#run.advanceTime(time)
+    const { shrunk, left } = this.#countLeavings()
+    if (shrunk.user + shrunk.item + left.user.length + left.item.length === 0) return
+    this.#dirty = true
+    this.#say({ kind: "aged", number: this.#through, left, standing: this.#standing() })
     this.#publishSoon()
   }
 
@@ -194,7 +231,8 @@ export class Trainer {
   #save(order: Extract<Order, { kind: "save" }>): number {
     const state = new State(order.state.arrays, order.state.values)
     this.#write(state)
-    return writeSnapshot(order.path, state, order)
+    state.set("leavings", this.#leavings as unknown as Json)
+    return writeSnapshot(order.path, state)
   }
 
   #load(state: State): void {
@@ -207,13 +245,15 @@ export class Trainer {
     const [shrunkUsers, shrunkItems, leftUsers, leftItems] = state.take("totals", Float64Array)
     this.#totals.shrunk = { user: shrunkUsers, item: shrunkItems }
     this.#totals.left = { user: leftUsers, item: leftItems }
+    this.#leavings = state.has("leavings") ? (state.get("leavings") as unknown as Leaving[]) : []
+    for (const leaving of this.#leavings) this.#say({ kind: "aged", ...leaving, standing: this.#standing() })
     this.#dirty = true
     this.#publishSoon()
   }
 
   /** Publishes now, or as soon as enough time has passed since the last version. */
   #publishSoon(): void {
-    if (!this.#dirty) return
+    if (!this.#dirty || (this.#isReplaying && this.#wanted.length === 0)) return
     const pause = Math.max(this.#options.publishDelay, this.#cost / PUBLISH_SHARE)
     const rest = this.#published + pause - performance.now()
     // Asked at every order: a busy thread never gets to its timer.
@@ -221,7 +261,7 @@ export class Trainer {
     else
       this.#timer ??= setTimeout(() => {
         this.#timer = undefined
-        if (this.#dirty) this.#publish()
+        if (this.#dirty && !this.#isReplaying) this.#publish()
       }, rest)
   }
 

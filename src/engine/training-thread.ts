@@ -25,6 +25,8 @@ export class TrainingThread {
   readonly #waiting = new Map<number, { resolve: (value: unknown) => void; reject: (reason: unknown) => void }>()
   readonly #ready: Promise<void>
   #next = 1
+  /** How many wait for it. */
+  #holds = 0
   #ended: DessError | undefined
 
   constructor(options: TrainerOptions, onNews: (news: News) => void) {
@@ -44,20 +46,31 @@ export class TrainingThread {
 
   /** Resolves when orders are taken. */
   ready(): Promise<void> {
-    return this.#ready
+    return this.whileRunning(this.#ready)
   }
 
   tell(order: Exclude<Order, { id: number }>, transfer: ArrayBuffer[] = []): void {
     this.#worker.postMessage(order, transfer)
   }
 
+  /** Keeps the process alive until something is done. A thread nobody waits for does not: a program may end without closing. */
+  async whileRunning<T>(work: Promise<T>): Promise<T> {
+    if (this.#holds++ === 0) this.#worker.ref()
+    try {
+      return await work
+    } finally {
+      if (--this.#holds === 0) this.#worker.unref()
+    }
+  }
+
   ask<T>(order: Question): Promise<T> {
     const id = this.#next++
-    return new Promise<T>((resolve, reject) => {
+    const answer = new Promise<T>((resolve, reject) => {
       if (this.#ended) return reject(this.#ended)
       this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject })
       this.#worker.postMessage({ ...order, id } as Order)
     })
+    return this.whileRunning(answer)
   }
 
   #hear(answer: Answer): void {
@@ -87,6 +100,7 @@ export class TrainingThread {
 
   async close(): Promise<void> {
     this.#ended ??= new DessError("CLOSED", "recommender: expected an open one, it was closed")
+    this.#worker.ref()
     this.#worker.postMessage("close")
     await new Promise<void>((resolve) => {
       this.#worker.once("exit", () => resolve())

@@ -19,6 +19,6 @@ export async function tryOptions(options: RecommenderOptions): Promise<EngineOpt
 }
 
 async function readCreated(directory: string) {
-  const { readCreatedOptions } = await import("./lmdb-store.ts")
+  const { readCreatedOptions } = await import("./directory.ts")
   return readCreatedOptions(directory)
 }

@@ -5,6 +5,7 @@ import type { RunOptions } from "../run/options.ts"
 import type { Outlook } from "../run/outlook.ts"
 import type { SegmentReport } from "../run/report.ts"
 import type { Side, Task } from "../types.ts"
+import type { Note } from "./lookup.ts"
 
 /** Milliseconds, or a text such as "90s", "15m", "12h", "30d". */
 export type Duration = number | string
@@ -22,7 +23,7 @@ export type Id = string | number
 export interface RecommenderOptions
   extends Pick<
     RunOptions,
-    "method" | "model" | "preset" | "recipe" | "sizes" | "seed" | "likeThreshold" | "negatives" | "k"
+    "method" | "model" | "preset" | "recipe" | "sizes" | "seed" | "likeThreshold" | "negatives" | "k" | "price"
   > {
   /** Where events, ids, items and snapshots are kept (created when missing). Without: in memory only. */
   directory?: string | undefined
@@ -52,8 +53,33 @@ export interface RecommenderOptions
   publishDelay?: Duration | undefined
   /** Idempotency keys remembered, the newest. Default 1,000,000. */
   keys?: number | undefined
-  /** Keeps every journalled event instead of those since the older snapshot. `forget` still removes a user's. Default false. */
-  keepJournal?: boolean | undefined
+  /**
+   * How much of the journal is kept: all of it (about 10 bytes an event; a new state can be made of it at any time), what
+   * came since the older of two snapshots, or since the newest. `forget` always removes a user's events. Default "all".
+   */
+  keepJournal?: KeptJournal | undefined
+  /** Where the journal is damaged: keeps everything that is whole and says in `status().damaged` what is gone. Default: refuses. */
+  recover?: boolean | undefined
+  /**
+   * "wait": `open` resolves when the journal is replayed. "behind": as soon as the newest snapshot can be read; the rest
+   * is replayed behind that, reading goes on from the snapshot, and writing is refused with CLOSED meanwhile. Default "wait".
+   */
+  replay?: "wait" | "behind" | undefined
+  /** Told while the journal is replayed, a few times a second. */
+  onReplay?: ((progress: ReplayProgress) => void) | undefined
+}
+
+export type KeptJournal = "none" | "snapshots" | "all"
+
+/** How far a replay of the journal is. */
+export interface ReplayProgress {
+  /** Events learned again so far. */
+  events: number
+  /** Of all that is to be learned again; 0 to 1. */
+  share: number
+  /** Milliseconds since it began, and until it is done at that rate; null where that cannot be told yet. */
+  elapsed: number
+  remaining: number | null
 }
 
 /** Something a user did. */
@@ -217,6 +243,8 @@ export interface Explanation {
 /** What `forget` removed. */
 export interface Receipt {
   user: string
+  /** pending: it is noted on disk and tried again until it is done; `status().erasures` counts what is pending. */
+  status: "done" | "pending"
   /** Whether there was anything to remove. */
   found: boolean
   /** The embedding row. */
@@ -258,8 +286,12 @@ export interface LiveReport extends SegmentReport {
 }
 
 export interface Status {
-  /** "learning": all is well. "failed": training stopped for `reason`; reading goes on, observing is refused. "closed". */
-  state: "learning" | "failed" | "closed"
+  /**
+   * learning: all is well. replaying: it takes up its journal; reading goes on from the snapshot, writing is refused.
+   * refusing: the disk does not take writes for `reason`; it is tried again every second, reading goes on. failed:
+   * training stopped for `reason`; reading goes on, writing is refused until a restart.
+   */
+  state: "learning" | "replaying" | "refusing" | "failed" | "closed"
   reason?: string
   task: Task
   method: string
@@ -296,8 +328,17 @@ export interface Status {
   snapshot: SnapshotInfo | null
   /** Why the last snapshot that was due could not be written; it is tried again, and nothing is lost without it. */
   snapshotFailure?: string
-  /** What was wrong with snapshots that were passed over when the directory was opened. */
-  damagedSnapshots?: string[]
+  /** What was wrong with the directory when it was opened: snapshots passed over, records that are gone. */
+  damaged?: string[]
+  /** While the journal is replayed. */
+  replay?: ReplayProgress
+  /** Users whose removal is on its way, and why the last try failed. null without a directory. */
+  erasures: { pending: number; failure?: string } | null
+  /**
+   * The build that learned what was taken up, where it learns differently from this one: what was learned since, or
+   * replayed, is not what that one would have learned. `dess rebuild` makes a state that is of one piece.
+   */
+  built?: { version: string; learning: string }
   /** The last segment's report. */
   last: LiveReport | null
   /** Of a cluster. */
@@ -368,11 +409,23 @@ export interface Recommender {
   history(user: Id, options?: { count?: number }): string[]
   /** Removes a user from memory and disk and says what was removed. Resolves when it is done. */
   forget(user: Id): Promise<Receipt>
+  /** Takes items out of the catalogue, the model and every list; says how many were known. */
+  deleteItems?(items: Id | readonly Id[]): Promise<number>
+  /** What a client said about an id and the model has no use for. */
+  note?(side: Side, id: Id): Note | undefined
+  /** Keeps notes, at most 4,096 characters of JSON each; null takes one away. */
+  putNotes?(side: Side, notes: readonly { id: Id; note: Note | null }[]): Promise<void>
+  /** Ids with a note, in an order that stays, from behind one on. */
+  notedIds?(side: Side, after?: Id): Iterable<string>
+  /** Resolves when the journal is replayed, with `replay: "behind"`. */
+  caughtUp?(): Promise<void>
   /** The journalled events that are still kept, in order of acceptance. */
   events(): AsyncIterable<{ user: string; item: string; rating?: number; timestamp: number }>
   /** Every catalogue entry with its features. */
   items(): Iterable<ItemView & { features: readonly number[] | null }>
   status(): Status
+  /** As `status` says it. */
+  readonly state: Status["state"]
   /**
    * One report per learned segment: the `last` ones of before (at most 1,000), then from now on. A reader that falls 1,000
    * behind loses the oldest. Ends at `close`, or by the signal.

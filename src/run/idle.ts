@@ -27,7 +27,7 @@ const LONGEST_TICK = 3_600_000
 /** Ticks: a step of the clock that is longer is a jump. At a sixteenth of the shortest limit each, a quarter of it. */
 const TICKS_TO_A_JUMP = 4
 /** Ids of a side that shrink or leave at one step at most; the search goes on from there at the next. */
-const MOST_AT_ONCE = 65_536
+export const MOST_AT_ONCE = 65_536
 
 /** Milliseconds of the shorter idle limit; undefined without idle limits. */
 function shortestLimit({ shrinkAfter, leaveAfter }: Limits): number | undefined {

@@ -21,7 +21,7 @@ import { hasUnreadBody, LINE_TYPES, mediaType } from "./request-body.ts"
 import { methodsOf, type Route } from "./route.ts"
 import { compileValidator } from "./validate.ts"
 
-export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> {
+export interface AppOptions extends Pick<Surroundings, "recommender"> {
   keys: ApiKeys
   /** The most a body that is not a stream may have. */
   bodyBytes: number
@@ -32,6 +32,8 @@ export interface AppOptions extends Pick<Surroundings, "recommender" | "notes"> 
   gorse: FeedbackOptions | undefined
   /** Folder of the dashboard. */
   page?: string | undefined
+  /** Of the recommender, or "starting"; answers carry it where it is not learning. */
+  state(): string
   /** Told of every error that is not the caller's. */
   onError(error: unknown, where: string): void
 }
@@ -54,10 +56,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   setMaxListeners(0, stop.signal)
   const metrics = new Metrics(() => connections.size)
   const guard = createGuard(keys)
-  const { recommender, notes } = options
+  const { recommender } = options
   const surroundings: Surroundings = {
     recommender,
-    notes,
     stopping: stop.signal,
     guard,
     latency: () => metrics.latency(),
@@ -75,6 +76,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   )
   app.addHook("onRequest", async (request, reply) => {
     reply.headers(SECURITY_HEADERS)
+    const state = options.state()
+    if (state !== "learning") reply.header("dess-state", state)
     checkHost(request.raw)
     checkOrigin(request.headers, keys.read !== undefined || keys.write !== undefined)
     // Here, not in a handler of its own: that would read the body first, for whoever sends one.

@@ -182,7 +182,7 @@ export function recommenderOptions(settings: Settings): RecommenderOptions {
   const { ratingScale, idleShrink, idleLeave, idempotencyKeys } = settings
   const { directory, memoryBudget, task, method, model, preset, recipe, sizes, seed, features } = settings
   const { likeThreshold, negatives, segment, delay, publishDelay, snapshotEvents, snapshotDelay } = settings
-  const { queue, threads, keepJournal } = settings
+  const { queue, threads, keepJournal, recover } = settings
   const options = {
     ...{
       directory,
@@ -198,7 +198,7 @@ export function recommenderOptions(settings: Settings): RecommenderOptions {
       likeThreshold,
       negatives,
     },
-    ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal },
+    ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal, recover },
     keys: idempotencyKeys,
     scale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
     idle: idleShrink === undefined && idleLeave === undefined ? undefined : { shrink: idleShrink, leave: idleLeave },

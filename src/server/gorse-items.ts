@@ -4,22 +4,22 @@ import type { Static } from "typebox"
 import type { ItemView } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import * as schema from "./gorse-schemas.ts"
-import { readCursor, userNote } from "./gorse-users.ts"
+import { addNotes, readCursor, userNote } from "./gorse-users.ts"
 import type { Surroundings } from "./native.ts"
 import { type Route, route } from "./route.ts"
 
 /** What Go prints for no time. */
 const NO_TIME = "0001-01-01T00:00:00Z"
 
-export function itemRoutes({ recommender, notes }: Surroundings): Route[] {
+export function itemRoutes({ recommender }: Surroundings): Route[] {
   const tag = "gorse"
   const find = (item: string): ItemView => {
     const view = recommender().item(item)
-    if (view && !notes.get("item", item)?.deleted) return view
+    if (view) return view
     throw new DessError("NOT_FOUND", `item: expected one that has been met or inserted, got ${show(item)}`)
   }
   const view = ({ item, hidden, categories }: ItemView) => {
-    const { labels = null, comment = "", timestamp = NO_TIME } = notes.get("item", item) ?? {}
+    const { labels = null, comment = "", timestamp = NO_TIME } = recommender().note?.("item", item) ?? {}
     return {
       ItemId: item,
       IsHidden: hidden,
@@ -32,11 +32,12 @@ export function itemRoutes({ recommender, notes }: Surroundings): Route[] {
   const put = async (items: Static<typeof schema.Items>) => {
     const live = recommender()
     // First: they may be refused.
-    notes.put(
+    await addNotes(
+      live,
       "item",
       items.map((item) => ({
         id: item.ItemId,
-        note: { ...userNote(item), ...(item.Timestamp ? { timestamp: item.Timestamp } : {}), deleted: false },
+        note: { ...userNote(item), ...(item.Timestamp ? { timestamp: item.Timestamp } : {}) },
       })),
     )
     await live.putItems(
@@ -116,22 +117,21 @@ export function itemRoutes({ recommender, notes }: Surroundings): Route[] {
       handle: ({ query: { n: count = 10, cursor, Cursor } }) => {
         const offset = readCursor(cursor ?? Cursor)
         const ids = recommender().ids("item", { offset, count })
-        const found = ids.filter((id) => !notes.get("item", id)?.deleted)
-        return { Cursor: ids.length < count ? "" : String(offset + count), Items: found.map((id) => view(find(id))) }
+        return { Cursor: ids.length < count ? "" : String(offset + count), Items: ids.map((id) => view(find(id))) }
       },
     }),
     route({
       method: "DELETE",
       path: "/api/item/:item",
       tag,
-      summary: "Never recommend an item again",
+      summary: "Delete an item",
       access: "write",
       params: schema.ItemPath,
       gives: schema.RowAffected,
       handle: async ({ params: { item } }) => {
         find(item)
-        await recommender().putItems({ item, hidden: true, categories: [] })
-        notes.put("item", [{ id: item, note: { deleted: true } }])
+        await recommender().putNotes?.("item", [{ id: item, note: null }])
+        await recommender().deleteItems?.(item)
         return { RowAffected: 1 }
       },
     }),

@@ -16,7 +16,7 @@ const SESSION = 20
 const LATEST = 10_000
 
 export function listRoutes(surroundings: Surroundings, options: FeedbackOptions): Route[] {
-  const { recommender, stopping, notes } = surroundings
+  const { recommender, stopping } = surroundings
   const writeBack = new WriteBack(recommender, stopping)
   // Somebody nobody has met gets what is trending.
   const nobody = randomUUID()
@@ -36,7 +36,7 @@ export function listRoutes(surroundings: Surroundings, options: FeedbackOptions)
     for (const id of ids.reverse()) {
       const view = recommender().item(id)
       if (!view || view.hidden || (wanted && !view.categories.some((name) => wanted.includes(name)))) continue
-      const time = Date.parse(notes.get("item", id)?.timestamp ?? "") / 1000
+      const time = Date.parse(recommender().note?.("item", id)?.timestamp ?? "") / 1000
       found.push({ Id: id, Score: Number.isFinite(time) ? time : 0 })
     }
     // The date where one was given; else the order of appearance.

@@ -1,24 +1,24 @@
 /** Gorse's users: noted when they are inserted, learned from when they do something. */
 
 import type { Static } from "typebox"
+import type { Note } from "../engine/lookup.ts"
+import type { Recommender } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
-import { forgetUser } from "./forget.ts"
+import type { Side } from "../types.ts"
 import * as schema from "./gorse-schemas.ts"
 import type { Surroundings } from "./native.ts"
-import type { Note } from "./notes.ts"
 import { type Route, route } from "./route.ts"
 
 export function userRoutes(surroundings: Surroundings): Route[] {
-  const { recommender, notes } = surroundings
+  const { recommender } = surroundings
   const tag = "gorse"
   const view = (id: string) => {
-    const { labels = null, comment = "" } = notes.get("user", id) ?? {}
+    const { labels = null, comment = "" } = recommender().note?.("user", id) ?? {}
     return { UserId: id, Labels: labels, Subscribe: null, Comment: comment }
   }
-  const insert = (users: Static<typeof schema.Users>) => {
-    // Refuses before the notes are there.
-    recommender()
-    notes.put(
+  const insert = async (users: Static<typeof schema.Users>) => {
+    await addNotes(
+      recommender(),
       "user",
       users.map((user) => ({ id: user.UserId, note: userNote(user) })),
     )
@@ -65,7 +65,7 @@ export function userRoutes(surroundings: Surroundings): Route[] {
       params: schema.UserPath,
       gives: schema.User,
       handle: ({ params: { user } }) => {
-        if (!recommender().has("user", user) && !notes.get("user", user))
+        if (!recommender().has("user", user) && !recommender().note?.("user", user))
           throw new DessError("NOT_FOUND", `user: expected one that has been met or inserted, got ${show(user)}`)
         return view(user)
       },
@@ -84,7 +84,7 @@ export function userRoutes(surroundings: Surroundings): Route[] {
         const { known } = recommender().status().users
         const ids = offset < known ? recommender().ids("user", { offset, count }) : []
         let skip = Math.max(0, offset - known)
-        for (const id of notes.ids("user")) {
+        for (const id of recommender().notedIds?.("user") ?? []) {
           if (ids.length >= count) break
           if (recommender().has("user", id)) continue
           if (skip > 0) skip--
@@ -101,9 +101,27 @@ export function userRoutes(surroundings: Surroundings): Route[] {
       access: "write",
       params: schema.UserPath,
       gives: schema.RowAffected,
-      handle: async ({ params }) => ({ RowAffected: (await forgetUser(surroundings, params.user)).found ? 1 : 0 }),
+      handle: async ({ params, reply }) => {
+        const { found, status } = await recommender().forget(params.user)
+        if (status === "pending") reply.code(202)
+        return { RowAffected: found ? 1 : 0 }
+      },
     }),
   ]
+}
+
+/** Adds to what is noted of ids: what is not said stays as it was. */
+export async function addNotes(
+  recommender: Recommender,
+  side: Side,
+  given: readonly { id: string; note: Note }[],
+): Promise<void> {
+  const notes = new Map<string, Note>()
+  for (const { id, note } of given) notes.set(id, { ...(notes.get(id) ?? recommender.note?.(side, id)), ...note })
+  await recommender.putNotes?.(
+    side,
+    Array.from(notes, ([id, note]) => ({ id, note })),
+  )
 }
 
 /** What is noted of a user or item: only what was said. */

@@ -95,6 +95,22 @@ function addStatus(page: Page, status: Status): void {
     [`side="item"`, value.item],
   ]
   page.add("dess_up", "gauge", "1 while the recommender learns.", one(status.state === "learning" ? 1 : 0))
+  page.add("dess_refusing", "gauge", "1 while the disk takes no writes.", one(status.state === "refusing" ? 1 : 0))
+  page.add("dess_replaying", "gauge", "1 while the journal is replayed.", one(status.state === "replaying" ? 1 : 0))
+  if (status.replay) {
+    const { events: replayed, share, remaining } = status.replay
+    page.add("dess_replayed_events", "gauge", "Events of the journal learned again so far.", one(replayed))
+    page.add("dess_replayed_ratio", "gauge", "Of what is to be learned again.", one(share))
+    if (remaining !== null)
+      page.add("dess_replay_remaining_seconds", "gauge", "At the rate so far.", one(remaining / 1000))
+  }
+  if (status.erasures)
+    page.add(
+      "dess_erasures_pending",
+      "gauge",
+      "Users whose removal is noted and not done.",
+      one(status.erasures.pending),
+    )
   page.add(
     "dess_events_accepted_total",
     "counter",

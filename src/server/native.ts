@@ -3,11 +3,10 @@
 import { Readable } from "node:stream"
 import { type Static, Type } from "typebox"
 import type { Event, Recommender, Status } from "../engine/types.ts"
-import { forgetUser } from "./forget.ts"
+import { DessError } from "../errors.ts"
 import type { Guard } from "./keys.ts"
 import { observeLines, type StreamLimits } from "./lines.ts"
 import { LiveEvents, publicReport } from "./live-events.ts"
-import type { Notes } from "./notes.ts"
 import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
@@ -20,7 +19,6 @@ export interface Surroundings {
   stopping: AbortSignal
   /** Refuses a request whose key does not allow it. */
   guard: Guard
-  notes: Notes
   streamLimits: StreamLimits
   /** Milliseconds the last requests took; null before the first. */
   latency(): { p50: number; p99: number } | null
@@ -167,7 +165,26 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
       access: "write",
       params: schema.IdPath,
       gives: schema.Receipt,
-      handle: ({ params }) => forgetUser(surroundings, params.id),
+      handle: async ({ params, reply }) => {
+        const receipt = await recommender().forget(params.id)
+        if (receipt.status === "pending") reply.code(202)
+        return receipt
+      },
+    }),
+    route({
+      method: "DELETE",
+      path: "/v1/items/:id",
+      tag,
+      summary: "Delete an item: from the catalogue, the model and every list",
+      access: "write",
+      params: schema.IdPath,
+      gives: schema.ItemsDeleted,
+      handle: async ({ params }) => {
+        const live = recommender()
+        if (!live.deleteItems)
+          throw new DessError("UNSUPPORTED", "items: expected a single machine to delete from, got a cluster; hide it")
+        return { items: await live.deleteItems(params.id) }
+      },
     }),
     route({
       method: "GET",
@@ -203,13 +220,17 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
 }
 
 /** A status without the paths of the service's files. */
-function publicStatus({ directory, reason, damagedSnapshots, ...status }: Status): Static<typeof schema.Status> {
+function publicStatus({ directory, reason, damaged, erasures, ...status }: Status): Static<typeof schema.Status> {
   return {
     ...status,
     directory: directory !== null,
     last: status.last && publicReport(status.last),
     ...(reason === undefined ? {} : { reason: withoutPaths(reason) }),
-    ...(damagedSnapshots === undefined ? {} : { damagedSnapshots: damagedSnapshots.length }),
+    ...(damaged === undefined ? {} : { damaged: damaged.length }),
+    erasures: erasures && {
+      ...erasures,
+      ...(erasures.failure === undefined ? {} : { failure: withoutPaths(erasures.failure) }),
+    },
   } as Static<typeof schema.Status>
 }
 

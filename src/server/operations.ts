@@ -1,10 +1,12 @@
 /** Routes for those who run the service: health, metrics, and the description of the API. */
 
-import { Type } from "typebox"
+import { type Static, Type } from "typebox"
+import type { Status } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
 import type { Metrics } from "./metrics.ts"
 import type { Surroundings } from "./native.ts"
 import { describeApi } from "./openapi.ts"
+import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
 
@@ -25,17 +27,14 @@ export function operationRoutes({ recommender, stopping }: Surroundings, metrics
       method: "GET",
       path: "/health/ready",
       tag,
-      summary: "Whether events are taken and lists given; 503 while starting, stopping, or when training stopped",
+      summary:
+        "Whether events are taken and lists given; 503 while starting, replaying or stopping, when the disk refuses writes, or when training stopped",
       access: "open",
       gives: schema.Health,
-      handle: () => {
-        const { state } = recommender().status()
-        if (state !== "learning" || stopping.aborted)
-          throw new DessError(
-            "CLOSED",
-            `recommender: expected it to learn, it is ${stopping.aborted ? "stopping" : state}`,
-          )
-        return { status: "ready" }
+      handle: ({ reply }) => {
+        const health = describeHealth(statusOf(recommender), stopping.aborted)
+        if (health.status !== "ready") reply.code(503).header("retry-after", 2)
+        return health
       },
     }),
     route({
@@ -61,6 +60,18 @@ export function operationRoutes({ recommender, stopping }: Surroundings, metrics
   // As bytes: however many answers wait to be read, they are held once.
   const description = Buffer.from(JSON.stringify(describeApi([...others, ...routes])))
   return routes
+}
+
+/** What is told to anybody: no paths, no names. */
+function describeHealth(status: Status | undefined, isStopping: boolean): Static<typeof schema.Health> {
+  if (!status || isStopping) return { status: isStopping ? "stopping" : "starting" }
+  const { state, replay, erasures, reason } = status
+  return {
+    status: state === "learning" ? "ready" : state,
+    ...(reason === undefined ? {} : { reason: withoutPaths(reason) }),
+    ...(replay ? { replay } : {}),
+    ...(erasures && erasures.pending > 0 ? { erasuresPending: erasures.pending } : {}),
+  }
 }
 
 function statusOf(recommender: Surroundings["recommender"]) {

@@ -90,6 +90,8 @@ export function describeError(error: unknown): Answer {
     const { accepted, duplicates } = error
     return { ...describeError(error.cause), more: { accepted, duplicates } }
   }
+  // What the engine calls its own trouble has its own code.
+  if (error instanceof DessError && STATUS[error.code] >= 500) return describeOwn(error)
   const disk = diskTrouble(error)
   if (disk) return disk
   if (error instanceof DessError) return describeOwn(error)

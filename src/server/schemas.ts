@@ -50,6 +50,7 @@ export const ItemEntry = shape({
 })
 export const ItemEntries = oneOrMany(ItemEntry)
 export const ItemsPut = shape({ items: Type.Integer() })
+export const ItemsDeleted = shape({ items: Type.Integer({ description: "Items that were known." }) })
 
 /** A name in the path; the router has decoded it. */
 export const IdPath = shape({ id: Type.String({ minLength: 1, maxLength: LIMITS.idCharacters }) })
@@ -147,6 +148,10 @@ export const Explanation = shape({
 
 export const Receipt = shape({
   user: Type.String(),
+  status: Type.String({
+    enum: ["done", "pending"],
+    description: "pending (202): it is noted on disk and tried again until it is done.",
+  }),
   found: Type.Boolean(),
   row: Type.Boolean(),
   history: Type.Integer(),
@@ -192,8 +197,22 @@ export const LiveReport = Type.Object(
   { description: "One per learned segment; the measures of the task come on top." },
 )
 
+const Replay = shape(
+  {
+    events: Type.Integer({ description: "Learned again so far." }),
+    share: Type.Number({ description: "Of what is to be learned again, 0 to 1." }),
+    elapsed: Type.Number({ description: "Milliseconds." }),
+    remaining: nullable(Type.Number({ description: "Milliseconds, at the rate so far." })),
+  },
+  "While the journal is replayed.",
+)
+
 export const Status = shape({
-  state: Type.Union([Type.Literal("learning"), Type.Literal("failed"), Type.Literal("closed")]),
+  state: Type.String({
+    enum: ["learning", "replaying", "refusing", "failed", "closed"],
+    description:
+      "replaying: lists are those of the snapshot, events are refused. refusing: the disk takes no events, it is tried again every second. failed: training stopped.",
+  }),
   reason: Type.Optional(Type.String()),
   task: Type.String(),
   method: Type.String(),
@@ -220,7 +239,20 @@ export const Status = shape({
   journal: nullable(shape({ events: Type.Integer(), bytes: Type.Number() })),
   snapshot: nullable(SnapshotInfo),
   last: nullable(LiveReport),
-  damagedSnapshots: Type.Optional(Type.Integer({ description: "Passed over at the start; the log says why." })),
+  damaged: Type.Optional(Type.Integer({ description: "Things found damaged at the start; the log says which." })),
+  replay: Type.Optional(Replay),
+  erasures: nullable(
+    shape({
+      pending: Type.Integer({ description: "Users whose removal is noted and not done." }),
+      failure: Type.Optional(Type.String()),
+    }),
+  ),
+  built: Type.Optional(
+    shape(
+      { version: Type.String(), learning: Type.String() },
+      "The build that learned what was taken up, where it learns differently from this one.",
+    ),
+  ),
   cluster: Type.Optional(
     shape({
       partitions: Type.Integer(),
@@ -232,7 +264,12 @@ export const Status = shape({
   ),
 })
 
-export const Health = shape({ status: Type.String() })
+export const Health = shape({
+  status: Type.String(),
+  reason: Type.Optional(Type.String()),
+  replay: Type.Optional(Replay),
+  erasuresPending: Type.Optional(Type.Integer({ description: "Users whose removal is noted and not done." })),
+})
 
 export const Problem = Type.Object(
   { error: Type.String({ description: "A code in capitals." }), message: Type.String() },

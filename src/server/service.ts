@@ -1,14 +1,12 @@
 /** The running service: listens at once, takes up its directory, serves, and stops without losing what it acknowledged. */
 
-import { join } from "node:path"
 import { Recommender } from "../engine/open.ts"
+import type { ReplayProgress } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
 import { createApp } from "./app.ts"
 import { type Configuration, recommenderOptions } from "./configuration.ts"
 import { createDemoFeed } from "./demo-feed.ts"
-import { forgetUser } from "./forget.ts"
 import type { ConnectionLimits } from "./limits.ts"
-import { Notes } from "./notes.ts"
 
 export interface Service {
   /** Where it listens. */
@@ -26,25 +24,26 @@ export interface ServiceOptions extends Configuration {
   /** Opens the recommender to serve; by default that of the settings' directory. */
   open?: (() => Promise<Recommender>) | undefined
   onError(error: unknown, where: string): void
+  /** Told while the journal is replayed. */
+  onReplay?: ((progress: ReplayProgress) => void) | undefined
 }
 
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { settings, keys, bodyBytes, onError } = options
-  const { host, port, directory, demo, rate } = settings
+  const { host, port, demo, rate } = settings
   const feed = demo ? createDemoFeed() : undefined
   const engineOptions = recommenderOptions(feed ? { ...settings, features: [...feed.features] } : settings)
-  const notes = new Notes()
   let recommender: Recommender | undefined
   const app = createApp({
     recommender() {
       if (recommender) return recommender
       throw new DessError("CLOSED", "recommender: expected it to be ready, it is still taking up its directory")
     },
+    state: () => recommender?.state ?? "starting",
     keys,
     bodyBytes,
     requests: settings.requestLimit,
     limits: options.limits,
-    notes,
     gorse: options.open ? undefined : { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
     page: options.page,
     onError,
@@ -55,13 +54,17 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     })
   })
   const leaving = new AbortController()
-  const opened = options.open ? options.open() : Recommender.open(engineOptions)
+  // Lists are given from the snapshot while the journal is replayed.
+  const own = () => Recommender.open({ ...engineOptions, replay: "behind", onReplay: options.onReplay })
+  const opened = options.open ? options.open() : own()
   let feeding: Promise<void> = Promise.resolve()
   const ready = opened.then(async (live) => {
-    if (directory !== undefined) notes.load(join(directory, "gorse-notes.jsonl"))
-    for (const user of notes.forgetting) await forgetUser({ recommender: () => live, notes }, user)
     recommender = live
-    for (const text of live.status().damagedSnapshots ?? []) onError(new DessError("INVALID_DATA", text), "start")
+    await live.caughtUp?.()
+    const { damaged = [], built, state, reason = "" } = live.status()
+    if (state === "refusing") onError(new DessError("CLOSED", reason), "start")
+    for (const text of damaged) onError(new DessError("INVALID_DATA", text), "start")
+    if (built) onError(new DessError("UNSUPPORTED", describeBuilt(built)), "start")
     if (!feed || leaving.signal.aborted) return
     feeding = feed.run(live, { rate, signal: leaving.signal }).catch((error) => {
       if (!leaving.signal.aborted) onError(error, "demo")
@@ -81,7 +84,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       (live) => live.close(),
       () => {},
     )
-    notes.close()
   }
   return {
     url,
@@ -91,4 +93,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       return stopping
     },
   }
+}
+
+function describeBuilt({ version, learning }: { version: string; learning: string }): string {
+  return `state: expected one that this build learned, got one of dess ${version} (learning ${learning}), which learns differently; it goes on from there, and dess rebuild makes a state that is of one piece`
 }

@@ -77,7 +77,8 @@ const recommender = {
   queue: whole("accepted events that may wait to be learned; more get 429", { minimum: 1 }),
   threads: whole("threads that train", { minimum: 1, maximum: 64 }),
   idempotencyKeys: whole("keys of events that are remembered"),
-  keepJournal: Type.Boolean({ description: "keep every event, not only those since the older snapshot" }),
+  keepJournal: choice(["none", "snapshots", "all"], "how much of the journal is kept beside the newest snapshot"),
+  recover: Type.Boolean({ description: "where the journal is damaged, keep all that is whole and say what is gone" }),
 }
 
 export const SettingsSchema = Type.Partial(Type.Object({ ...service, ...cluster, ...recommender }), {

@@ -1,0 +1,25 @@
+/** Which build this is, as far as it matters to what is learned. */
+
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+
+/**
+ * Changes whenever the same events give another state: tests/engine/build.test.ts has the hashes of states and fails
+ * where they change and this does not.
+ */
+export const LEARNING = "2"
+
+export interface Build {
+  version: string
+  learning: string
+}
+
+export function thisBuild(): Build {
+  return { version: packageVersion(), learning: LEARNING }
+}
+
+/** The package's own, whether it runs bundled, built or from its sources. */
+function packageVersion(): string {
+  const text = readFileSync(join(import.meta.dirname, "..", "..", "package.json"), "utf8")
+  return (JSON.parse(text) as { version: string }).version
+}

@@ -1,0 +1,174 @@
+/** File operations that are whole or not at all, and how their failures are told. */
+
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fdatasync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  write,
+  writeSync,
+} from "node:fs"
+import { dirname, join } from "node:path"
+import { promisify } from "node:util"
+import { DessError } from "../errors.ts"
+
+export const PRIVATE_FILE = 0o600
+const PRIVATE_FOLDER = 0o700
+
+const writeSome = promisify(write)
+const synced = promisify(fdatasync)
+
+/** The error of a disk that does not take or give what it should; without a path, which is nobody's business. */
+export function diskError(noun: string, cause: unknown, verb: "take" | "give" = "take"): DessError {
+  if (cause instanceof DessError) return cause
+  const { code, message } = cause as NodeJS.ErrnoException
+  return new DessError("UNAVAILABLE", `${noun}: expected the disk to ${verb} it, got ${code ?? message}`, { cause })
+}
+
+/** Whether the system refused something, not the program. */
+export function isSystemError(cause: unknown): cause is NodeJS.ErrnoException {
+  return cause instanceof Error && (cause as NodeJS.ErrnoException).syscall !== undefined
+}
+
+/** Makes a folder and those above it that are missing, for its owner alone. */
+export function makeFolder(path: string): void {
+  // Not `recursive`: in folders that take none, such as /proc, it never comes to an end.
+  const missing: string[] = []
+  for (let at = path; !existsSync(at) && dirname(at) !== at; at = dirname(at)) missing.push(at)
+  for (const folder of missing.reverse()) {
+    try {
+      mkdirSync(folder, { mode: PRIVATE_FOLDER })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
+    }
+  }
+}
+
+/** Writes all of some bytes at a place. */
+export async function writeAll(file: number, bytes: Uint8Array, at: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await writeSome(file, bytes, done, bytes.length - done, at + done)
+    done += bytesWritten
+  }
+}
+
+/** Resolves when what was written is on disk. */
+export function syncData(file: number): Promise<void> {
+  return synced(file)
+}
+
+/**
+ * A file that appears whole under its name, or not at all: written beside it, flushed, renamed. Where it fails the name
+ * stands for what it stood for before, unless only the folder could not be flushed.
+ */
+export function replaceFile(path: string, writeTo: (append: (bytes: Uint8Array) => void) => void): void {
+  const part = `${path}.part`
+  let file: number | undefined
+  try {
+    file = openSync(part, "w", PRIVATE_FILE)
+    const open = file
+    writeTo((bytes) => {
+      for (let at = 0; at < bytes.length; ) at += writeSync(open, bytes, at)
+    })
+    fsyncSync(file)
+    closeSync(file)
+    file = undefined
+    renameSync(part, path)
+  } catch (error) {
+    if (file !== undefined) tryTo(() => closeSync(file as number))
+    tryTo(() => rmSync(part, { force: true }))
+    throw error
+  }
+  syncFolder(dirname(path))
+}
+
+/** The same for what is written bit by bit, while others get a turn; but the folder is not flushed. */
+export async function replaceFileSlowly(
+  path: string,
+  writeTo: (
+    append: (bytes: Uint8Array) => Promise<void>,
+    rewrite: (bytes: Uint8Array, at: number) => Promise<void>,
+  ) => Promise<void>,
+): Promise<void> {
+  const part = `${path}.part`
+  let file: number | undefined
+  try {
+    file = openSync(part, "w", PRIVATE_FILE)
+    const open = file
+    let length = 0
+    await writeTo(
+      async (bytes) => {
+        await writeAll(open, bytes, length)
+        length += bytes.length
+      },
+      (bytes, at) => writeAll(open, bytes, at),
+    )
+    await syncData(file)
+    closeSync(file)
+    file = undefined
+    renameSync(part, path)
+  } catch (error) {
+    if (file !== undefined) tryTo(() => closeSync(file as number))
+    tryTo(() => rmSync(part, { force: true }))
+    throw error
+  }
+}
+
+/** Makes renames and removals in a folder durable. */
+export function syncFolder(directory: string): void {
+  let folder: number
+  try {
+    folder = openSync(directory, "r")
+  } catch (error) {
+    // Some systems do not let a folder be opened; there is nothing to flush then.
+    const { code } = error as NodeJS.ErrnoException
+    if (code === "EISDIR" || code === "EPERM" || code === "EACCES") return
+    throw error
+  }
+  try {
+    fsyncSync(folder)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== "EINVAL" && code !== "EPERM") throw error
+  } finally {
+    tryTo(() => closeSync(folder))
+  }
+}
+
+/** Takes a file away from everybody but its owner. */
+export function makePrivate(file: string | number): void {
+  tryTo(() => (typeof file === "string" ? chmodSync(file, PRIVATE_FILE) : fchmodSync(file, PRIVATE_FILE)))
+}
+
+/** Does what may fail without harm. */
+export function tryTo(action: () => void): void {
+  try {
+    action()
+  } catch {
+    // It was worth a try.
+  }
+}
+
+/** Removes what was being written when it failed or the process died. Nothing may be written meanwhile. */
+export function removeParts(directory: string): void {
+  for (const name of readdirSync(directory))
+    if (/^(dess\.json|journal-\d+\.log|snapshot-\d+\.safetensors|lookup-\d+)\.part$/.test(name))
+      rmSync(join(directory, name), { recursive: true, force: true })
+}
+
+/** Keeps the process until something is done that does not do so by itself. */
+export async function keepAlive<T>(work: Promise<T>): Promise<T> {
+  const timer = setInterval(() => {}, 2 ** 30)
+  try {
+    return await work
+  } finally {
+    clearInterval(timer)
+  }
+}

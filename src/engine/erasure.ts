@@ -1,0 +1,100 @@
+/**
+ * What has to go from the journal for users to be erased: their rows, their names where they came and left, and what was
+ * noted of them. Rows of an index are somebody's from where its former owner left until they leave themselves.
+ */
+
+import { hashName } from "./intake.ts"
+import type { Placed } from "./journal-files.ts"
+import { type ForgetRecord, type LogRecord, withoutRows } from "./records.ts"
+
+/** Records looked at before others get a turn. */
+const PORTION = 256
+
+/** Rows of an index between two positions. */
+interface Life {
+  index: number
+  from: number
+  to: number
+  erasure: number
+}
+
+export interface Traces {
+  /** By the position of the erasure's record: events that are taken out. */
+  rows: Map<number, number>
+  /** The record without what is to go; the same where nothing is. */
+  clean(placed: Placed): LogRecord
+}
+
+/** Finds what is to go. `erasures`: by the position of their records. */
+export async function findTraces(
+  records: () => Iterable<Placed>,
+  erasures: ReadonlyMap<number, Omit<ForgetRecord, "kind">>,
+): Promise<Traces> {
+  const lives: Life[] = []
+  for (const [position, { user, former }] of erasures) {
+    if (user !== null) lives.push({ index: user, from: 0, to: position, erasure: position })
+    for (const { index, before } of former) lives.push({ index, from: 0, to: before, erasure: position })
+  }
+  /** Until where a name is that of somebody who goes; who comes back later stays. */
+  const until = new Map<string, number>()
+  for (const [position, { hash }] of erasures)
+    if (hash !== null) until.set(hash, Math.max(position, until.get(hash) ?? 0))
+  const ofIndex = groupByIndex(lives)
+  const lifeOf = (index: number, position: number) =>
+    ofIndex.get(index)?.find(({ from, to }) => from <= position && position < to)
+  let looked = 0
+  for (const { position, record } of records()) {
+    const released = record.kind === "left" ? record.user : record.kind === "forget" ? [record.user ?? -1] : []
+    for (const index of released)
+      for (const life of ofIndex.get(index) ?? []) if (position < life.to) life.from = position + 1
+    if (++looked % PORTION === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  const rows = new Map<number, number>()
+  looked = 0
+  for (const { position, record } of records()) {
+    if (record.kind === "events")
+      for (const index of record.user) {
+        const life = lifeOf(index, position)
+        if (life) rows.set(life.erasure, (rows.get(life.erasure) ?? 0) + 1)
+      }
+    if (++looked % PORTION === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  return {
+    rows,
+    clean({ position, record }) {
+      const isGone = (name: string | null) => name !== null && position < (until.get(hashName(name)) ?? 0)
+      if (record.kind === "events") {
+        const goes = (row: number) => lifeOf(record.user[row], position) !== undefined
+        return record.user.some((_, row) => goes(row)) ? withoutRows(record, goes) : record
+      }
+      if (record.kind === "names") {
+        const goes = (one: (typeof record.names)[number]) => one.side === "user" && isGone(one.name)
+        if (!record.names.some(goes)) return record
+        return { ...record, names: record.names.map((one) => (goes(one) ? { ...one, name: null } : one)) }
+      }
+      if (record.kind === "left") {
+        if (!record.names.user.some(isGone)) return record
+        const user = record.names.user.map((name) => (isGone(name) ? null : name))
+        return { ...record, names: { ...record.names, user } }
+      }
+      if (record.kind === "notes") {
+        const goes = (one: (typeof record.notes)[number]) => one.side === "user" && isGone(one.id)
+        if (!record.notes.some(goes)) return record
+        return { ...record, notes: record.notes.map((one) => (goes(one) ? { ...one, id: null, note: null } : one)) }
+      }
+      if (record.kind === "forget" && record.hash !== null && position <= (until.get(record.hash) ?? -1))
+        return { ...record, former: [], hash: null }
+      if (record.kind === "retract") {
+        const kept = record.rows.filter(({ user }) => lifeOf(user, position) === undefined)
+        return kept.length === record.rows.length ? record : { ...record, rows: kept }
+      }
+      return record
+    },
+  }
+}
+
+function groupByIndex(lives: readonly Life[]): Map<number, Life[]> {
+  const groups = new Map<number, Life[]>()
+  for (const life of lives) groups.set(life.index, [...(groups.get(life.index) ?? []), life])
+  return groups
+}

@@ -1,0 +1,611 @@
+/**
+ * The journal on disk: files of frames, one after the other. Only the last is appended to; closed ones are packed
+ * (many commits to a deflated frame), rewritten when a user is erased, and dropped when they are not to be kept.
+ */
+
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs"
+import { dirname, join } from "node:path"
+import { promisify } from "node:util"
+import { deflateRaw } from "node:zlib"
+import { DessError, show } from "../errors.ts"
+import {
+  diskError,
+  isSystemError,
+  makePrivate,
+  replaceFile,
+  replaceFileSlowly,
+  syncData,
+  syncFolder,
+  tryTo,
+  writeAll,
+} from "./disk.ts"
+import {
+  damagedJournal,
+  decodeFileHeader,
+  encodeFileHeader,
+  encodeFrame,
+  encodeGap,
+  FILE_HEADER_BYTES,
+  type FileHeader,
+  FrameReader,
+  joinRecords,
+  MOST_PAYLOAD,
+} from "./frames.ts"
+import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
+
+const PATTERN = /^journal-(\d{12,})\.log$/
+/** Bytes of records that are deflated together. */
+const BLOCK_BYTES = 65_536
+/** Closed files are joined until they have so many bytes. */
+const JOINED_BYTES = 2 ** 22
+/** What must fit before writing is taken up again after a failure. */
+const TRIAL = Buffer.alloc(65_536)
+/** The most the length before a record takes. */
+const RECORD_LENGTH_BYTES = 8
+const deflated = promisify(deflateRaw)
+
+export interface Placed {
+  position: number
+  record: LogRecord
+}
+
+interface JournalFile {
+  path: string
+  first: number
+  /** Undefined for the one that is appended to. */
+  end: number | undefined
+  bytes: number
+  isPacked: boolean
+  hasLeft: boolean
+}
+
+function pathOf(directory: string, first: number): string {
+  return join(directory, `journal-${String(first).padStart(12, "0")}.log`)
+}
+
+export class JournalFiles {
+  readonly #directory: string
+  readonly #id: string
+  /** In order; the last is appended to. */
+  #files: JournalFile[] = []
+  #file: number | undefined
+  /** End of the last durable frame of the last file. */
+  #length = 0
+  /** Position behind the last durable record. */
+  next = 0
+  /** The last write failed: the file may end with what was refused. */
+  #isTorn = false
+  /** Files that are to be removed and could not be. */
+  #strays: string[] = []
+  /** Names in the folder changed and could not be made durable. */
+  #isUnsettled = false
+
+  private constructor(directory: string, id: string) {
+    this.#directory = directory
+    this.#id = id
+  }
+
+  /** Makes the first file of a new directory. */
+  static create(directory: string, id: string, first = 0): void {
+    const header = encodeFileHeader({ id, first, end: undefined, isPacked: false, hasLeft: true })
+    replaceFile(pathOf(directory, first), (append) => append(header))
+  }
+
+  /** Takes the first file of a directory that was not created after all away again. */
+  static remove(directory: string, first = 0): void {
+    rmSync(pathOf(directory, first), { force: true })
+  }
+
+  /** Opens what is there. What a crash left half written at the end is cut off, unless it is only to be read. */
+  static open(directory: string, id: string, { readOnly = false } = {}): JournalFiles {
+    const files = new JournalFiles(directory, id)
+    files.#list(readOnly)
+    files.#openLast(readOnly)
+    return files
+  }
+
+  /** Whether there is more than the empty file of a directory that was never used. */
+  static hasEvents(directory: string): boolean {
+    const files = readdirSync(directory).filter((name) => PATTERN.test(name))
+    return files.length > 1 || files.some((name) => statSync(join(directory, name)).size > FILE_HEADER_BYTES)
+  }
+
+  /** Position of the first record that is kept. */
+  get first(): number {
+    return this.#files[0].first
+  }
+
+  get bytes(): number {
+    return this.#files.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  #list(readOnly: boolean): void {
+    const found: JournalFile[] = []
+    for (const name of readdirSync(this.#directory)) {
+      if (name.startsWith("journal-") && name.endsWith(".log.part") && !readOnly)
+        tryTo(() => rmSync(join(this.#directory, name), { force: true }))
+      const match = PATTERN.exec(name)
+      if (!match) continue
+      const path = join(this.#directory, name)
+      const { header, bytes } = readHead(path)
+      if (!header || header.first !== Number(match[1]))
+        throw damagedJournal(name, { at: 0, next: Number(match[1]), kind: "damaged" })
+      if (header.id !== this.#id)
+        throw new DessError(
+          "INVALID_DATA",
+          `journal: expected that of ${this.#id}, got ${show(name)} of ${header.id}; bring back the one that belongs here`,
+        )
+      found.push({ path, bytes, ...header })
+    }
+    found.sort((a, b) => a.first - b.first)
+    // Files that were joined into the one before them, when a crash kept them from being removed.
+    let covered = 0
+    this.#files = found.filter((file) => {
+      const isJoined = file.first < covered
+      if (isJoined && !readOnly) tryTo(() => rmSync(file.path))
+      covered = Math.max(covered, file.end ?? 0)
+      return !isJoined
+    })
+    if (this.#files.length === 0)
+      throw new DessError("INVALID_DATA", "journal: expected its files beside the directory's description, got none")
+    this.#files.forEach((file, f) => {
+      const following = this.#files[f + 1]?.first
+      if (file.end !== undefined && file.end !== following)
+        throw new DessError(
+          "INVALID_DATA",
+          `journal: expected a file that begins with record ${file.end}, got ${following ?? "none"}; bring it back, or open the directory with recover (--recover), which goes on without it`,
+        )
+      file.end = following
+    })
+  }
+
+  #openLast(readOnly: boolean): void {
+    const last = this.#files[this.#files.length - 1]
+    const isWritable = this.#openFile(last.path, readOnly)
+    const file = this.#file as number
+    const size = fstatSync(file).size
+    const reader = new FrameReader({ file, size, at: FILE_HEADER_BYTES, position: last.first })
+    for (const _frame of reader);
+    const { at, next, kind } = reader.ending
+    if (kind === "damaged") {
+      this.close()
+      throw damagedJournal(last.path.slice(this.#directory.length + 1), reader.ending)
+    }
+    this.#length = at
+    this.next = next
+    last.bytes = at
+    this.#isTorn = true
+    if (isWritable) tryTo(() => this.#cut())
+  }
+
+  /** On a disk that cannot be written to it can be read all the same. */
+  #openFile(path: string, readOnly: boolean): boolean {
+    if (!readOnly)
+      try {
+        this.#file = openSync(path, "r+")
+        makePrivate(this.#file)
+        return true
+      } catch (error) {
+        if (!["EROFS", "EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error
+      }
+    this.#file = openSync(path, "r")
+    return false
+  }
+
+  /** Appends records that are encoded already; resolves when they are on disk. After a failure none of them is there. */
+  async append(records: readonly Uint8Array[]): Promise<void> {
+    if (records.length === 0) return
+    const last = this.#files[this.#files.length - 1]
+    try {
+      if (this.#file === undefined || this.#isTorn) throw new Error("it failed before and was not mended")
+      this.#isTorn = true
+      let [length, position] = [this.#length, this.next]
+      for (const some of portionsOf(records)) {
+        const frame = encodeFrame({ position, count: some.length, payload: joinRecords(some) })
+        await writeAll(this.#file, frame, length)
+        length += frame.length
+        position += some.length
+      }
+      await syncData(this.#file)
+      this.#isTorn = false
+      this.#length = length
+      last.bytes = length
+      this.next = position
+    } catch (cause) {
+      tryTo(() => this.#cut())
+      throw diskError("journal", cause)
+    }
+  }
+
+  /** Goes on at a later position; those before it are gone. */
+  async skipTo(position: number): Promise<void> {
+    const last = this.#files[this.#files.length - 1]
+    try {
+      const gap = encodeGap(this.next, position - this.next)
+      await writeAll(this.#file as number, gap, this.#length)
+      await syncData(this.#file as number)
+      this.#length += gap.length
+      last.bytes = this.#length
+      this.next = position
+    } catch (cause) {
+      tryTo(() => this.#cut())
+      throw diskError("journal", cause)
+    }
+  }
+
+  /** Cuts off what was refused. */
+  #cut(): void {
+    if (this.#file === undefined) return
+    ftruncateSync(this.#file, this.#length)
+    this.#isTorn = false
+  }
+
+  /** After a failure: makes sure that it ends with what was acknowledged, and that there is room for more. */
+  async mend(): Promise<void> {
+    const last = this.#files[this.#files.length - 1]
+    try {
+      // A file whose flush failed is not to be trusted with another.
+      const before = this.#file
+      this.#file = openSync(last.path, "r+")
+      if (before !== undefined) tryTo(() => closeSync(before))
+      this.#isTorn = true
+      this.#settleNames()
+      ftruncateSync(this.#file, this.#length)
+      await writeAll(this.#file, TRIAL, this.#length)
+      await syncData(this.#file)
+      this.#cut()
+      await syncData(this.#file)
+    } catch (cause) {
+      tryTo(() => this.#cut())
+      throw diskError("journal", cause)
+    }
+  }
+
+  /** Records from a position on, in order. Damage is refused when it is met. */
+  *read(from: number): Generator<Placed> {
+    for (let at = from; at < this.next; ) {
+      const file = this.#files.find(({ first, end = Number.POSITIVE_INFINITY }) => first <= at && at < end)
+      if (!file) {
+        const following = this.#files.find(({ first }) => first > at)
+        if (!following) return
+        at = following.first
+        continue
+      }
+      const end = file.end ?? this.next
+      yield* this.#readFile(file, at)
+      at = end
+    }
+  }
+
+  *#readFile(file: JournalFile, from: number): Generator<Placed> {
+    const open = openToRead(file.path)
+    try {
+      const isLast = file.end === undefined
+      const size = isLast ? this.#length : fstatSync(open).size
+      const reader = new FrameReader({ file: open, size, at: FILE_HEADER_BYTES, position: file.first })
+      for (const { position, records } of reader)
+        for (let r = 0; r < records.length; r++)
+          if (position + r >= from) yield { position: position + r, record: decodeRecord(records[r], position + r) }
+      const { ending } = reader
+      if (ending.kind !== "clean" || (file.end !== undefined && ending.next !== file.end))
+        throw damagedJournal(file.path.slice(this.#directory.length + 1), ending)
+    } catch (cause) {
+      throw isSystemError(cause) ? diskError("journal", cause, "give") : cause
+    } finally {
+      tryTo(() => closeSync(open))
+    }
+  }
+
+  /** Makes names durable and removes what is to go; throws where that cannot be done. */
+  #settleNames(): void {
+    if (!this.#isUnsettled) return
+    try {
+      // What took the place of others must be durable before they go.
+      syncFolder(this.#directory)
+      for (const path of this.#strays) rmSync(path, { force: true })
+      syncFolder(this.#directory)
+    } catch (cause) {
+      throw diskError("journal", cause)
+    }
+    this.#strays = []
+    this.#isUnsettled = false
+  }
+
+  /** Goes on in a new file; nothing may be appended meanwhile. */
+  roll(): void {
+    const last = this.#files[this.#files.length - 1]
+    if (this.next === last.first) return
+    // One of the same name may be among what is to be removed, and a closed file has no torn end.
+    this.#settleNames()
+    try {
+      if (this.#isTorn) this.#cut()
+    } catch (cause) {
+      throw diskError("journal", cause)
+    }
+    const path = pathOf(this.#directory, this.next)
+    const header = { id: this.#id, first: this.next, end: undefined, isPacked: false, hasLeft: true }
+    let file: number | undefined
+    try {
+      replaceFile(path, (append) => append(encodeFileHeader(header)))
+      file = openSync(path, "r+")
+    } catch (cause) {
+      // It must not come after records that are yet to be appended to the file before it.
+      this.#strays.push(path)
+      this.#isUnsettled = true
+      this.#isTorn = true
+      tryTo(() => {
+        this.#settleNames()
+        this.#cut()
+      })
+      throw diskError("journal", cause)
+    }
+    const before = this.#file
+    this.#file = file
+    this.#length = FILE_HEADER_BYTES
+    last.end = this.next
+    // So that a missing file is noticed; where that cannot be written nothing is lost.
+    if (before !== undefined) {
+      tryTo(() => writeSync(before, encodeFileHeader({ id: this.#id, ...last }), 0, FILE_HEADER_BYTES, 0))
+      tryTo(() => closeSync(before))
+    }
+    this.#files.push({ path, bytes: FILE_HEADER_BYTES, ...header })
+  }
+
+  /** Removes closed files all of whose records lie before a position. */
+  drop(before: number): void {
+    this.#settleNames()
+    const old = this.#files.filter(({ end }) => end !== undefined && end <= before)
+    try {
+      for (const file of old) {
+        rmSync(file.path, { force: true })
+        this.#files = this.#files.filter((one) => one !== file)
+        this.#isUnsettled = true
+      }
+    } catch (cause) {
+      throw diskError("journal", cause)
+    }
+    this.#settleNames()
+  }
+
+  /** Packs closed files and joins small ones with those before them. */
+  async pack(): Promise<void> {
+    this.#settleNames()
+    for (let f = 0; f < this.#files.length; f++) {
+      const file = this.#files[f]
+      if (file.end === undefined || file.isPacked) continue
+      const before = this.#files[f - 1]
+      const joins = before?.isPacked && before.bytes + file.bytes <= JOINED_BYTES
+      await this.#rewrite(joins ? [before, file] : [file])
+      if (joins) f--
+    }
+  }
+
+  /**
+   * Changes records of closed files; `change` returns what it is given where nothing is to be changed, and files
+   * without a change stay as they are.
+   */
+  async change(change: (placed: Placed) => LogRecord): Promise<void> {
+    this.#settleNames()
+    for (const file of [...this.#files]) {
+      if (file.end === undefined) continue
+      let changes = false
+      let looked = 0
+      for (const placed of this.#readFile(file, file.first)) {
+        changes ||= change(placed) !== placed.record
+        if (changes) break
+        if (++looked % 256 === 0) await turn()
+      }
+      if (changes) await this.#rewrite([file], change)
+    }
+  }
+
+  /** Writes neighbouring closed files anew as one. */
+  async #rewrite(
+    old: readonly JournalFile[],
+    change: (placed: Placed) => LogRecord = ({ record }) => record,
+  ): Promise<void> {
+    const [{ first, path }, { end }] = [old[0], old[old.length - 1]]
+    let hasLeft = false
+    let bytes = FILE_HEADER_BYTES
+    const header = () => encodeFileHeader({ id: this.#id, first, end, isPacked: true, hasLeft })
+    try {
+      await replaceFileSlowly(path, async (append, rewrite) => {
+        await append(header())
+        let block: Uint8Array[] = []
+        let [position, size] = [first, 0]
+        const flush = async () => {
+          if (block.length === 0) return
+          const payload = await deflated(joinRecords(block), { level: 4 })
+          const frame = encodeFrame({ position, count: block.length, payload, isDeflated: true })
+          bytes += frame.length
+          await append(frame)
+          position += block.length
+          ;[block, size] = [[], 0]
+        }
+        for (const file of old)
+          for (const placed of this.#readFile(file, file.first)) {
+            if (placed.position !== position + block.length) {
+              await flush()
+              await append(encodeGap(position, placed.position - position))
+              bytes += encodeGap(0, 0).length
+              position = placed.position
+            }
+            hasLeft ||= placed.record.kind === "left" || placed.record.kind === "forget"
+            const record = encodeRecord(change(placed))
+            block.push(record)
+            size += record.length
+            if (size >= BLOCK_BYTES) await flush()
+          }
+        await flush()
+        if (end !== undefined && position < end) {
+          await append(encodeGap(position, end - position))
+          bytes += encodeGap(0, 0).length
+        }
+        await rewrite(header(), 0)
+      })
+    } catch (cause) {
+      throw diskError("journal", cause)
+    }
+    const written = { path, first, end, bytes, isPacked: true, hasLeft }
+    this.#files = this.#files.flatMap((file) => (file === old[0] ? written : old.includes(file) ? [] : file))
+    this.#strays.push(...old.slice(1).map((file) => file.path))
+    this.#isUnsettled = true
+    this.#settleNames()
+  }
+
+  /** Records of the files in which somebody may have left; of others none. */
+  *readLeavings(): Generator<Placed> {
+    for (const file of [...this.#files]) if (file.hasLeft) yield* this.#readFile(file, file.first)
+  }
+
+  /** Bytes from a position on, roughly: whole files but for the one it lies in. */
+  bytesFrom(position: number): number {
+    return this.#files.reduce((sum, { first, end = this.next, bytes }) => {
+      if (end <= position) return sum
+      const share = end === first ? 0 : Math.min(1, (end - position) / (end - first))
+      return sum + share * bytes
+    }, 0)
+  }
+
+  close(): void {
+    if (this.#isTorn) tryTo(() => this.#cut())
+    tryTo(() => this.#settleNames())
+    if (this.#file !== undefined) tryTo(() => closeSync(this.#file as number))
+    this.#file = undefined
+  }
+}
+
+/** Says what the disk says, not where. */
+function openToRead(path: string): number {
+  try {
+    return openSync(path, "r")
+  } catch (cause) {
+    throw diskError("journal", cause, "give")
+  }
+}
+
+function readHead(path: string) {
+  const file = openToRead(path)
+  try {
+    const head = Buffer.alloc(FILE_HEADER_BYTES)
+    const read = readSync(file, head, 0, head.length, 0)
+    return { header: decodeFileHeader(head.subarray(0, read)), bytes: fstatSync(file).size }
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Records that go into a frame together. */
+function* portionsOf(records: readonly Uint8Array[]): Generator<Uint8Array[]> {
+  let [some, bytes]: [Uint8Array[], number] = [[], 0]
+  for (const record of records) {
+    if (some.length > 0 && bytes + record.length + RECORD_LENGTH_BYTES > MOST_PAYLOAD) {
+      yield some
+      ;[some, bytes] = [[], 0]
+    }
+    some.push(record)
+    bytes += record.length + RECORD_LENGTH_BYTES
+  }
+  if (some.length > 0) yield some
+}
+
+/** Lets others have a turn. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+/**
+ * Mends damaged files of a directory: keeps every frame that is whole and puts gaps where records are gone. Returns
+ * what is gone, in words; none where all is whole.
+ */
+export async function recoverJournal(directory: string, id: string): Promise<string[]> {
+  const gone: string[] = []
+  const found = readdirSync(directory)
+    .filter((name) => PATTERN.test(name))
+    .map((name) => ({ name, first: Number(PATTERN.exec(name)?.[1]), header: readHead(join(directory, name)).header }))
+    .sort((a, b) => a.first - b.first)
+  let covered = 0
+  // Those joined into the one before them are taken away when the journal is opened.
+  const files = found.filter(({ first, header }) => {
+    const isJoined = first < covered
+    covered = Math.max(covered, header?.id === id ? (header.end ?? 0) : 0)
+    return !isJoined
+  })
+  for (let f = 0; f < files.length; f++) {
+    const { name, first, header } = files[f]
+    const isWhole = header !== undefined && header.id === id && header.first === first
+    if (!isWhole) gone.push(`${name}: its header was damaged and is made anew`)
+    const p = { id, first, following: files[f + 1]?.first, header: isWhole ? header : undefined }
+    gone.push(...(await recoverFile(join(directory, name), p)))
+  }
+  return gone
+}
+
+async function recoverFile(
+  path: string,
+  {
+    id,
+    first,
+    following,
+    header,
+  }: { id: string; first: number; following: number | undefined; header: FileHeader | undefined },
+): Promise<string[]> {
+  const gone: string[] = []
+  const file = openSync(path, "r")
+  const say = (from: number, to: number | undefined) =>
+    gone.push(
+      `${path.slice(path.lastIndexOf("journal-"))}: records ${from} to ${to === undefined ? "the end" : to - 1} are gone`,
+    )
+  try {
+    const size = fstatSync(file).size
+    const kept: { position: number; count: number; from: number; to: number }[] = []
+    let [at, position] = [FILE_HEADER_BYTES, first]
+    for (;;) {
+      const reader = new FrameReader({ file, size, at, position })
+      for (const frame of reader) {
+        kept.push({ position: frame.position, count: frame.count, from: at, to: frame.end })
+        at = frame.end
+      }
+      const { ending } = reader
+      position = ending.next
+      if (ending.kind === "clean") break
+      const next = reader.findFrame(ending.at + 1)
+      if (!next || next.position >= (following ?? Number.POSITIVE_INFINITY)) {
+        if (ending.kind === "damaged" && following === undefined) say(position, undefined)
+        break
+      }
+      if (next.position > position) say(position, next.position)
+      at = next.at
+      position = next.position
+    }
+    if (following !== undefined && position < following) say(position, following)
+    if (following === undefined && header?.end !== undefined) say(header.end, undefined)
+    if (gone.length === 0 && header) return gone
+    await replaceFileSlowly(path, async (append) => {
+      await append(encodeFileHeader({ id, first, end: following, isPacked: false, hasLeft: true }))
+      let expected = first
+      for (const { position: from, count, from: start, to } of kept) {
+        if (from > expected) await append(encodeGap(expected, from - expected))
+        const bytes = Buffer.alloc(to - start)
+        readSync(file, bytes, 0, bytes.length, start)
+        await append(bytes)
+        expected = from + count
+      }
+      if (following !== undefined && expected < following) await append(encodeGap(expected, following - expected))
+    })
+    syncFolder(dirname(path))
+    return gone
+  } finally {
+    closeSync(file)
+  }
+}
