@@ -119,12 +119,18 @@ test("the command runs a method and makes a comparison and its page without opti
   expect(await dess("report", "out")).toMatchObject({ code: 0 })
 })
 
+test("a directory needs no package", async () => {
+  writeFileSync(join(PROJECT, "rows.csv"), "user,item,rating,timestamp\nada,dune,5,1700000000\n")
+  expect(await dess("import", "rows.csv", "--directory", "bare")).toMatchObject({ code: 0 })
+  expect(await dess("export", "out.csv", "--directory", "bare")).toMatchObject({ code: 0 })
+})
+
 test.each([
   { words: ["serve", "--demo"], names: "fastify" },
-  { words: ["import", "rows.csv", "--directory", "kept"], names: "lmdb" },
+  { words: ["import", "keyed.csv", "--directory", "kept"], names: "lmdb" },
   { words: ["prepare", "rows.parquet", "--out", "sorted"], names: "@duckdb/node-api" },
 ])("dess $words.0 without its packages says which to install", async ({ words, names }) => {
-  writeFileSync(join(PROJECT, "rows.csv"), "user,item,rating,timestamp\nada,dune,5,1700000000\n")
+  writeFileSync(join(PROJECT, "keyed.csv"), "user,item,rating,timestamp,key\nada,dune,5,1700000000,one\n")
   writeFileSync(join(PROJECT, "rows.parquet"), `PAR1${"\0".repeat(64)}PAR1`)
   const { code, stderr } = await dess(...words)
   expect(code).not.toBe(0)

@@ -1,130 +1,232 @@
 /**
  * Kills a recommender, or the service, under load, again and again (kill -9, at random moments, also inside snapshots,
- * forgetting and compaction), and checks after every kill:
+ * erasures and compaction), while its disk is full, broken, read-only or out of descriptors and its clock is wrong, and
+ * checks after every kill:
  *   - every acknowledged event was taken exactly once, every other one at most once;
  *   - the training state is that of a run that was never interrupted: the same journal learned from the beginning, or,
  *     where rows were erased or dropped, from the older snapshot;
- *   - no trace of a user whose removal was acknowledged is left in any file.
- * node tools/torture.mjs [--kills 50] [--seed 1] [--case plain]
+ *   - of a user whose erasure was answered with "done" no file holds anything, of one answered with "pending" none does
+ *     after the next start;
+ *   - nobody has left because of a clock that was wrong for a moment;
+ *   - after some kills: where one bit of a file is flipped, nothing is silently different, and `recover` helps.
+ * The same seed gives the same faults; when the processes get where is up to the machine.
+ * node tools/torture.mjs [--kills 50] [--seed 1] [--case plain] [--calm] [--verbose]
  */
 
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Recommender } from "../dist/index.js"
 import { Random } from "../dist/kernels/random.js"
-import { CASES, event, isNumbered, numberOf, openCase, workAndKill } from "./victim.mjs"
+import { buildFaults, Faults } from "./faults/faults.mjs"
+import { CASES } from "./torture/cases.mjs"
+import { atOneMoment, examine, ghostsIn, inCopy, settleDirectory, snapshotsOf } from "./torture/checks.mjs"
+import { checkFlip } from "./torture/flip.mjs"
+import { planStorm } from "./torture/storm.mjs"
+import { workAndKill } from "./victim.mjs"
 
 /** Every kill has numbers of its own; nobody sends as many. */
 const STRIDE = 1_000_000
 /** Sent and perhaps never told of. */
 const UNTOLD = 2000
+/** Kills of one directory; then a new one begins, with the next seed. */
+const MOST_KILLS = 10
+/** Milliseconds between two lines of progress. */
+const PROGRESS = 5000
 
-/** A copy of a directory as it is, without some of its snapshots, which are listed newest first. */
-async function inCopy(directory, without, action) {
-  const copy = mkdtempSync(join(tmpdir(), "dess-torture-copy-"))
-  try {
-    cpSync(directory, copy, { recursive: true, filter: (path) => !path.endsWith(".sock") })
-    const snapshots = readdirSync(copy)
-      .filter((name) => /^snapshot-\d+\.safetensors$/.test(name))
-      .sort()
-      .reverse()
-    for (const name of without(snapshots)) rmSync(join(copy, name))
-    return await action(copy)
-  } finally {
-    rmSync(copy, { recursive: true, force: true })
+/** Kills one case several times, with a directory of its own. */
+class Round {
+  #name
+  #seed
+  #case
+  #isWhole
+  #directory = mkdtempSync(join(tmpdir(), "dess-torture-"))
+  #faults
+  #random
+  #say
+  acknowledged = new Set()
+  forgotten = new Set()
+  #pending = new Set()
+  #ranges = []
+  #sent = []
+  /** Events beside those that are numbered and those of users who were erased. */
+  #unnumbered = 0
+
+  constructor({ name, seed, isFaulty, say }) {
+    this.#name = name
+    this.#seed = seed
+    this.#case = CASES[name]
+    this.#isWhole = this.#case.options.keepJournal === "all"
+    this.#random = new Random(seed, `torture ${name}`)
+    this.#faults = isFaulty ? new Faults({ folder: this.#directory }) : undefined
+    this.#say = say
   }
-}
 
-/** The state hash of a directory, how many events it has taken, and the numbers of those it keeps. */
-async function examine(options, directory) {
-  const recommender = await openCase(options, directory)
-  const numbers = []
-  for await (const event of recommender.events()) if (isNumbered(event)) numbers.push(numberOf(event))
-  const hash = await recommender.hash()
-  const { accepted } = recommender.status().events
-  await recommender.close()
-  return { hash, numbers, accepted }
-}
+  get directory() {
+    return this.#directory
+  }
 
-/** Sends groups of numbers once more: how many of each were known. */
-async function sendAgain(directory, groups) {
-  const recommender = await Recommender.open({ directory, queue: 10_000_000, delay: "1h" })
-  const known = []
-  for (const numbers of groups) {
-    let count = 0
-    for (let at = 0; at < numbers.length; at += 5000) {
-      const some = numbers.slice(at, at + 5000).map((number) => event(number, "somebody", "something"))
-      count += (await recommender.observe(some)).duplicates
+  close() {
+    this.#faults?.close()
+  }
+
+  /** One kill and what is to hold after it; rejects where it does not. */
+  async kill(number) {
+    const told = await this.#work(number)
+    for (const one of told.acknowledged) this.acknowledged.add(one)
+    for (const user of told.forgotten) this.forgotten.add(user)
+    for (const user of told.pending) this.#pending.add(user)
+    const from = number * STRIDE
+    this.#ranges.push({ from, to: told.acknowledged.reduce((most, one) => Math.max(most, one), from) + UNTOLD })
+    this.#sent.push(...told.sent)
+    if (told.hasSettled) this.#unnumbered++
+    this.#findGhosts("after the kill")
+    const found = await this.#compare()
+    this.#checkEvents(found)
+    await this.#settle(found)
+    if (this.#random.next() < 0.3) await this.#flip()
+    return { ...told, accepted: found.accepted }
+  }
+
+  #work(number) {
+    const { forgets = false, http = false, jumps = false, options } = this.#case
+    const random = this.#random
+    const isFaulty = this.#faults !== undefined
+    const milliseconds = 150 + random.integer(isFaulty ? 3000 : forgets ? 2000 : 900)
+    const isEarly = isFaulty && !http && random.next() < 0.2
+    const movesClock = options.idle !== undefined && !jumps
+    const storm = planStorm(random, milliseconds, { isEarly, movesClock })
+    const settles = random.next() < 0.35
+    if (isFaulty) for (const one of storm) this.#say(JSON.stringify(one))
+    const seed = this.#seed * 1000 + number
+    const job = { name: this.#name, directory: this.#directory, from: number * STRIDE, seed, isFaulty }
+    const onForgotten = (user) => {
+      for (const { user: found, file } of ghostsIn(this.#directory))
+        if (found === user) this.#early ??= `${user} was erased, it was said, and is still in ${file}`
     }
-    known.push(count)
+    return workAndKill(job, { milliseconds, faults: this.#faults, storm, isEarly, settles, onForgotten })
   }
-  await recommender.close()
-  return known
-}
 
-/** Kills one case several times. */
-async function tortureCase(name, { kills, seed, fail, log }) {
-  const { options, forgets = false } = CASES[name]
-  const { keepJournal = false } = options
-  const random = new Random(seed, `torture ${name}`)
-  const directory = mkdtempSync(join(tmpdir(), "dess-torture-"))
-  const acknowledged = new Set()
-  const forgotten = []
-  const ranges = []
-  for (let kill = 0; kill < kills; kill++) {
-    const from = kill * STRIDE
-    const job = { name, directory, from, seed: seed * 1000 + kill }
-    const told = await workAndKill(job, 150 + random.integer(forgets ? 2000 : 900))
-    for (const number of told.acknowledged) acknowledged.add(number)
-    forgotten.push(...told.forgotten)
-    ranges.push({ from, to: told.acknowledged.reduce((most, number) => Math.max(most, number), from) + UNTOLD })
-    const { hash, numbers, accepted } = await examine(options, directory)
-    const whole = keepJournal && !forgets
-    const reference = await inCopy(
-      directory,
-      (snapshots) => (whole ? snapshots : snapshots.slice(0, -1)),
-      (copy) => examine(options, copy),
+  /** A trace that was found while the victim worked. */
+  #early
+
+  #findGhosts(when) {
+    if (this.#early) throw new Error(this.#early)
+    for (const { user, file } of ghostsIn(this.#directory))
+      if (this.forgotten.has(user)) throw new Error(`${user} was erased and is still in ${file}, ${when}`)
+  }
+
+  /** The state as it is taken up, and as it is learned again. */
+  async #compare() {
+    const { options, forgets = false } = this.#case
+    const snapshots = snapshotsOf(this.#directory)
+    const isFromStart = this.#isWhole && !forgets
+    const without = isFromStart
+      ? snapshots
+      : options.keepJournal === "none"
+        ? []
+        : snapshots.length > 1
+          ? snapshots.slice(0, 1)
+          : []
+    const groups = [[...this.acknowledged], this.#others()]
+    const [found, reference] = await atOneMoment(() =>
+      Promise.all([
+        inCopy(
+          this.#directory,
+          () => false,
+          (copy) => examine(options, copy, { groups }),
+        ),
+        inCopy(
+          this.#directory,
+          (name) => without.includes(name),
+          (copy) => examine(options, copy),
+        ),
+      ]),
     )
-    if (hash !== reference.hash) fail(`state ${hash} is not that of an uninterrupted run, ${reference.hash}`)
+    if (found.hash !== reference.hash)
+      throw new Error(
+        `state ${found.hash} is not that of an uninterrupted run, ${reference.hash} (without ${without}; ${found.accepted} and ${reference.accepted} events)`,
+      )
+    return found
+  }
+
+  /** Numbers that may have been sent and were not acknowledged. */
+  #others() {
+    const all = new Set(this.#sent)
+    for (const { from, to } of this.#ranges) for (let number = from; number < to; number++) all.add(number)
+    for (const number of this.acknowledged) all.delete(number)
+    return [...all]
+  }
+
+  #checkEvents({ numbers, accepted, damaged, known: [known, others] }) {
+    const { forgets = false } = this.#case
+    if (damaged.length > 0) throw new Error(`nothing was damaged, and yet: ${damaged}`)
     const present = new Set(numbers)
-    if (present.size !== numbers.length) fail(`${numbers.length - present.size} events are there twice`)
-    if (keepJournal) for (const number of acknowledged) if (!present.has(number)) fail(`event ${number} is lost`)
-    const none = () => []
-    const all = new Set(
-      forgets ? [] : ranges.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, n) => from + n)),
-    )
-    for (const number of acknowledged) all.delete(number)
-    const [known, others] = await inCopy(directory, none, (copy) => sendAgain(copy, [[...acknowledged], [...all]]))
-    if (known < acknowledged.size) fail(`${acknowledged.size - known} acknowledged events are not known any more`)
-    if (!forgets && known + others !== accepted) fail(`${accepted} events were taken, of ${known + others} known ones`)
-    for (const user of forgotten)
-      for (const file of readdirSync(directory))
-        if (readFileSync(join(directory, file)).includes(user)) fail(`${user} was forgotten and is still in ${file}`)
-    log(
-      `${name}, kill ${kill + 1}: ${acknowledged.size} acknowledged, ${accepted} taken, ${forgotten.length} forgotten`,
-    )
+    if (present.size !== numbers.length) throw new Error(`${numbers.length - present.size} events are there twice`)
+    const missing = this.#isWhole ? [...this.acknowledged].filter((number) => !present.has(number)) : []
+    if (missing.length > 0) throw new Error(`${missing.length} events are lost: ${missing.slice(0, 10)}`)
+    if (known < this.acknowledged.size)
+      throw new Error(`${this.acknowledged.size - known} acknowledged events are not known any more`)
+    if (this.#isWhole && present.size !== known + others)
+      throw new Error(`${present.size} events are exported, of ${known + others} known ones`)
+    if (!forgets && accepted !== known + others + this.#unnumbered)
+      throw new Error(`${accepted} events were taken, of ${known + others + this.#unnumbered} known ones`)
   }
-  rmSync(directory, { recursive: true, force: true })
-  return { events: acknowledged.size, forgotten: forgotten.length }
+
+  /** Takes the directory up, as the next victim will. */
+  async #settle(before) {
+    const { numbers, damaged, memory, problem } = await settleDirectory(this.#case.options, this.#directory)
+    if (problem) throw new Error(problem)
+    if (damaged) throw new Error(`nothing was damaged, and yet: ${damaged}`)
+    if (this.#isWhole && numbers.length !== before.numbers.length)
+      throw new Error(`${numbers.length} events are exported, ${before.numbers.length} before`)
+    for (const user of this.#pending) this.forgotten.add(user)
+    this.#pending.clear()
+    this.#findGhosts("after the next start")
+    if (!this.#case.jumps) return
+    const { left } = memory
+    if (left.user + left.item > 0) throw new Error(`the clock jumped and they left: ${JSON.stringify(left)}`)
+  }
+
+  async #flip() {
+    const problem = await checkFlip(this.#case, this.#directory, { random: this.#random, say: this.#say })
+    if (problem) throw new Error(problem)
+  }
 }
 
-/** Shares the kills among the cases; with fewer kills than cases the seed says which. */
-export async function torture({ kills, seed, only, log = () => {} }) {
-  const result = { kills: 0, events: 0, forgotten: 0 }
+/** Shares the kills among the cases, each time with the next seed; with fewer kills than cases the seed says which. */
+export async function torture({ kills, seed, only, isFaulty, log = () => {}, say = () => {} }) {
+  const result = { kills: 0, events: 0, forgotten: 0, refused: 0 }
   const names = only === undefined ? Object.keys(CASES) : [only]
-  for (let c = 0; c < names.length; c++) {
-    const name = names[(c + seed) % names.length]
-    const share = Math.floor(kills / names.length) + (c < kills % names.length ? 1 : 0)
-    if (share === 0) continue
-    const fail = (text) => {
-      throw new Error(`torture, case ${name}, seed ${seed}: ${text}`)
+  const most = Math.min(MOST_KILLS, Math.ceil(kills / names.length))
+  for (let r = 0; result.kills < kills; r++) {
+    const name = names[(r + seed) % names.length]
+    const round = new Round({ name, seed: seed + r, isFaulty, say })
+    let refused = 0
+    let kill = 0
+    try {
+      for (const share = Math.min(most, kills - result.kills); kill < share; kill++) {
+        const told = await round.kill(kill)
+        refused += told.refused
+        result.kills++
+        log(
+          `${name}, seed ${seed + r}, kill ${kill + 1}: ${round.acknowledged.size} acknowledged, ${told.accepted} taken, ${refused} refused and sent again, ${round.forgotten.size} erased`,
+          result.kills,
+        )
+      }
+    } catch (cause) {
+      const again = `npm run torture -- --case ${name} --seed ${seed + r} --kills ${kill + 1}${isFaulty ? "" : " --calm"}`
+      throw new Error(
+        `torture, case ${name}, seed ${seed + r}, kill ${kill + 1}: ${cause.message}\nits directory: ${round.directory}\nto see it again: ${again}`,
+        { cause },
+      )
+    } finally {
+      round.close()
     }
-    const { events, forgotten } = await tortureCase(name, { kills: share, seed, fail, log })
-    result.kills += share
-    result.events += events
-    result.forgotten += forgotten
+    rmSync(round.directory, { recursive: true, force: true })
+    result.events += round.acknowledged.size
+    result.forgotten += round.forgotten.size
+    result.refused += refused
   }
   return result
 }
@@ -134,15 +236,43 @@ const flag = (name, otherwise) => {
   return at < 0 ? otherwise : process.argv[at + 1]
 }
 
+/** Says every few seconds how far it is. */
+function showProgress(kills) {
+  const started = Date.now()
+  let shown = started
+  return (done) => {
+    const now = Date.now()
+    if (now - shown < PROGRESS) return
+    shown = now
+    const minutes = (((now - started) / done) * (kills - done)) / 60_000
+    console.error(
+      `${done} of ${kills} kills, about ${minutes < 2 ? `${Math.round(minutes * 60)} s` : `${Math.round(minutes)} min`} to go`,
+    )
+  }
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const started = Date.now()
-  const result = await torture({
-    kills: Number(flag("--kills", 50)),
-    seed: Number(flag("--seed", 1)),
-    only: flag("--case"),
-    log: console.log,
-  })
-  console.log(
-    `${result.kills} kills survived: ${result.events} acknowledged events once each, ${result.forgotten} users forgotten, ${Math.round((Date.now() - started) / 1000)} s`,
-  )
+  const kills = Number(flag("--kills", 50))
+  const { reason } = buildFaults()
+  const isFaulty = reason === undefined && !process.argv.includes("--calm")
+  if (reason !== undefined) console.error(`without faults of the disk: ${reason}`)
+  const progress = showProgress(kills)
+  try {
+    const result = await torture({
+      ...{ kills, isFaulty, seed: Number(flag("--seed", 1)), only: flag("--case") },
+      log: (text, done) => {
+        console.log(text)
+        progress(done)
+      },
+      say: process.argv.includes("--verbose") ? (text) => console.error(`  ${text}`) : undefined,
+    })
+    console.log(
+      `${result.kills} kills survived: ${result.events} acknowledged events once each, ${result.refused} times refused and sent again, ${result.forgotten} users erased, ${Math.round((Date.now() - started) / 1000)} s`,
+    )
+  } catch (error) {
+    console.error(error.message)
+    if (process.argv.includes("--verbose")) console.error(error.cause)
+    process.exit(1)
+  }
 }

@@ -1,147 +1,223 @@
-/** What `torture.mjs` kills: a recommender in a process of its own, or the service, and the load on it. */
+/** What `torture.mjs` kills: a recommender in a process of its own, or the service, with the load and the faults on it. */
 
 import { fork, spawn } from "node:child_process"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
-import { Recommender } from "../dist/index.js"
+import { fileURLToPath, pathToFileURL } from "node:url"
 import { Random } from "../dist/kernels/random.js"
+import { CASES, openCase, until, wait } from "./torture/cases.mjs"
+import { isRefusal, load, settle } from "./torture/load.mjs"
+import { beRude } from "./torture/rude.mjs"
+import { beginStorm, calmDown } from "./torture/storm.mjs"
 
-const SMALL = { method: "dess-fre", model: "mf", sizes: [2, 4, 8], threads: 1, segment: 50, delay: 20 }
-const EAGER = { ...SMALL, snapshotEvents: 400 }
-const LIMITS = { memoryBudget: 100_000, idle: { shrink: "1s", leave: "2s" } }
-
-/** `ids`: users and items, so many of each. */
-export const CASES = {
-  plain: { options: { ...EAGER, keepJournal: true }, ids: 150 },
-  /** Users are forgotten meanwhile. */
-  forgetting: { options: { ...EAGER, keepJournal: true }, ids: 150, forgets: true },
-  /** Ids shrink and leave, and their numbers are given to others. */
-  limits: { options: { ...EAGER, ...LIMITS, keepJournal: true }, ids: 2000 },
-  /** And the journal is truncated, as it is unless one asks for it. */
-  truncated: { options: { ...EAGER, ...LIMITS }, ids: 2000 },
-  ncf: { options: { ...EAGER, model: "ncf" }, ids: 150 },
-  /** `dess serve`. */
-  service: { options: EAGER, ids: 150, forgets: true, http: true },
-}
-
-/** Numbers travel as timestamps. */
-const EPOCH = 1_600_000_000
-
-export const isNumbered = ({ timestamp }) => timestamp >= EPOCH
-export const numberOf = ({ timestamp }) => timestamp - EPOCH
-export const event = (number, user, item, rating = 5) => {
-  return { user, item, rating, timestamp: EPOCH + number, key: `key ${number}` }
-}
-
-export function openCase(options, directory) {
-  return Recommender.open({ ...options, directory })
-}
-
-const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds))
-
-/** Observes, takes snapshots, forgets; tells what was acknowledged. Ends with the target. */
-async function load(target, { name, from, seed }, tell) {
-  const { ids, forgets = false } = CASES[name]
-  const random = new Random(seed, "torture load")
-  const pick = (word) => `${word} ${random.integer(ids)}`
-  let next = from
-  let ghosts = 0
-  const observing = async () => {
-    for (;;) {
-      const events = Array.from({ length: 1 + random.integer(40) }, () =>
-        event(next++, pick("user"), pick("item"), 1 + random.integer(5)),
-      )
-      await target.observe(events)
-      tell({ acknowledged: events.map(numberOf) })
-      // Forgetting waits for what was accepted before it; let it get there.
-      if (forgets) await wait(20)
-    }
-  }
-  const others = async () => {
-    for (;;) {
-      await wait(random.integer(forgets ? 40 : 120))
-      if (!forgets || random.next() < 0.25) await target.snapshot()
-      else {
-        const user = `ghost-${seed}-${ghosts++}!`
-        await target.observe([{ user, item: pick("item"), timestamp: EPOCH - 1 }])
-        await target.note?.(user)
-        await target.forget(user)
-        tell({ forgotten: user })
-      }
-    }
-  }
-  await Promise.all([observing(), observing(), others()])
-}
+const CALM_LMDB = pathToFileURL(join(import.meta.dirname, "torture/calm-lmdb.mjs")).href
+/** Where the numbers of rude clients begin, behind those of the load. */
+export const RUDE_NUMBERS = 500_000
+/** Milliseconds until a victim must have started, and until it must be well again. */
+const PATIENCE = 90_000
 
 /** A service as a target. */
 function connect(url) {
   const call = async (method, path, body) => {
     const headers = body === undefined ? {} : { "content-type": "application/json" }
     const response = await fetch(url + path, { method, headers, body: JSON.stringify(body) })
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-    return response.json()
+    if (response.ok) return response.json()
+    const error = new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+    throw Object.assign(error, { code: response.status })
   }
   return {
     observe: (events) => call("POST", "/v1/interactions", events),
     snapshot: () => call("POST", "/v1/snapshots"),
     note: (user) => call("POST", "/api/user", { UserId: user, Comment: `about ${user}` }),
     forget: (user) => call("DELETE", `/v1/users/${encodeURIComponent(user)}`),
+    status: () => call("GET", "/v1/status"),
+    /** Requests under way beside the one that asks. */
+    active: async () => {
+      const text = await (await fetch(`${url}/metrics`)).text()
+      return Number(/^dess_requests_active (\d+)/m.exec(text)?.[1]) - 1
+    },
   }
 }
 
-/** Lets a process work and kills it so long after it has started; what was acknowledged. */
-export function workAndKill(job, milliseconds) {
+/** A recommender as a target. */
+function wrap(recommender) {
+  return {
+    observe: (events) => recommender.observe(events),
+    snapshot: () => recommender.snapshot(),
+    note: (user) => recommender.putNotes("user", [{ id: user, note: { comment: `about ${user}` } }]),
+    forget: (user) => recommender.forget(user),
+    status: async () => recommender.status(),
+  }
+}
+
+/**
+ * Lets a process work and kills it so long after the first answer. `storm`: faults meanwhile; `isEarly`: all that from
+ * its start on. `settles`: before the kill the disk is well again, and so must everything else be. `onForgotten` is told of
+ * users the moment their erasure is done. Returns what was told.
+ */
+export async function workAndKill(job, { milliseconds, faults, storm, isEarly, settles, onForgotten }) {
   const { options, http = false } = CASES[job.name]
-  return new Promise((resolve, reject) => {
-    const told = { acknowledged: [], forgotten: [] }
-    const tell = ({ acknowledged = [], forgotten = [] }) => {
-      told.acknowledged.push(...acknowledged)
-      told.forgotten.push(...[forgotten].flat())
-    }
-    let loading = Promise.resolve()
-    let complaint = ""
-    const child = http ? startService(options, job.directory) : startRecommender(job)
-    const killSoon = () => setTimeout(() => child.kill("SIGKILL"), milliseconds)
-    child.stderr.on("data", (text) => {
-      complaint += text
-      if (!http || !String(text).includes("ready;")) return
-      killSoon()
-      const [url] = /http:\/\/\S+/.exec(complaint)
-      loading = load(connect(url), job, tell).catch((error) => error)
-    })
-    child.on("message", (message) => {
-      if (message.started) killSoon()
-      else tell(message)
-    })
-    child.on("close", async (_, signal) => {
-      const error = await loading
-      // A refusal came from a service that was alive.
-      if (signal !== "SIGKILL") reject(new Error(`the victim ended by itself: ${complaint}`))
-      else if (error && !/fetch failed|terminated/.test(error.message)) reject(error)
-      else resolve(told)
-    })
+  const told = { acknowledged: [], forgotten: [], pending: [], sent: [], refused: 0, hasSettled: settles }
+  let work = () => {}
+  const working = new Promise((resolve) => {
+    work = resolve
   })
+  const tell = ({ acknowledged = [], forgotten, pending, refused = 0 }) => {
+    work()
+    told.acknowledged.push(...acknowledged)
+    told.refused += refused
+    if (forgotten !== undefined) {
+      told.forgotten.push(forgotten)
+      onForgotten(forgotten)
+    }
+    if (pending !== undefined) told.pending.push(pending)
+  }
+  let endStorm = () => {}
+  if (faults) {
+    calmDown(faults)
+    if (isEarly) endStorm = beginStorm(faults, storm)
+  }
+  const env = faults ? { ...process.env, ...faults.env() } : process.env
+  const child = http ? startService(options, job.directory, env) : startRecommender(job, env)
+  const victim = watch(child, { http, tell })
+  try {
+    const service = http ? workOn(await victim.started, job, tell) : undefined
+    if (!isEarly) await victim.inTime(working, "working")
+    if (faults && !isEarly) endStorm = beginStorm(faults, storm)
+    await Promise.race([wait(milliseconds), victim.ended, service?.failed ?? victim.ended])
+    if (settles) {
+      endStorm()
+      const problem = await (service ? service.settle() : victim.settle())
+      if (problem) throw new Error(problem)
+    }
+    const isAlive = child.exitCode === null && child.signalCode === null
+    child.kill("SIGKILL")
+    const complaint = await victim.ended
+    if (!isAlive) throw new Error(`the victim ended by itself (${child.signalCode ?? child.exitCode}): ${complaint}`)
+    if (service) told.sent = await service.end()
+    if (victim.problem) throw new Error(victim.problem)
+    return told
+  } finally {
+    child.kill("SIGKILL")
+    endStorm()
+  }
 }
 
-function startRecommender(job) {
+/** What a process says: when it has started, with its URL; when it is well; when it has ended, with its complaints. */
+function watch(child, { http, tell }) {
+  let complaint = ""
+  let begin
+  let settled
+  const victim = { problem: undefined }
+  victim.ended = new Promise((resolve) => child.on("close", () => resolve(complaint)))
+  const started = new Promise((resolve) => {
+    begin = resolve
+  })
+  const inTime = (promise, what) => {
+    let timer
+    const timeout = new Promise((_, reject) => {
+      const late = `the victim: expected it to be ${what} after ${PATIENCE} ms, it is not: ${complaint}`
+      timer = setTimeout(() => reject(new Error(late)), PATIENCE)
+    })
+    return Promise.race([promise, victim.ended, timeout]).finally(() => clearTimeout(timer))
+  }
+  victim.inTime = inTime
+  victim.started = inTime(started, "started")
+  victim.started.catch(() => {})
+  victim.settle = async () => {
+    await inTime(started, "started")
+    const answer = new Promise((resolve) => {
+      settled = resolve
+    })
+    if (child.connected) child.send("settle", () => {})
+    const answered = await inTime(answer, "well")
+    return typeof answered === "object" ? answered.problem : undefined
+  }
+  child.stderr.on("data", (text) => {
+    complaint = (complaint + text).slice(-10_000)
+    if (http && String(text).includes("ready;")) begin(/http:\/\/\S+/.exec(complaint)[0])
+  })
+  child.on("message", (message) => {
+    if (message.started) begin()
+    else if (message.settled) settled(message)
+    else if (message.problem) victim.problem = message.problem
+    else tell(message)
+  })
+  return victim
+}
+
+/** The load on a service, which runs here. */
+function workOn(url, job, tell) {
+  const stop = { now: false }
+  const target = connect(url)
+  const loading = load(target, { ...job, stop }, tell).catch((error) => error)
+  const endRudeness = beRude(url, new Random(job.seed, "torture rude"), job.from + RUDE_NUMBERS)
+  let sent = []
+  const end = async () => {
+    stop.now = true
+    sent = [...sent, ...(await endRudeness())]
+    const error = await loading
+    // A refusal came from a service that was alive.
+    if (error && !/fetch failed|terminated/.test(error.message)) throw error
+    return sent
+  }
+  return {
+    failed: loading.then((error) => error && wait(50)),
+    end,
+    async settle() {
+      await end()
+      const problem = await settle(target)
+      if (problem) return problem
+      let active
+      const isIdle = async () => {
+        active = await target.active()
+        return active <= 0
+      }
+      return (await until(isIdle, 10_000)) ? undefined : `${active} requests are still under way, nobody waits for any`
+    },
+  }
+}
+
+function startRecommender(job, env) {
   const program = fileURLToPath(import.meta.url)
-  return fork(program, ["--work", JSON.stringify(job)], { stdio: ["ignore", "ignore", "pipe", "ipc"] })
+  const execArgv = ["--import", CALM_LMDB]
+  return fork(program, ["--work", JSON.stringify(job)], { execArgv, env, stdio: ["ignore", "ignore", "pipe", "ipc"] })
 }
 
-function startService({ sizes, delay, ...rest }, directory) {
+function startService({ sizes, delay, ...rest }, directory, env) {
   const settings = { ...rest, sizes: sizes.join(","), delay: `${delay}ms`, directory, port: 0 }
   const flags = Object.entries(settings).flatMap(([name, value]) => [
     `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
     String(value),
   ])
   const program = join(import.meta.dirname, "../dist/cli/main.js")
-  return spawn(process.execPath, [program, "serve", ...flags], { stdio: ["ignore", "ignore", "pipe"] })
+  const args = ["--import", CALM_LMDB, program, "serve", ...flags]
+  return spawn(process.execPath, args, { env, stdio: ["ignore", "ignore", "pipe"] })
+}
+
+/** Opens it, again and again where the disk refuses. */
+async function openUnderFaults({ name, directory, isFaulty }) {
+  for (;;) {
+    try {
+      return await openCase(CASES[name].options, directory)
+    } catch (error) {
+      if (!isFaulty || !isRefusal(error)) throw error
+      await wait(50)
+    }
+  }
 }
 
 const at = process.argv.indexOf("--work")
 if (at > 0 && process.argv[1] === fileURLToPath(import.meta.url)) {
   const job = JSON.parse(process.argv[at + 1])
-  const recommender = await openCase(CASES[job.name].options, job.directory)
+  const stop = { now: false }
+  const target = wrap(await openUnderFaults(job))
   process.send({ started: true })
-  await load(recommender, job, (message) => process.send(message))
+  const loading = load(target, { ...job, stop }, (message) => process.send(message)).catch((error) =>
+    process.send({ problem: `the load failed: ${error.stack}` }),
+  )
+  process.on("message", async () => {
+    stop.now = true
+    await loading
+    process.send({ settled: true, problem: await settle(target).catch((error) => error.stack) })
+  })
 }

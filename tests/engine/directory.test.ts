@@ -18,21 +18,24 @@ import {
 import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
 import { Worker } from "node:worker_threads"
+import { crc32 } from "node:zlib"
 import { afterEach, beforeAll, describe, expect, test } from "vitest"
-import { openLmdbStore } from "../../src/engine/lmdb-store.ts"
+import { openDirectory } from "../../src/engine/directory.ts"
+import { hashName } from "../../src/engine/intake.ts"
+import { JournalFiles, type Placed } from "../../src/engine/journal-files.ts"
 import { lockDirectory } from "../../src/engine/lock.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { completeOptions } from "../../src/engine/options.ts"
 import type { LiveRecommender } from "../../src/engine/recommender.ts"
-import { GONE } from "../../src/engine/records.ts"
+import { encodeRecord, type LogRecord } from "../../src/engine/records.ts"
 import { readSnapshot } from "../../src/engine/snapshots.ts"
-import { noWrites } from "../../src/engine/store.ts"
 import { type Answer, Trainer } from "../../src/engine/trainer.ts"
 import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { buildCommand } from "../support/command.ts"
 
 const SMALL: RecommenderOptions = { model: "mf", sizes: [2, 4, 8], threads: 1, delay: "1h", segment: 40, seed: 4 }
+const ID = "00000000-0000-4000-8000-000000000001"
 const opened: Recommender[] = []
 const folders: string[] = []
 
@@ -71,8 +74,25 @@ const snapshots = (directory: string) =>
   readdirSync(directory)
     .filter((name) => name.startsWith("snapshot-"))
     .sort()
-const journalOf = (directory: string) =>
-  join(directory, readdirSync(directory).filter((name) => /^journal-\d+\.mdb$/.test(name))[0])
+const journals = (directory: string) =>
+  readdirSync(directory)
+    .filter((name) => name.startsWith("journal-"))
+    .sort()
+
+/** The journal of a directory that nobody has open. */
+async function recordsOf(directory: string): Promise<Placed[]> {
+  const opened = await openDirectory(directory, { readOnly: true })
+  const records = [...opened.files.read(opened.files.first)]
+  await opened.close()
+  return records
+}
+
+/** Appends a record to the journal of a directory that nobody has open. */
+async function appendTo(directory: string, record: LogRecord): Promise<void> {
+  const opened = await openDirectory(directory)
+  await opened.files.append([encodeRecord(record)])
+  await opened.close()
+}
 
 /** A copy as a power cut would leave it: the recommender goes on elsewhere. */
 function powerCut(directory: string): string {
@@ -128,20 +148,19 @@ describe("coming back", () => {
   test("the state is that of the loop of the experiments fed with the journal's segments", async () => {
     const directory = folder()
     for (let n = 0; n < 3; n++) {
-      const recommender = await open(directory, { keepJournal: true, memoryBudget: "10MB" })
+      const recommender = await open(directory, { keepJournal: "all" as const, memoryBudget: "10MB" })
       await recommender.observe(events(130, n))
       await recommender.close()
     }
-    const last = await open(directory, { keepJournal: true, memoryBudget: "10MB" })
+    const last = await open(directory, { keepJournal: "all" as const, memoryBudget: "10MB" })
     const hash = await last.hash()
     await last.close()
     const { run, features, limits, segment, publishDelay } = completeOptions({ ...SMALL, memoryBudget: "10MB" })
     const said: Answer[] = []
     const trainer = new Trainer({ run, features, limits, segment, publishDelay }, (answer) => said.push(answer))
-    const store = await openLmdbStore(directory)
     let rows: { user: number; item: number; rating: number; timestamp: number }[] = []
     let number = 0
-    for (const { record } of store.log(0)) {
+    for (const { record } of await recordsOf(directory)) {
       if (record.kind === "events")
         record.user.forEach((user, r) => {
           rows.push({ user, item: record.item[r], rating: record.rating[r], timestamp: record.timestamp[r] })
@@ -158,7 +177,6 @@ describe("coming back", () => {
       trainer.take({ kind: "segment", number, segment: { ...columns, ...shape } })
       rows = []
     }
-    await store.close()
     trainer.take({ kind: "hash", id: 1 })
     expect(number).toBe(12)
     expect(said.find((answer) => answer.kind === "done")).toMatchObject({ value: hash })
@@ -167,21 +185,18 @@ describe("coming back", () => {
 
   test("features lead to snapshots, too, so that the journal does not grow for ever without events", async () => {
     const directory = folder()
-    const recommender = await open(directory, { features: ["a", "b", "c", "d"], snapshotEvents: 100 })
+    const options = { features: ["a", "b", "c", "d"], snapshotEvents: 100, keepJournal: "snapshots" as const }
+    const recommender = await open(directory, options)
     const items = Array.from({ length: 50 }, (_, n) => ({ item: `i${n}`, features: [n, 1, 2, 3] }))
-    const { size } = statSync(journalOf(directory))
     for (let n = 0; n < 60; n++) await recommender.putItems(items)
     await expect.poll(() => snapshots(directory).length, { timeout: 10_000 }).toBe(2)
     await recommender.close()
-    const store = await openLmdbStore(directory)
-    expect([...store.log(0)].length).toBeLessThan(30)
-    await store.close()
-    expect(size).toBeGreaterThan(0)
+    expect((await recordsOf(directory)).length).toBeLessThan(30)
   })
 
   test("limits are journalled: whoever opens the directory replays under those of the time", async () => {
     const directory = folder()
-    const limited = { memoryBudget: 60_000, keepJournal: true }
+    const limited = { memoryBudget: 60_000, keepJournal: "all" as const }
     const recommender = await open(directory, limited)
     const many = (from: number) =>
       Array.from({ length: 800 }, (_, n) => ({ user: `u${from + (n % 300)}`, item: `i${n % 90}`, rating: n % 6 }))
@@ -227,9 +242,13 @@ describe("coming back", () => {
     }
   })
 
-  test("two snapshots are kept, and the journal from the older on", async () => {
+  test.each([
+    ["none", 0],
+    ["snapshots", 50],
+    ["all", 200],
+  ] as const)("two snapshots are kept, and of the journal %s: %i events", async (keepJournal, expected) => {
     const directory = folder()
-    const recommender = await open(directory)
+    const recommender = await open(directory, { keepJournal })
     for (let n = 0; n < 4; n++) {
       await recommender.observe(events(50, n))
       await recommender.snapshot()
@@ -237,16 +256,19 @@ describe("coming back", () => {
     expect(snapshots(directory)).toHaveLength(2)
     let kept = 0
     for await (const _ of recommender.events()) kept++
-    expect(kept).toBe(50)
+    expect(kept).toBe(expected)
     await recommender.close()
     expect(snapshots(directory)).toHaveLength(2)
+    // The one that is appended to; and, of small ones, one that they were joined into, or that of the older snapshot.
+    expect(journals(directory)).toHaveLength(keepJournal === "none" ? 1 : 2)
+    expect((await open(directory)).status().events.accepted).toBe(200)
   })
 })
 
 describe("a directory that is not as it should be", () => {
-  async function filled(): Promise<{ directory: string; hash: string }> {
+  async function filled(options: RecommenderOptions = {}): Promise<{ directory: string; hash: string }> {
     const directory = folder()
-    const recommender = await open(directory)
+    const recommender = await open(directory, options)
     await recommender.observe(events(90, 1))
     await recommender.snapshot()
     await recommender.observe(events(90, 2))
@@ -268,7 +290,7 @@ describe("a directory that is not as it should be", () => {
       }
       const again = await open(directory)
       expect(await again.hash(), damage).toBe(hash)
-      expect(again.status().damagedSnapshots).toMatchObject([expect.stringContaining(basename(path))])
+      expect(again.status().damaged).toMatchObject([expect.stringContaining(basename(path))])
     }
   })
 
@@ -287,53 +309,110 @@ describe("a directory that is not as it should be", () => {
 
   test("no journal, another directory's, or one older than the snapshots: said so", async () => {
     const { directory } = await filled()
-    const journal = journalOf(directory)
     const older = powerCut(directory)
     const recommender = await open(directory)
     await recommender.observe(events(50, 3))
     await recommender.close()
-    const kept = readFileSync(journal)
-    rmSync(journal)
-    await expect(open(directory)).rejects.toThrow(/expected a journal beside its snapshots, got none; bring back/)
-    expect(readdirSync(directory).filter((name) => name.endsWith(".mdb"))).toEqual([])
-    cpSync(journalOf((await filled()).directory), journal)
-    await expect(open(directory)).rejects.toThrow(/journal: expected ".*", which "snapshot-.*" was taken of, got "/)
-    cpSync(journalOf(older), journal)
+    const kept = powerCut(directory)
+    const putBack = (from: string) => {
+      for (const name of journals(directory)) rmSync(join(directory, name))
+      for (const name of journals(from)) cpSync(join(from, name), join(directory, name))
+    }
+    putBack(folder())
+    await expect(open(directory)).rejects.toThrow(/journal: expected its files .*, got none/)
+    expect(journals(directory)).toEqual([])
+    putBack((await filled()).directory)
+    await expect(open(directory)).rejects.toThrow(/journal: expected that of .*, got ".*" of .*; bring back/)
+    putBack(older)
     await expect(open(directory)).rejects.toThrow(/journal: expected record \d+ or later, got \d+ as the last/)
-    writeFileSync(journal, kept)
+    putBack(kept)
     expect((await open(directory)).status().events.accepted).toBe(230)
   })
 
-  test("every snapshot damaged: said so", async () => {
-    const { directory } = await filled()
-    for (const name of snapshots(directory)) writeFileSync(join(directory, name), "nonsense nonsense")
-    await expect(open(directory)).rejects.toThrow(/snapshots: expected one that can be read/)
+  test("snapshots of another directory: said so", async () => {
+    const [{ directory }, { directory: other }] = [await filled(), await filled()]
+    for (const name of snapshots(directory)) cpSync(join(other, name), join(directory, name))
+    await expect(open(directory)).rejects.toThrow(/journal: expected ".*", which "snapshot-.*" was taken of, got "/)
   })
 
-  test("snapshots gone, and the journal begins later: said so", async () => {
-    const { directory } = await filled()
-    for (const name of snapshots(directory)) rmSync(join(directory, name))
-    await expect(open(directory)).rejects.toThrow(/journal: expected record 0, got \d+/)
+  test("every snapshot damaged or gone, and the journal begins later: said so, and what is left is taken up when asked", async () => {
+    for (const damage of ["damaged", "gone"]) {
+      const { directory } = await filled({ keepJournal: "snapshots" })
+      for (const name of snapshots(directory))
+        if (damage === "gone") rmSync(join(directory, name))
+        else writeFileSync(join(directory, name), "nonsense nonsense")
+      await expect(open(directory), damage).rejects.toThrow(
+        /journal: expected record 0, got \d+ as the first: .*(missing|damaged).*--recover/,
+      )
+      const again = await open(directory, { recover: true })
+      expect(again.status().damaged?.join()).toMatch(/records 0 to \d+ are gone/)
+      expect(again.status().events.accepted).toBeLessThan(180)
+      await again.observe(events(50, 3))
+      await again.drain()
+    }
+  })
+
+  test("every snapshot damaged, and the whole journal there: everything is learned again", async () => {
+    const { directory, hash } = await filled()
+    for (const name of snapshots(directory)) writeFileSync(join(directory, name), "nonsense nonsense")
+    const again = await open(directory)
+    expect(await again.hash()).toBe(hash)
+    expect(again.status().damaged).toHaveLength(2)
+  })
+
+  test("the newest snapshot damaged where the journal before it is not kept: said so, and the older is taken when asked", async () => {
+    const { directory } = await filled({ keepJournal: "none" })
+    writeFileSync(join(directory, snapshots(directory)[1]), "nonsense nonsense")
+    await expect(open(directory)).rejects.toThrow(/snapshots are damaged: .*--recover/)
+    const again = await open(directory, { recover: true })
+    expect(again.status().damaged?.join()).toMatch(/records \d+ to \d+ are gone/)
+    expect(again.status().events.accepted).toBe(90)
   })
 
   test("a journal cut short or overwritten: said so", async () => {
     for (const damage of ["cut", "nonsense"]) {
       const { directory } = await filled()
-      const path = journalOf(directory)
-      if (damage === "cut") truncateSync(path, statSync(path).size - 4096)
+      const path = join(directory, journals(directory)[0])
+      if (damage === "cut") truncateSync(path, statSync(path).size - 100)
       else writeFileSync(path, "nonsense ".repeat(5000))
+      for (const name of snapshots(directory)) rmSync(join(directory, name))
+      await expect(open(directory), damage).rejects.toThrow(/journal: expected record \d+ .*damaged.*--recover/)
       await expect(open(directory), damage).rejects.toMatchObject({ code: "INVALID_DATA" })
+    }
+  })
+
+  test("without its description it is refused, and taken from a snapshot when asked; nothing is ever begun anew", async () => {
+    for (const damage of ["gone", "damaged"]) {
+      const { directory, hash } = await filled()
+      const path = join(directory, "dess.json")
+      if (damage === "gone") rmSync(path)
+      else writeFileSync(path, "{}")
+      await expect(open(directory), damage).rejects.toThrow(/dess.json.*--recover/)
+      const bare = powerCut(directory)
+      for (const name of snapshots(bare)) rmSync(join(bare, name))
+      const before = journals(bare).map((name) => readFileSync(join(bare, name)))
+      await expect(open(bare, { recover: true }), damage).rejects.toMatchObject({ code: "INVALID_DATA" })
+      expect(journals(bare).map((name) => readFileSync(join(bare, name)))).toEqual(before)
+      expect(await (await open(directory, { recover: true })).hash(), damage).toBe(hash)
     }
   })
 
   test("of a newer version: said so, and free for a newer dess afterwards", async () => {
     const { directory } = await filled()
-    const { open: openRaw } = await import("lmdb")
-    const root = openRaw({ path: journalOf(directory), noSubdir: true, maxDbs: 12 })
-    await root.openDB({ name: "meta", encoding: "json" }).put("version", 99)
-    await root.close()
-    await expect(open(directory)).rejects.toThrow(/expected version 5, got 99; use a newer dess/)
+    const path = join(directory, "dess.json")
+    const { description } = JSON.parse(readFileSync(path, "utf8")) as { description: string }
+    const newer = JSON.stringify({ ...JSON.parse(description), format: 99 })
+    writeFileSync(path, JSON.stringify({ checksum: crc32(newer), description: newer }))
+    await expect(open(directory)).rejects.toThrow(/expected format 6, got 99; use a newer dess/)
     await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
+  })
+
+  test("of an older format: said so, with what makes a new one of it", async () => {
+    const directory = folder()
+    writeFileSync(join(directory, "journal-1.mdb"), "old")
+    await expect(open(directory)).rejects.toThrow(/format 6, got that of an older dess; dess rebuild --directory/)
+    await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
+    expect(readdirSync(directory)).toEqual(["journal-1.mdb"])
   })
 
   test("open in this process, or in another: locked; a dead owner's is taken over", async () => {
@@ -384,20 +463,20 @@ describe("a directory that is not as it should be", () => {
     expect(readdirSync(directory)).not.toContain("owner.sock")
   })
 
-  test("positions and orders of keys beyond 32 bits stay in order", async () => {
+  test("positions beyond 32 bits stay in order", async () => {
     const directory = folder()
-    const store = await openLmdbStore(directory)
     const far = 2 ** 32
-    const log = [far - 1, far, far + 1].map((position) => ({ position, record: { kind: "segment", time: 1 } as const }))
-    const keys = [far - 1, far].map((order) => ({ hash: Buffer.alloc(16, order % 251), order }))
-    await store.write({ ...noWrites(), log, keys })
-    expect([...store.log(far)].map(({ position }) => position)).toEqual([far, far + 1])
-    await store.dropKeys(far)
-    expect(keys.map(({ hash }) => store.hasKey(hash))).toEqual([false, true])
-    await store.close()
-    const again = await openLmdbStore(directory)
-    expect(again.nextKey).toBe(far + 1)
-    await again.close()
+    JournalFiles.create(directory, ID, far - 1)
+    const files = JournalFiles.open(directory, ID)
+    await files.append([1, 2].map((time) => encodeRecord({ kind: "segment", time })))
+    files.roll()
+    await files.append([encodeRecord({ kind: "segment", time: 3 })])
+    await files.pack()
+    files.close()
+    const again = JournalFiles.open(directory, ID)
+    expect([...again.read(far)].map(({ position }) => position)).toEqual([far, far + 1])
+    expect(again.next).toBe(far + 2)
+    again.close()
   })
 
   test("options it was created with may be left out and not changed", async () => {
@@ -416,7 +495,7 @@ describe("forgetting on disk", () => {
   const traces = (directory: string, text: string) =>
     readdirSync(directory).filter((name) => name !== "owner.sock" && readFileSync(join(directory, name)).includes(text))
 
-  test.each([false, true])(
+  test.each(["none", "snapshots", "all"] as const)(
     "no file holds the name or the events afterwards (journal kept: %s)",
     async (keepJournal) => {
       const directory = folder()
@@ -428,7 +507,8 @@ describe("forgetting on disk", () => {
       await recommender.observe(events(5, 3))
       expect(traces(directory, "Ada Lovelace")).not.toEqual([])
       const receipt = await recommender.forget("Ada Lovelace")
-      expect(receipt).toMatchObject({ found: true, history: 2, events: 2, snapshots: 1 })
+      const journalled = keepJournal === "none" ? 1 : 2
+      expect(receipt).toMatchObject({ found: true, history: 2, events: journalled, snapshots: 1 })
       expect(traces(directory, "Ada Lovelace")).toEqual([])
       const time = Buffer.alloc(8)
       time.writeDoubleLE(1_234_567_891)
@@ -438,7 +518,7 @@ describe("forgetting on disk", () => {
       const kept: string[] = []
       for await (const { user } of recommender.events()) kept.push(user)
       expect(kept).not.toContain("Ada Lovelace")
-      if (keepJournal) expect(kept).toHaveLength(135)
+      if (keepJournal === "all") expect(kept).toHaveLength(135)
       const hash = await recommender.hash()
       await recommender.close()
       const again = await open(directory, { keepJournal })
@@ -450,7 +530,7 @@ describe("forgetting on disk", () => {
 
   test("an index given to another tells of nobody else, and who left before is forgotten all the same", async () => {
     const directory = folder()
-    const recommender = await open(directory, { keepJournal: true, idle: { leave: 1000 } })
+    const recommender = await open(directory, { keepJournal: "all" as const, idle: { leave: 1000 } })
     const told = async () => {
       const found: string[] = []
       for await (const { user, item } of recommender.events()) found.push(`${user}: ${item}`)
@@ -477,7 +557,7 @@ describe("forgetting on disk", () => {
 
   test("somebody who left and never came back is forgotten, too", async () => {
     const directory = folder()
-    const recommender = await open(directory, { keepJournal: true, idle: { leave: 1000 } })
+    const recommender = await open(directory, { keepJournal: "all" as const, idle: { leave: 1000 } })
     await recommender.observe({ user: "Ada Lovelace", item: "a loom" })
     await recommender.drain()
     await new Promise((resolve) => setTimeout(resolve, 2200))
@@ -500,17 +580,9 @@ describe("forgetting on disk", () => {
     await recommender.observe([...events(100, 1), { user: "Ada Lovelace", item: "item 1" }])
     await recommender.close()
     // As far as the journal, no further: this is where the power fails.
-    const store = await openLmdbStore(directory)
-    const found = [...store.names("user")].find(({ name }) => name === "Ada Lovelace")
-    const next = [...store.log(0)].reduce((most, { position }) => Math.max(most, position + 1), 0)
-    const index = found?.index ?? GONE
-    await store.write({
-      ...noWrites(),
-      names: [{ side: "user", index, name: null }],
-      log: [{ position: next, record: { kind: "forget", user: index } }],
-      forgetting: { index, lives: [] },
-    })
-    await store.close()
+    const names = (await recordsOf(directory)).flatMap(({ record }) => (record.kind === "names" ? record.names : []))
+    const index = names.find(({ name }) => name === "Ada Lovelace")?.index ?? -1
+    await appendTo(directory, { kind: "forget", user: index, former: [], hash: hashName("Ada Lovelace") })
     const [old] = snapshots(directory)
     const rows = (path: string) =>
       [...readSnapshot(path).arrays]
@@ -518,13 +590,12 @@ describe("forgetting on disk", () => {
         .flatMap(([, owners]) => [...owners])
     expect(rows(join(directory, old))).toContain(index)
     const again = await open(directory)
+    await expect.poll(() => again.status().erasures?.pending).toBe(0)
     expect(traces(directory, "Ada Lovelace")).toEqual([])
     expect(snapshots(directory)).toHaveLength(1)
     expect(rows(join(directory, snapshots(directory)[0]))).not.toContain(index)
     await again.observe({ user: "somebody", item: "item 1" })
     await again.close()
-    const marked = await openLmdbStore(directory)
-    expect(marked.forgetting).toBeNull()
-    await marked.close()
+    expect((await open(directory)).status().erasures).toEqual({ pending: 0 })
   })
 })

@@ -1,4 +1,4 @@
-/** The example runs, and a recommender in memory needs no package at all. */
+/** The example runs, and neither a recommender in memory nor one with a directory needs a package. */
 
 import { execFileSync } from "node:child_process"
 import { cpSync, mkdtempSync, rmSync } from "node:fs"
@@ -11,7 +11,7 @@ const ROOT = join(import.meta.dirname, "../..")
 
 beforeAll(buildCommand)
 
-test("examples/recommender.mjs runs where nothing is installed but dess, which then asks for lmdb by name when given a directory", () => {
+test("examples/recommender.mjs runs where nothing is installed but dess, as does a directory, which asks for lmdb by name when given a key", () => {
   const place = mkdtempSync(join(tmpdir(), "dess-example-"))
   try {
     for (const part of ["dist", "package.json", "examples"])
@@ -22,8 +22,11 @@ test("examples/recommender.mjs runs where nothing is installed but dess, which t
     expect(told).toMatch(/ada: \d+ numbers, \d+ bytes, seen 2 times/)
     expect(told).toMatch(/found: true/)
     const program = `import { Recommender } from "dess"
-      await Recommender.open({ directory: "data" }).catch((error) => console.log(error.code, error.message))`
-    expect(run("--input-type=module", "--eval", program)).toMatch(/UNSUPPORTED .*npm install lmdb/)
+      const recommender = await Recommender.open({ directory: "data" })
+      console.log(await recommender.observe({ user: "ada", item: "dune" }))
+      await recommender.observe({ user: "ada", item: "dune", key: "k" }).catch((error) => console.log(error.code, error.message))
+      await recommender.close()`
+    expect(run("--input-type=module", "--eval", program)).toMatch(/accepted: 1.*\n?.*UNSUPPORTED .*npm install lmdb/)
   } finally {
     rmSync(place, { recursive: true, force: true })
   }

@@ -30,6 +30,7 @@ async function start() {
     run,
     trainer: { run, features, limits, segment: 500, publishDelay },
     onLearned: (one) => learned.push(one),
+    onAged: () => {},
     onEnd: (error) => ends.push(error.message),
   })
   await learning.thread.ready()

@@ -1,4 +1,4 @@
-/** The quick form of `npm run torture`: a recommender killed under load loses nothing and learns nothing twice. */
+/** The quick form of `npm run torture`: a recommender killed under load on a failing disk loses nothing and learns nothing twice. */
 
 import { execFile } from "node:child_process"
 import { join } from "node:path"
@@ -8,9 +8,11 @@ import { buildCommand } from "../support/command.ts"
 
 beforeAll(buildCommand)
 
-test("after kill -9 every acknowledged event is there once and the state is that of an uninterrupted run", async () => {
+/** Of this seed's cases the fourth is the service. */
+const SEED = "4"
+
+test("after kill -9 and faults of the disk every acknowledged event is there once, the state is that of an uninterrupted run and nobody erased is found", async () => {
   const program = join(import.meta.dirname, "../../tools/torture.mjs")
-  const seed = String(Date.now() % 100_000) // another moment every time; the program prints the seed when it fails
-  const { stdout } = await promisify(execFile)(process.execPath, [program, "--kills", "3", "--seed", seed])
-  expect(stdout).toMatch(/3 kills survived: \d+ acknowledged events once each/)
-})
+  const { stdout } = await promisify(execFile)(process.execPath, [program, "--kills", "5", "--seed", SEED])
+  expect(stdout).toMatch(/5 kills survived: \d+ acknowledged events once each/)
+}, 240_000)

@@ -96,7 +96,7 @@ test("an export after a crash changes nothing: the next one gives the same", asy
 
 test("an export says when earlier events are no longer kept, and where it cannot write", async () => {
   const directory = join(folder, "short-memory")
-  const recommender = await Recommender.open({ directory, threads: 1, sizes: [2, 4] })
+  const recommender = await Recommender.open({ directory, threads: 1, sizes: [2, 4], keepJournal: "snapshots" })
   const file = join(folder, "short-memory.csv")
   const warned = vi.spyOn(process.stderr, "write").mockImplementation(() => true)
   try {
@@ -105,7 +105,7 @@ test("an export says when earlier events are no longer kept, and where it cannot
     await recommender.close()
     expect(await said(() => exportCommand([file, "--directory", directory]))).toContain("1 events written")
     expect(warned.mock.calls.join()).not.toContain("no longer kept")
-    const again = await Recommender.open({ directory, threads: 1, sizes: [2, 4] })
+    const again = await Recommender.open({ directory, threads: 1, sizes: [2, 4], keepJournal: "snapshots" })
     await again.observe({ user: "bob", item: "dune" })
     await again.snapshot()
     await again.close()

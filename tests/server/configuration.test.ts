@@ -57,7 +57,7 @@ test("what opening would refuse is found without opening", async () => {
 
 test("the published schema takes what the settings take, and every setting is told", () => {
   const check = createCheck(SettingsSchema, "config")
-  check({ port: 80, memoryBudget: "256MB", delay: 100, sizes: [2, 4], keepJournal: true })
+  check({ port: 80, memoryBudget: "256MB", delay: 100, sizes: [2, 4], keepJournal: "all" })
   expect(() => check({ prot: 80 })).toThrow(/prot/)
   expect(() => check({ port: "80" })).toThrow(/port/)
   for (const { name, description } of SETTINGS) expect(description, name).not.toBe("")

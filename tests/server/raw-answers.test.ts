@@ -46,7 +46,7 @@ test("a known path with another method says which there are, an unknown one that
   const wrong = await service.call("PATCH", "/v1/items/dune")
   expect(wrong).toMatchObject({
     status: 405,
-    body: { message: "method: expected GET or HEAD for this path, got PATCH" },
+    body: { message: "method: expected GET or HEAD or DELETE for this path, got PATCH" },
   })
   expect(wrong.headers.get("allow")).toBe("GET, HEAD")
   expect(await service.call("PATCH", "/v2/items")).toMatchObject({

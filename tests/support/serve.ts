@@ -21,6 +21,13 @@ export function killServices(): void {
 
 /** Starts it on a free port, or on the one among `args`, and waits until it is ready. */
 export async function serve(args: string[], environment: Record<string, string> = {}): Promise<Running> {
+  const service = await start(args, environment)
+  await until(async () => service.stderr().includes("ready;"))
+  return service
+}
+
+/** The same, and waits until it listens. */
+export async function start(args: string[], environment: Record<string, string> = {}): Promise<Running> {
   const main = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js")
   const child = spawn(process.execPath, [main, "serve", "--port", "0", ...args], {
     env: { ...process.env, ...environment },
@@ -32,6 +39,6 @@ export async function serve(args: string[], environment: Record<string, string> 
     stderr += chunk.toString()
   })
   const exit = new Promise<number | null>((resolve) => child.on("exit", (code) => resolve(code)))
-  await until(async () => stderr.includes("ready;"))
+  await until(async () => stderr.includes("listening on"))
   return { url: /http:\S+/.exec(stderr)?.[0] ?? "", child, stderr: () => stderr, exit }
 }

@@ -334,6 +334,25 @@ said.push([write(), write(), faults.counts().freeBytes])
     expect(said).toEqual([[10, 10, 5, "ENOSPC", 0], 34, [10, 2, "ENOSPC", 0], [10, 10, null]])
   })
 
+  test("while it is calm nothing fails, whatever is armed or full, and afterwards it does", async () => {
+    const said = await run(`${FILES}
+const write = () => outcome(() => fs.writeSync(fd, "0123456789"))
+faults.limit(0)
+faults.arm({ classes: ["sync"], code: "EIO" })
+const both = async () => [await write(), await outcome(() => fs.fsyncSync(fd))]
+said.push(await both())
+faults.setCalm(true)
+said.push(await both())
+faults.setCalm(false)
+said.push(await both())
+`)
+    expect(said).toEqual([
+      ["ENOSPC", "EIO"],
+      ["done", "done"],
+      ["ENOSPC", "EIO"],
+    ])
+  })
+
   test("nothing fails outside the folder, whose name others only begin with", async () => {
     const said = await run(`
 fs.symlinkSync(folder, elsewhere + "/way-in")

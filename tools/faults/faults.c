@@ -65,13 +65,16 @@ struct control {
   _Atomic uint64_t failed;
   _Atomic uint64_t matched_by_class[16];
   _Atomic uint64_t failed_by_class[16];
+  /* While not 0 nothing fails, whatever is armed or full. */
+  _Atomic uint32_t calm;
 };
 _Static_assert(offsetof(struct control, armed) == 520, "armed");
 _Static_assert(offsetof(struct control, fail_at) == 528, "fail_at");
 _Static_assert(offsetof(struct control, error) == 544, "error");
 _Static_assert(offsetof(struct control, free_bytes) == 552, "free_bytes");
 _Static_assert(offsetof(struct control, matched_by_class) == 592, "matched_by_class");
-_Static_assert(sizeof(struct control) == 848, "size");
+_Static_assert(offsetof(struct control, calm) == 848, "calm");
+_Static_assert(sizeof(struct control) == 856, "size");
 
 static struct control *control;
 
@@ -216,7 +219,7 @@ static enum verdict fail(enum class class, int error) {
 /* Counts an operation that matches and says what becomes of it. */
 static enum verdict judge(enum class class, int can_halve) {
   atomic_fetch_add(&control->matched_by_class[class], 1);
-  if (!control->armed || !(control->classes & (1u << class))) return PASS;
+  if (control->calm || !control->armed || !(control->classes & (1u << class))) return PASS;
   int64_t number = (int64_t)atomic_fetch_add(&control->operations, 1) + 1;
   int64_t first = control->fail_at, count = control->fail_count;
   if (first < 1 || number < first) return PASS;
@@ -234,7 +237,7 @@ static int fails(enum class class) { return judge(class, 0) == FAIL; }
 static int64_t reserve(size_t bytes) {
   int64_t free = control->free_bytes, taken;
   do {
-    if (free < 0) return (int64_t)bytes;
+    if (free < 0 || control->calm) return (int64_t)bytes;
     taken = (int64_t)bytes < free ? (int64_t)bytes : free;
   } while (taken > 0 && !atomic_compare_exchange_weak(&control->free_bytes, &free, free - taken));
   return taken;

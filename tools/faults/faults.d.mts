@@ -40,6 +40,7 @@ export class Faults {
   env(): { LD_PRELOAD: string; DESS_FAULTS: string; UV_USE_IO_URING: string }
   arm(options?: ArmOptions): void
   disarm(): void
+  setCalm(isCalm: boolean): void
   limit(bytes: number | null): void
   setClock(milliseconds: number): void
   counts(): FaultCounts

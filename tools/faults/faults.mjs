@@ -51,7 +51,7 @@ export const CLASSES = [
 export const CHANGES = CLASSES.filter((name) => !["open", "read", "mmap"].includes(name))
 
 // The same offsets as in faults.c.
-const SIZE = 848
+const SIZE = 856
 const FOLDER_BYTES = 512
 const AT = {
   magic: 0,
@@ -69,6 +69,7 @@ const AT = {
   failed: 584,
   matchedByClass: 592,
   failedByClass: 720,
+  calm: 848,
 }
 
 /** Compiles the library, once per source and user. Without a compiler, or elsewhere than on Linux: why not. */
@@ -176,7 +177,7 @@ export class Faults {
     this.disarm()
     if (folder !== undefined) this.#watch(folder)
     this.#needFolder()
-    writeSync(this.#file, Buffer.alloc(SIZE - AT.operations), 0, SIZE - AT.operations, AT.operations)
+    writeSync(this.#file, Buffer.alloc(AT.calm - AT.operations), 0, AT.calm - AT.operations, AT.operations)
     this.#writeInteger(AT.failAt, failAt)
     this.#writeInteger(AT.failCount, failCount)
     this.#writeWord(AT.classes, mask)
@@ -188,6 +189,11 @@ export class Faults {
   /** Nothing fails any more, but for a limit. Matches per class are still counted. */
   disarm() {
     this.#writeWord(AT.armed, 0)
+  }
+
+  /** While calm nothing fails, whatever is armed or full; what is armed stays so. */
+  setCalm(isCalm) {
+    this.#writeWord(AT.calm, isCalm ? 1 : 0)
   }
 
   /**

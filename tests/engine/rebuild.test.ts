@@ -1,0 +1,183 @@
+/** A new directory from the journal of another. */
+
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import * as lmdb from "lmdb"
+import { afterAll, expect, test } from "vitest"
+import { openContents } from "../../src/engine/contents.ts"
+import { Recommender } from "../../src/engine/open.ts"
+import { rebuild } from "../../src/engine/rebuild.ts"
+import type { LiveRecommender } from "../../src/engine/recommender.ts"
+import type { RecommenderOptions } from "../../src/engine/types.ts"
+import { Random } from "../../src/kernels/random.ts"
+
+const folder = mkdtempSync(join(tmpdir(), "dess-rebuild-"))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const SMALL: RecommenderOptions = { task: "binary", sizes: [2, 4, 8], threads: 1, segment: 40, delay: "1h" }
+
+const open = async (directory: string, more: RecommenderOptions = {}) =>
+  (await Recommender.open({ ...SMALL, ...more, directory })) as LiveRecommender
+
+/** Some hundred events with keys, types, items put and deleted, and a user erased. */
+async function fill(recommender: LiveRecommender, seed: number): Promise<void> {
+  const random = new Random(seed, "rebuild")
+  for (let batch = 0; batch < 12; batch++) {
+    const events = Array.from({ length: 50 }, (_, n) => ({
+      user: `user ${random.integer(30)}`,
+      item: `item ${random.integer(25)}`,
+      rating: 1 + random.integer(5),
+      key: `${batch} ${n}`,
+      ...(n % 3 === 0 ? { type: "like", comment: `about ${n}` } : {}),
+    }))
+    await recommender.observe(events)
+    if (batch === 4)
+      await recommender.putItems([
+        { item: "item 1", categories: ["a"] },
+        { item: "new", hidden: true },
+      ])
+    if (batch === 6) await recommender.deleteItems(["item 2"])
+    if (batch === 7) await recommender.putNotes("user", [{ id: "user 3", note: { comment: "vip" } }])
+  }
+  await recommender.drain()
+}
+
+async function exported(directory: string): Promise<unknown[]> {
+  const contents = await openContents(directory)
+  const events: unknown[] = []
+  for await (const event of contents.events()) events.push(event)
+  await contents.close()
+  return events
+}
+
+test("with the same options the state is the same to the bit, and so is everything beside it", async () => {
+  const [directory, out] = [join(folder, "same"), join(folder, "same-new")]
+  const recommender = await open(directory)
+  await fill(recommender, 1)
+  const hash = await recommender.hash()
+  await recommender.close()
+  const rebuilt = await rebuild({ directory, out, options: { threads: 1 } })
+  expect(rebuilt).toMatchObject({ hash, dropped: 0, isWhole: true })
+  expect(await exported(out)).toEqual(await exported(directory))
+  const again = await open(out)
+  expect(again.note("user", "user 3")).toEqual({ comment: "vip" })
+  expect(again.item("item 1")).toMatchObject({ categories: ["a"] })
+  expect(again.item("new")).toMatchObject({ hidden: true })
+  expect(await again.observe({ user: "somebody", item: "item 1", key: "3 7" })).toEqual({ accepted: 0, duplicates: 1 })
+  expect((await again.feedback({ count: 1000 })).feedback.length).toBeGreaterThan(100)
+  await again.close()
+})
+
+test("another method and task learn the same events", async () => {
+  const [directory, out] = [join(folder, "other"), join(folder, "other-new")]
+  const recommender = await open(directory)
+  await fill(recommender, 2)
+  const { accepted } = recommender.status().events
+  await recommender.close()
+  const options = { task: "topk", price: 1e-4, threads: 1 } as const
+  expect(await rebuild({ directory, out, options })).toMatchObject({
+    events: accepted,
+  })
+  const again = (await Recommender.open({ directory: out, threads: 1 })) as LiveRecommender
+  expect(again.status()).toMatchObject({ task: "topk", method: "dess-fre" })
+  await again.close()
+  await expect(Recommender.open({ directory: out, price: 1 })).rejects.toThrow(/price: expected 0.0001/)
+  await expect(rebuild({ directory, out: join(folder, "x"), options: { method: "nonsense" } })).rejects.toThrow(
+    /method/,
+  )
+})
+
+test("erased users are not in it, and indices given to others mean whom they meant", async () => {
+  const [directory, out] = [join(folder, "erased"), join(folder, "erased-new")]
+  const recommender = await open(directory)
+  await fill(recommender, 3)
+  expect(await recommender.forget("user 5")).toMatchObject({ status: "done", found: true })
+  await recommender.observe(Array.from({ length: 40 }, (_, n) => ({ user: `late ${n % 4}`, item: "item 3" })))
+  await recommender.close()
+  const before = await exported(directory)
+  const rebuilt = await rebuild({ directory, out, options: { threads: 1 } })
+  expect(rebuilt.dropped).toBeGreaterThan(0)
+  expect(await exported(out)).toEqual(before)
+  expect(JSON.stringify(before)).not.toContain('"user 5"')
+})
+
+test("from a directory whose snapshots are all damaged, and from a damaged journal with recover", async () => {
+  const directory = join(folder, "damaged")
+  const recommender = await open(directory)
+  await fill(recommender, 4)
+  const hash = await recommender.hash()
+  await recommender.close()
+  for (const name of readdirSync(directory))
+    if (name.startsWith("snapshot")) writeFileSync(join(directory, name), "not a snapshot")
+  expect((await rebuild({ directory, out: join(folder, "mended"), options: { threads: 1 } })).hash).toBe(hash)
+  const journal = readdirSync(directory).find((name) => name.startsWith("journal-")) as string
+  const { size } = statSync(join(directory, journal))
+  truncateSync(join(directory, journal), Math.floor(size / 2))
+  await expect(rebuild({ directory, out: join(folder, "no") })).rejects.toThrow(/recover/)
+  const rest = await rebuild({ directory, out: join(folder, "rest"), recover: true, options: { threads: 1 } })
+  expect(rest.events).toBeLessThan(600)
+})
+
+/** A directory as a dess of format 5 left it. */
+async function writeOldFormat(directory: string): Promise<void> {
+  mkdirSync(directory)
+  const root = lmdb.open({ path: join(directory, "journal-1.mdb"), noSubdir: true, maxDbs: 12 })
+  const json = { encoding: "json" } as const
+  const meta = root.openDB({ name: "meta", ...json })
+  const log = root.openDB<Buffer, number>({ name: "log", encoding: "binary" })
+  const names = { encoding: "string", keyEncoding: "uint32" } as const
+  const [users, items] = [root.openDB({ name: "users", ...names }), root.openDB({ name: "itemNames", ...names })]
+  const entries = root.openDB({ name: "items", keyEncoding: "uint32", ...json })
+  const feedback = root.openDB({ name: "feedback", ...json })
+  const created = { ...{ task: "binary", method: "dess-fre", model: "mf", preset: "calibrated", recipe: "calibrated" } }
+  await meta.put("version", 5)
+  await meta.put("options", {
+    ...{ ...created, sizes: [2, 4], seed: 1, likeThreshold: 3.5, negatives: 10, features: null },
+    scale: { min: 0, max: 5 },
+  })
+  const row = Buffer.alloc(20)
+  const rows = Array.from({ length: 30 }, (_, n) => {
+    row.writeInt32LE(n === 4 ? -1 : n % 3, 0)
+    row.writeInt32LE(n === 4 ? -1 : n % 2, 4)
+    row.writeFloatLE(n % 5, 8)
+    row.writeDoubleLE(1_700_000_000 + n, 12)
+    return Buffer.from(row)
+  })
+  await log.put(0, Buffer.concat([Buffer.from([1, 0, 0, 0, rows.length, 0, 0, 0]), ...rows]))
+  await log.put(1, Buffer.concat([Buffer.of(2), Buffer.from(JSON.stringify({ kind: "segment", time: 1.7e12 }))]))
+  // The third user left, and the index is somebody else's now.
+  const left = { kind: "left", user: [2], item: [], names: { user: ["carl"], item: [] } }
+  await log.put(2, Buffer.concat([Buffer.of(2), Buffer.from(JSON.stringify(left))]))
+  for (const [index, name] of ["ada", "bob", "dora"].entries()) await users.put(index, name)
+  for (const [index, name] of ["dune", "emma"].entries()) await items.put(index, name)
+  await entries.put(1, { categories: ["novel"], hidden: false, features: null })
+  await feedback.put([0, 0, "like"], { timestamp: 1_700_000_000, comment: "again" })
+  await root.close()
+  const note = { side: "user", id: "ada", note: { labels: ["vip"] } }
+  writeFileSync(join(directory, "gorse-notes.jsonl"), `${JSON.stringify(note)}\n`)
+}
+
+test("a directory of an older format is refused with what to do, and rebuilt from its journal", async () => {
+  const [directory, out] = [join(folder, "old-format"), join(folder, "old-format-new")]
+  await writeOldFormat(directory)
+  await expect(Recommender.open({ directory })).rejects.toThrow(/expected format 6, .*dess rebuild --directory/)
+  expect(await rebuild({ directory, out, options: { threads: 1 } })).toMatchObject({ events: 29, dropped: 1, users: 3 })
+  const events = (await exported(out)) as { user: string; item: string; rating: number; timestamp: number }[]
+  expect(events[2]).toEqual({ user: "carl", item: "dune", rating: 2, timestamp: 1_700_000_002 })
+  expect(await exported(directory)).toEqual(events)
+  const recommender = (await Recommender.open({ directory: out, threads: 1 })) as LiveRecommender
+  expect(recommender.item("emma")).toMatchObject({ categories: ["novel"] })
+  expect(recommender.note("user", "ada")).toEqual({ labels: ["vip"] })
+  expect((await recommender.feedback({})).feedback).toMatchObject([{ user: "ada", type: "like", comment: "again" }])
+  await recommender.close()
+})
+
+test("into a folder that holds something, or from nothing: refused, and nothing is touched", async () => {
+  const directory = join(folder, "source")
+  await (await open(directory)).close()
+  await expect(rebuild({ directory, out: directory })).rejects.toThrow(/out: expected a new or empty directory/)
+  await expect(rebuild({ directory: join(folder, "nowhere"), out: join(folder, "y") })).rejects.toThrow(
+    /expected a recommender's/,
+  )
+})
