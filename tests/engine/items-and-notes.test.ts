@@ -105,7 +105,7 @@ test("notes are kept, replaced, taken away and listed from behind one on, also a
   expect(filesWith(directory, `"${ids[5]}"`)).toEqual([])
 })
 
-test("where another build learned what is taken up, status says which, once", async () => {
+test("where another build learned what is taken up, status says which from then on", async () => {
   const directory = folder()
   const first = await open(directory)
   await first.observe(randomEvents(50, 1))
@@ -121,6 +121,6 @@ test("where another build learned what is taken up, status says which, once", as
   expect(second.status().built).toEqual({ version: "0.0.9", learning: "before" })
   await second.observe(randomEvents(50, 2))
   await second.close()
-  // From here on it is this build that learned last.
-  expect((await open(directory)).status().built).toBeUndefined()
+  // The state stays one of two pieces, however often it is opened.
+  expect((await open(directory)).status().built).toEqual({ version: "0.0.9", learning: "before" })
 })

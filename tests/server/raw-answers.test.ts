@@ -48,7 +48,7 @@ test("a known path with another method says which there are, an unknown one that
     status: 405,
     body: { message: "method: expected GET or HEAD or DELETE for this path, got PATCH" },
   })
-  expect(wrong.headers.get("allow")).toBe("GET, HEAD")
+  expect(wrong.headers.get("allow")).toBe("GET, HEAD, DELETE")
   expect(await service.call("PATCH", "/v2/items")).toMatchObject({
     status: 404,
     body: { error: "NOT_FOUND", message: 'path: expected one that /openapi.json describes, got "/v2/items"' },
