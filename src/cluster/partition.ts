@@ -5,6 +5,7 @@
  */
 
 import { DessError } from "../errors.ts"
+import { BudgetExceeded } from "../run/limiter.ts"
 import type { Run } from "../run/loop.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Segment } from "../types.ts"
@@ -241,14 +242,14 @@ export class Partition {
       if (typeof recall === "number" && testUsers > 0)
         counters.set("testedUsers", testUsers).set("recall", Math.round(1e6 * recall * testUsers))
     } catch (error) {
-      // A loss that is not finite: the segment is skipped, by every owner alike.
-      if (!(error instanceof DessError && error.code === "NUMERIC")) throw error
-      if (error.message.startsWith("memory budget"))
+      if (error instanceof BudgetExceeded)
         throw new DessError(
           "INVALID_ARGUMENT",
           `--memory-budget: expected room for all items and one segment's users, got too little; nothing was lost: start trainers with more (${error.message})`,
           { cause: error },
         )
+      // A loss that is not finite: the segment is skipped, by every owner alike.
+      if (!(error instanceof DessError && error.code === "NUMERIC")) throw error
       counters.set("failed", 1)
     }
     const { likeThreshold } = cluster.options.run

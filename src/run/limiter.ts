@@ -13,6 +13,16 @@ const SIDES = ["user", "item"] as const
 /** Where the new ids of a segment would fill more than this share of a budget, they start one size lower. */
 const ROOMY = 0.5
 
+/** Not even one segment fits. */
+export class BudgetExceeded extends DessError {
+  constructor(bytes: number) {
+    super(
+      "NUMERIC",
+      `memory budget: expected room for one segment and a place for every id met so far, got ${bytes} bytes`,
+    )
+  }
+}
+
 /** What a limiter works on. */
 export interface Limited {
   tables: Record<Side, EmbeddingTable>
@@ -209,11 +219,7 @@ export class Limiter {
     const room = fits()
     for (const { side, id, row } of taken) cut?.put(side, id, { step: tables[side].start, row })
     for (const { side } of taken) p.shrunk[side]++
-    if (!room)
-      throw new DessError(
-        "NUMERIC",
-        `memory budget: expected room for one segment and a place for every id met so far, got ${p.bytes} bytes`,
-      )
+    if (!room) throw new BudgetExceeded(p.bytes)
   }
 
   /** Bytes that the rows of the segment's new ids would add. */
