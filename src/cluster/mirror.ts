@@ -2,9 +2,10 @@
 
 import type { Catalogue } from "../engine/catalogue.ts"
 import type { CheckedItem } from "../engine/check.ts"
+import type { ReadModel } from "../engine/reading.ts"
 import type { StoredItem } from "../engine/records.ts"
 import { DessError } from "../errors.ts"
-import type { LearnerStatus } from "../run/learner.ts"
+import type { LearnerExplanation, LearnerStatus } from "../run/learner.ts"
 import type { Run } from "../run/loop.ts"
 import type { Reader } from "../run/reader.ts"
 import type { Side } from "../types.ts"
@@ -32,9 +33,8 @@ interface CachedUser {
   offset: string
 }
 
-export class Mirror {
+export class Mirror implements ReadModel {
   readonly reader: Reader
-  readonly thread: { ask: <T>(question: { kind: string; side?: Side; index?: number }) => Promise<T> }
   readonly #cluster: Cluster
   readonly #catalogue: Catalogue
   readonly #options: { users: number; onNote: (text: string) => void }
@@ -59,7 +59,6 @@ export class Mirror {
     this.#catalogue = catalogue
     this.#options = options
     this.#run = cluster.newRun().run
-    const { learner } = this.#run
     try {
       this.#scorer = createScorer(this.#run, cluster.options.run)
     } catch (error) {
@@ -67,10 +66,6 @@ export class Mirror {
       throw error
     }
     this.reader = this.#scorer.reader
-    this.thread = {
-      ask: async <T>({ side, index }: { side?: Side; index?: number }) =>
-        learner.live?.explain(side as Side, index as number) as T,
-    }
     const put = putInto(this.#run)
     this.#items = new Items(cluster, (index, row) => {
       if (!this.#run.shared.has("item", index)) this.#grown = true
@@ -78,6 +73,10 @@ export class Mirror {
       this.#scorer.touch(index)
     })
     this.#entries = new Entries(cluster, (index, entry) => this.#noteEntry(index, entry))
+  }
+
+  async explain(side: Side, index: number): Promise<LearnerExplanation | undefined> {
+    return this.#run.learner.live?.explain(side, index)
   }
 
   get held(): LearnerStatus {

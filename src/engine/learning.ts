@@ -8,9 +8,11 @@ import type { Kernels } from "../kernels/kernels.ts"
 import { openKernels } from "../kernels/open.ts"
 import { availableCores } from "../kernels/pool.ts"
 import { createReader } from "../run/create.ts"
+import type { LearnerExplanation } from "../run/learner.ts"
 import type { FullRunOptions } from "../run/options.ts"
 import type { Reader, Room } from "../run/reader.ts"
-import type { Segment } from "../types.ts"
+import type { Segment, Side } from "../types.ts"
+import type { ReadModel } from "./reading.ts"
 import type { Aged, Learned, TrainerOptions } from "./trainer.ts"
 import { type News, type Question, TrainingThread } from "./training-thread.ts"
 
@@ -28,7 +30,7 @@ interface Waiting {
   accepted: number | undefined
 }
 
-export class Learning {
+export class Learning implements ReadModel {
   readonly reader: Reader
   readonly thread: TrainingThread
   readonly #kernels: Kernels
@@ -90,6 +92,11 @@ export class Learning {
       this.order(() => this.thread.ask<T>(question).then(resolve, reject))
     })
     return this.thread.whileRunning(answer)
+  }
+
+  /** Asks the training thread at once; answered between two segments. */
+  explain(side: Side, index: number): Promise<LearnerExplanation | undefined> {
+    return this.thread.ask({ kind: "explain", side, index })
   }
 
   #pump(): void {

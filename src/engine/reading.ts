@@ -2,7 +2,7 @@
 
 import { DessError, show } from "../errors.ts"
 import type { LearnerExplanation } from "../run/learner.ts"
-import type { LabelledTrial } from "../run/reader.ts"
+import type { LabelledTrial, Reader } from "../run/reader.ts"
 import { classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import type { Catalogue } from "./catalogue.ts"
@@ -18,7 +18,6 @@ import {
   toArray,
 } from "./check.ts"
 import { best, chooseItems, chooseSimilar } from "./choose.ts"
-import type { Learning } from "./learning.ts"
 import type { FeedbackEntry, FeedbackKey, Lookup } from "./lookup.ts"
 import { PAIRS_AT_ONCE, type Pair, predictInPieces, predictSome } from "./predictions.ts"
 import { Turns } from "./turns.ts"
@@ -73,19 +72,21 @@ function listFeedback(
   return { rows, next: undefined }
 }
 
-/** What it reads of the model: the last version, and the learner itself for what is asked about one id. */
-export interface Read extends Pick<Learning, "reader"> {
-  thread: Pick<Learning["thread"], "ask">
+/** What it reads of the model: the last version, and what the learner knows of one id. */
+export interface ReadModel {
+  readonly reader: Reader
+  /** Undefined for an id without a row. */
+  explain(side: Side, index: number): Promise<LearnerExplanation | undefined>
 }
 
 export class Reading {
   readonly #catalogue: Catalogue
-  readonly #learning: Read
+  readonly #model: ReadModel
   readonly #turns = new Turns()
 
-  constructor(catalogue: Catalogue, learning: Read) {
+  constructor(catalogue: Catalogue, model: ReadModel) {
     this.#catalogue = catalogue
-    this.#learning = learning
+    this.#model = model
   }
 
   recommend(user: Id, options: RecommendOptions, trials: readonly CheckedTrial[] = []): Recommendation[] {
@@ -97,7 +98,7 @@ export class Reading {
       toArray("items", ids)
         .map((id) => items.find(checkName("item", id)))
         .filter((index) => index !== undefined)
-    const list = chooseItems(this.#catalogue, this.#learning.reader, {
+    const list = chooseItems(this.#catalogue, this.#model.reader, {
       user: users.find(checkName("user", user)),
       total: offset + count,
       exclude: find(options.exclude ?? []),
@@ -111,7 +112,7 @@ export class Reading {
 
   /** Items nobody has met are left out: there is nothing to try. */
   #label(trials: readonly CheckedTrial[]): LabelledTrial[] {
-    const classes = this.#learning.reader.outputs > 1
+    const classes = this.#model.reader.outputs > 1
     return trials.flatMap(({ item: name, rating }) => {
       const item = this.#catalogue.names.item.find(name)
       return item === undefined ? [] : [{ item, label: classes ? classLabel(rating) : this.#catalogue.like(rating) }]
@@ -122,7 +123,7 @@ export class Reading {
     checkOptionNames("options", options, ["count", "categories"])
     const total = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const categories = options.categories && new Set(checkCategories(options.categories))
-    return chooseSimilar(this.#catalogue, this.#learning.reader, { item: this.#find("item", item), total, categories })
+    return chooseSimilar(this.#catalogue, this.#model.reader, { item: this.#find("item", item), total, categories })
   }
 
   /** A few hundred users at a time, so that others get a turn; each time by the version there is. */
@@ -130,7 +131,7 @@ export class Reading {
     checkOptionNames("options", options, ["count"])
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const index = this.#find("user", user)
-    const { reader } = this.#learning
+    const { reader } = this.#model
     const names = this.#catalogue.names.user
     const own = names.name(index)
     return this.#turns.run(async (pause) => {
@@ -155,7 +156,7 @@ export class Reading {
   /** Of the next users those that have a name and are in the model, but for one. */
   #knownUsers(from: number, but: number): Int32Array {
     const { nameless } = this.#catalogue.names.user
-    const { reader } = this.#learning
+    const { reader } = this.#model
     const end = Math.min(nameless.length, from + USERS_AT_ONCE)
     const known = new Int32Array(end - from)
     let count = 0
@@ -170,20 +171,19 @@ export class Reading {
 
   /** Without a pause: for pairs that are few. */
   predictSome(pairs: readonly Pair[]): Prediction[] {
-    return predictSome(this.#catalogue, this.#learning.reader, pairs)
+    return predictSome(this.#catalogue, this.#model.reader, pairs)
   }
 
   /** In the order of the pairs; many at once have their turn, and pauses. */
   async predictAll(given: readonly Pair[]): Promise<Prediction[]> {
     const pairs = toArray("pairs", given)
     if (pairs.length <= PAIRS_AT_ONCE) return this.predictSome(pairs)
-    return this.#turns.run((pause) => predictInPieces(this.#catalogue, this.#learning.reader, { pairs, pause }))
+    return this.#turns.run((pause) => predictInPieces(this.#catalogue, this.#model.reader, { pairs, pause }))
   }
 
-  /** Asks the training thread; answered between two segments. */
   async explain(side: Side, id: Id): Promise<Explanation> {
     const index = this.#find(side, id)
-    const known = await this.#learning.thread.ask<LearnerExplanation | undefined>({ kind: "explain", side, index })
+    const known = await this.#model.explain(side, index)
     const nothing = { size: 0, bytes: 0, history: [], indicators: { frequency: 0, diversity: null }, bounds: null }
     const events = side === "user" ? this.#catalogue.history(index).length : this.#catalogue.events(index)
     const explanation = { id: checkName(side, id), side, ...(known ?? nothing), events }

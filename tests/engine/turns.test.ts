@@ -37,8 +37,7 @@ function openSlowReading(users: number) {
       return Float32Array.from(items, () => user / 1000)
     },
   } as unknown as Reader
-  const thread = { ask: async () => undefined } as never
-  return new Reading(catalogue, { reader, thread })
+  return new Reading(catalogue, { reader, explain: async () => undefined })
 }
 
 /** How often others got a turn until it was done. */
