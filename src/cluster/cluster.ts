@@ -135,7 +135,26 @@ function complete(given: RecommenderOptions, created?: FixedOptions): EngineOpti
       "UNSUPPORTED",
       `idle: expected without --cluster, where ids do not leave by themselves; got ${show(given.idle)}`,
     )
-  return completeOptions(given, created)
+  const options = completeOptions(given, created)
+  checkRecipe(
+    options.run,
+    created
+      ? "take a snapshot with the release that made the cluster and serve that on a single machine, or use another --cluster-prefix"
+      : "use a single machine, without --cluster, or the default recipe",
+  )
+  return options
+}
+
+/** Refuses what learns a network, whose parameters do not add up as rows do. */
+export function checkRecipe(
+  { recipe, method, model }: Pick<FixedOptions, "recipe" | "method" | "model">,
+  advice: string,
+): void {
+  if (recipe === "calibrated") return
+  throw new DessError(
+    "UNSUPPORTED",
+    `recipe: expected calibrated in a cluster, got ${recipe} (method ${method}, model ${model}), whose network learns in one process; ${advice}`,
+  )
 }
 
 /** Refuses a method that many processes cannot share, or one that lacks its features, before it is settled. */

@@ -8,7 +8,7 @@ import { resolve } from "node:path"
 import type { EngineState } from "../engine/archive.ts"
 import { thisBuild } from "../engine/build.ts"
 import { Catalogue } from "../engine/catalogue.ts"
-import { openDirectory } from "../engine/directory.ts"
+import { openDirectory, readCreatedOptions } from "../engine/directory.ts"
 import { setFeatures } from "../engine/item-features.ts"
 import { Recommender } from "../engine/open.ts"
 import { fixedOptions } from "../engine/options.ts"
@@ -17,7 +17,7 @@ import { DessError, show } from "../errors.ts"
 import { type Json, State } from "../kernels/state.ts"
 import type { Run } from "../run/loop.ts"
 import type { ItemFeatures, Side } from "../types.ts"
-import { Cluster, type ClusterOptions } from "./cluster.ts"
+import { Cluster, type ClusterOptions, checkRecipe } from "./cluster.ts"
 import { createDense, readDense } from "./dense.ts"
 import { encodeStored } from "./encoding.ts"
 import { Entries, writeEntries } from "./entries.ts"
@@ -125,6 +125,12 @@ export async function loadDirectory(directory: string, options: ClusterOptions):
   const place = resolve(directory)
   if (!existsSync(place))
     throw new DessError("NOT_FOUND", `directory: expected one of a recommender, got ${show(directory)}`)
+  const before = readCreatedOptions(place)
+  if (before)
+    checkRecipe(
+      before,
+      "serve the directory on a single machine, or make one of the default recipe of it (dess rebuild)",
+    )
   // Learns what its journal holds and writes a snapshot of all of it.
   await (await Recommender.open({ directory: place })).close()
   const opened = await openDirectory(place, { readOnly: true })
