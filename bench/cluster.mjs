@@ -2,7 +2,7 @@
  * What a cluster costs: events per second and processor time per event with 1, 2 and 4 trainers against one process that
  * learns the same segments, where it would saturate, and bytes per row in Redis. Processor time is what counts where
  * trainers and six Redis servers share a few cores.
- * npm run bench -- cluster [--events 40000] [--segment 64] [--data <MovieLens folder>] [--trainers 1,2,4] [--recipe paper]
+ * npm run bench -- cluster [--events 40000] [--segment 64] [--data <MovieLens folder>] [--trainers 1,2,4]
  */
 
 import { spawn } from "node:child_process"
@@ -82,7 +82,7 @@ function cpuOf(pid) {
 }
 
 async function measure(redis, events, p) {
-  const recommender = { task: "binary", method: "dess-fre", segment: p.segment, recipe: p.recipe, preset: p.recipe }
+  const recommender = { task: "binary", method: "dess-fre", segment: p.segment }
   const cluster = await Cluster.open({
     url: redis.url,
     prefix: `bench${p.trainers}`,
@@ -184,7 +184,6 @@ export async function run(args) {
       segment: { type: "string", default: "64" },
       data: { type: "string" },
       trainers: { type: "string", default: "1,2,4" },
-      recipe: { type: "string", default: "calibrated" },
     },
   })
   const events = readEvents(values.data, Number(values.events))
@@ -198,7 +197,6 @@ export async function run(args) {
       const got = await measure(redis, events, {
         trainers,
         segment: Number(values.segment),
-        recipe: values.recipe,
         single,
       })
       if (!single)
@@ -214,7 +212,7 @@ export async function run(args) {
         `  on more machines: ${Math.round(1e6 / got.trainer)} events/s a trainer's core, ${Math.round(1e6 / got.masters)} a master's`,
       )
     }
-    for (const size of values.recipe === "paper" ? [] : [16, 64, 128])
+    for (const size of [16, 64, 128])
       for (const [side, { used, own, numbers }] of Object.entries(await measureRows(redis, size)))
         console.log(
           `${side} of ${size} numbers: ${used.toFixed(0)} bytes in Redis, ${own.toFixed(0)} stored (${(used / own).toFixed(2)}×), of which ${numbers} numbers`,

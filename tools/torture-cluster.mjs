@@ -10,7 +10,7 @@
  *   master    kill -9 of a Redis master; its replica takes over, and it comes back as a replica
  *
  * node tools/torture-cluster.mjs [--faults trainer,pause,cut,master] [--rounds 5] [--seed 1] [--wait 1] [--trainers 3]
- *   [--recipe paper] [--longest 10] seconds until training must go on
+ *   [--longest 10] seconds until training must go on
  */
 
 import { spawn } from "node:child_process"
@@ -40,7 +40,6 @@ const { values } = parseArgs({
     trainers: { type: "string", default: "3" },
     longest: { type: "string", default: "10" },
     task: { type: "string", default: "binary" },
-    recipe: { type: "string", default: "calibrated" },
     verbose: { type: "boolean", default: false },
   },
 })
@@ -60,7 +59,7 @@ class Trainers {
     const behind = n === 0
     const addresses = this.redis.nodes.map(({ port }, i) => `127.0.0.1:${port}=127.0.0.1:${this.proxies[i].port}`)
     const url = behind ? this.proxies.map(({ port }) => `redis://127.0.0.1:${port}`).join(",") : this.redis.url
-    const args = ["train", "--cluster", url, "--lease", `${LEASE}ms`, "--sync", "50ms", "--average", "200"]
+    const args = ["train", "--cluster", url, "--lease", `${LEASE}ms`, "--sync", "50ms"]
     if (behind) args.push("--cluster-addresses", addresses.join(","))
     const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "ignore", "pipe"] })
     child.stderr.on("data", (text) => say(`trainer ${n}: ${String(text).trim()}`))
@@ -246,14 +245,7 @@ async function main() {
     cluster = await Cluster.open({
       url: redis.url,
       partitions: 8,
-      recommender: {
-        task: values.task,
-        method: "dess-fre",
-        recipe: values.recipe,
-        preset: values.recipe,
-        sizes: [2, 4, 8],
-        segment: 50,
-      },
+      recommender: { task: values.task, method: "dess-fre", sizes: [2, 4, 8], segment: 50 },
     })
     for (let n = 0; n < Number(values.trainers); n++) trainers.start(n)
     const feeder = new Feeder(cluster)

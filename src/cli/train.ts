@@ -23,7 +23,6 @@ others take over. Events come in through dess serve --cluster.
   --cluster-addresses <…>   announced=reachable addresses of nodes behind a translation
   --lease <time>            silence after which others take over (5s)
   --sync <time>             between two looks at what other trainers did (100ms)
-  --average <n>             events a trainer learns between two means of a network's dense part (2000)
   --memory-budget <bytes>   of rows in this process's memory, such as 2GB (no limit)
   --keep-events <n>         learned events a partition's stream may keep (1000000); a snapshot cuts them sooner
 
@@ -41,7 +40,6 @@ export async function trainCommand(args: string[]): Promise<void> {
     ...CREATION_FLAGS,
     lease: { type: "string" },
     sync: { type: "string" },
-    average: { type: "string" },
     "keep-events": { type: "string" },
     "memory-budget": { type: "string" },
   } as const
@@ -83,7 +81,6 @@ function readTrainerOptions(values: Record<string, string | boolean | undefined>
   return {
     lease,
     sync: read("sync", (text) => parseDuration("--sync", text)),
-    average: read("average", (text) => readWhole("average", text, 1)),
     keepEvents: read("keep-events", (text) => readWhole("keep-events", text)),
     memoryBudget: budget === undefined ? undefined : parseBytes("--memory-budget", budget),
   }

@@ -18,8 +18,6 @@ export class Leases {
   readonly #cluster: Cluster
   /** Milliseconds without a word until another may take over. */
   readonly #duration: number
-  /** Trainers that said so lately, as of the last `share`. */
-  living: readonly string[] = []
 
   constructor(cluster: Cluster, duration: number) {
     this.#cluster = cluster
@@ -34,7 +32,6 @@ export class Leases {
   /** Says that this trainer lives; returns how many of the partitions are its own. */
   async share(note: Member["note"]): Promise<number> {
     const living = (await listMembers(this.#cluster, this.#duration, { id: this.id, note })).map(({ id }) => id).sort()
-    this.living = living
     const { partitions } = this.#cluster
     const rank = living.indexOf(this.id)
     return Math.floor(partitions / living.length) + (rank < partitions % living.length ? 1 : 0)

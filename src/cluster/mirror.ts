@@ -5,18 +5,19 @@ import type { CheckedItem } from "../engine/check.ts"
 import type { ReadModel } from "../engine/reading.ts"
 import type { StoredItem } from "../engine/records.ts"
 import { DessError } from "../errors.ts"
+import type { Kernels } from "../kernels/kernels.ts"
+import { openKernels } from "../kernels/open.ts"
+import { FactorReader } from "../run/factor-reader.ts"
 import type { LearnerExplanation, LearnerStatus } from "../run/learner.ts"
 import type { Run } from "../run/loop.ts"
-import type { Reader } from "../run/reader.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
-import { denseVersion, readDense } from "./dense.ts"
 import { decodeNews, decodeStored } from "./encoding.ts"
 import { Entries, readEntry, writeEntries } from "./entries.ts"
+import { readGlobal } from "./global-state.ts"
 import { Items, numberOf, putInto } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import { compareIds } from "./log.ts"
-import { createScorer, type Scorer } from "./scorer.ts"
 import type { News } from "./trainer.ts"
 
 /** Milliseconds between two looks at the homes' news, and for which a user's row is taken as fresh. */
@@ -34,21 +35,21 @@ interface CachedUser {
 }
 
 export class Mirror implements ReadModel {
-  readonly reader: Reader
+  /** Scores with the learner's rows where they lie. */
+  readonly reader: FactorReader
   readonly #cluster: Cluster
   readonly #catalogue: Catalogue
   readonly #options: { users: number; onNote: (text: string) => void }
   readonly #run: Run
-  readonly #scorer: Scorer
+  readonly #kernels: Kernels
   readonly #items: Items
   /** By name, those asked for longest ago first. */
   readonly #users = new Map<string, CachedUser>()
   readonly #fetching = new Map<string, Promise<CachedUser | undefined>>()
   readonly #entries: Entries
   #grown = false
-  /** Items with a row, and the version of the dense part in memory. */
-  #listed = new Int32Array(0)
-  #dense = 0
+  /** The version of the global state in memory. */
+  #global = 0
   #heard = 0
   #trended = 0
   #timer: NodeJS.Timeout | undefined
@@ -59,18 +60,13 @@ export class Mirror implements ReadModel {
     this.#catalogue = catalogue
     this.#options = options
     this.#run = cluster.newRun().run
-    try {
-      this.#scorer = createScorer(this.#run, cluster.options.run)
-    } catch (error) {
-      this.#run.close()
-      throw error
-    }
-    this.reader = this.#scorer.reader
+    this.#kernels = openKernels({ threads: 1 })
+    this.reader = new FactorReader(this.#run.shared.model, this.#kernels)
     const put = putInto(this.#run)
     this.#items = new Items(cluster, (index, row) => {
       if (!this.#run.shared.has("item", index)) this.#grown = true
       put(index, row)
-      this.#scorer.touch(index)
+      this.reader.refresh([index])
     })
     this.#entries = new Entries(cluster, (index, entry) => this.#noteEntry(index, entry))
   }
@@ -92,8 +88,8 @@ export class Mirror implements ReadModel {
   async start(): Promise<void> {
     await Promise.all(this.#cluster.all.map((home) => this.#items.load(home)))
     await Promise.all(this.#cluster.all.map((home) => this.#entries.load(home)))
-    await this.#loadDense()
-    await this.#refresh()
+    await this.#loadGlobal()
+    this.#refresh()
     this.#heard = Date.now()
     this.#arm()
   }
@@ -105,8 +101,8 @@ export class Mirror implements ReadModel {
   async #follow(): Promise<void> {
     try {
       await Promise.all(this.#cluster.all.map((home) => this.#hear(home)))
-      if (Date.now() - this.#trended > TRENDS) await this.#loadDense()
-      await this.#refresh()
+      if (Date.now() - this.#trended > TRENDS) await this.#loadGlobal()
+      this.#refresh()
       this.#heard = Date.now()
     } catch (error) {
       if (!this.#closed) this.#options.onNote((error as Error).message)
@@ -145,30 +141,24 @@ export class Mirror implements ReadModel {
     this.#catalogue.setItem(index, { events: this.#items.popularity(index).events, trend: this.#items.trend(index) })
   }
 
-  /** Names new items to the catalogue, tells now and then how all of them trend, and has them scored as they are. */
-  async #refresh(): Promise<void> {
-    const named = this.#grown || Date.now() - this.#trended >= TRENDS
-    if (named) {
-      this.#trended = Date.now()
-      const items: number[] = []
-      for (const [, index] of this.#items.names()) {
-        this.#noteItem(index)
-        if (this.#run.shared.has("item", index)) items.push(index)
-      }
-      this.#grown = false
-      this.#listed = Int32Array.from(items)
+  /** Names new items to the catalogue and to the reader, and tells now and then how all of them trend. */
+  #refresh(): void {
+    if (!this.#grown && Date.now() - this.#trended < TRENDS) return
+    this.#trended = Date.now()
+    const items: number[] = []
+    for (const [, index] of this.#items.names()) {
+      this.#noteItem(index)
+      if (this.#run.shared.has("item", index)) items.push(index)
     }
-    if (named || this.#scorer.stale) await this.#scorer.refresh(this.#listed)
+    this.#grown = false
+    this.reader.items = Int32Array.from(items)
   }
 
-  async #loadDense(): Promise<void> {
-    const version = await denseVersion(this.#cluster)
-    if (version === this.#dense) return
-    const stored = await readDense(this.#cluster)
-    if (!stored) return
-    this.#run.shared.putDense(stored.bytes)
-    this.#dense = stored.version
-    this.#scorer.stale = true
+  async #loadGlobal(): Promise<void> {
+    const stored = await readGlobal(this.#cluster)
+    if (!stored || stored.version === this.#global) return
+    this.#run.shared.putGlobal(stored.bytes)
+    this.#global = stored.version
   }
 
   /** Has a user's row in memory, not older than a second; with `after`, not older than that entry of the log. */
@@ -211,7 +201,6 @@ export class Mirror implements ReadModel {
     if (number < 0 || record.length === 0) return user
     const { row, met } = decodeStored(record)
     if (row.length > 0) this.#run.shared.putRow("user", user.index, row)
-    this.#scorer.putUser(user.index)
     this.#users.delete(name)
     this.#users.set(name, user)
     this.#catalogue.names.user.set(user.index, name)
@@ -242,7 +231,6 @@ export class Mirror implements ReadModel {
     const { index } = user
     this.#users.delete(name)
     this.#run.shared.dropRow("user", index)
-    this.#scorer.putUser(index)
     this.#catalogue.names.user.drop(index)
     this.#catalogue.drop("user", [index])
   }
@@ -274,6 +262,6 @@ export class Mirror implements ReadModel {
     this.#closed = true
     clearTimeout(this.#timer)
     this.#run.close()
-    this.#scorer.close()
+    this.#kernels.close()
   }
 }

@@ -40,11 +40,6 @@ local at = 6
 local function take() at = at + 1 return ARGV[at - 1] end
 `
 
-/** KEYS lease; ARGV owner, fence. */
-const HELD = `local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
-if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
-`
-
 /** Rows in one argument: number of the key, place, length and record of each. A row past the end of its list is appended. */
 const ROWS = `local rows, from = take(), 1
 while from <= #rows do
@@ -186,23 +181,32 @@ at = at + 2
 redis.call('HSET', KEYS[2], 'clock', take(), 'fence', ARGV[2])
 ${ROWS}return {seq}`),
 
-  /** A piece of the dense part. KEYS lease, piece. ARGV owner, fence, bytes. → 1, or 0 where the lease is lost. */
-  piece: script(`${ALWAYS}${HELD}redis.call('SET', KEYS[2], ARGV[3])
+  /**
+   * A version of the global state. KEYS lease, its head, its bytes. ARGV owner, fence, version before, version,
+   * positions, bytes. → 1, or 0 where the lease is lost, −1 where another version was the last.
+   * `pieces` and `contained` are of the days when networks were averaged: older releases read them.
+   */
+  store: script(`${ALWAYS}local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
+if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end
+if (redis.call('HGET', KEYS[2], 'version') or '0') ~= ARGV[3] then return -1 end
+redis.call('SET', KEYS[3], ARGV[6])
+redis.call('HSET', KEYS[2], 'version', ARGV[4], 'pieces', 1, 'positions', ARGV[5], 'contained', '{}')
 return 1`),
 
   /**
-   * The dense part's head, once its pieces are there. KEYS lease, dense, parts, then pieces of parts that are done with.
-   * ARGV owner, fence, version before, version, pieces, positions, contained, then trainer and beginning of its part
-   * ('number '), each. → 1, or 0 where the lease is lost, −1 where another version was the last.
+   * The last version of the global state, which older releases cut into pieces. KEYS its head. ARGV prefix of its bytes.
+   * → [version, positions, bytes]; version 0 for none.
    */
-  dense: script(`${ALWAYS}${HELD}if (redis.call('HGET', KEYS[2], 'version') or '0') ~= ARGV[3] then return -1 end
-redis.call('HSET', KEYS[2], 'version', ARGV[4], 'pieces', ARGV[5], 'positions', ARGV[6], 'contained', ARGV[7])
-for i = 8, #ARGV, 2 do
-  local left = redis.call('HGET', KEYS[3], ARGV[i])
-  if left and string.sub(left, 1, #ARGV[i + 1]) == ARGV[i + 1] then redis.call('HDEL', KEYS[3], ARGV[i]) end
+  stored: script(
+    `local head = redis.call('HMGET', KEYS[1], 'version', 'pieces', 'positions')
+if not head[1] then return {0, '', ''} end
+local bytes = {}
+for n = 0, tonumber(head[2]) - 1 do
+  bytes[#bytes + 1] = string.sub(redis.call('GET', ARGV[1] .. head[1] % 2 .. ':' .. n), 9)
 end
-for i = 4, #KEYS do redis.call('UNLINK', KEYS[i]) end
-return 1`),
+return {tonumber(head[1]), head[3], table.concat(bytes)}`,
+    true,
+  ),
 
   /** Numbers of item names, given to new ones. KEYS home, hash of names each. ARGV prefix of lists, rows in one, then name and record of a new one, each. → numbers. */
   meet: script(`local numbers = {}

@@ -18,9 +18,9 @@ import { type Json, State } from "../kernels/state.ts"
 import type { Run } from "../run/loop.ts"
 import type { ItemFeatures, Side } from "../types.ts"
 import { Cluster, type ClusterOptions, checkRecipe } from "./cluster.ts"
-import { createDense, readDense } from "./dense.ts"
 import { encodeStored } from "./encoding.ts"
 import { Entries, writeEntries } from "./entries.ts"
+import { createGlobal, readGlobal } from "./global-state.ts"
 import { Items, putInto } from "./items.ts"
 import { ROWS_PER_BUCKET } from "./keys.ts"
 import { START } from "./log.ts"
@@ -48,8 +48,8 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
   const { run, features } = cluster.newRun()
   try {
     const catalogue = new Catalogue(cluster.options.run.likeThreshold)
-    const dense = await readDense(cluster)
-    if (dense) run.shared.putDense(dense.bytes)
+    const global = await readGlobal(cluster)
+    if (global) run.shared.putGlobal(global.bytes)
     const items = new Items(cluster, putInto(run))
     for (const home of cluster.all) await items.load(home)
     for (const [name, index] of items.names()) {
@@ -217,7 +217,7 @@ async function fill(cluster: Cluster, state: State, directory: string): Promise<
     for (let from = 0; from < entries.length; from += ENTRIES_AT_ONCE)
       await writeEntries(cluster, entries.slice(from, from + ENTRIES_AT_ONCE))
     const nothing = cluster.all.map(() => START)
-    await createDense(cluster, nothing, run.shared.takeDense())
+    await createGlobal(cluster, nothing, run.shared.takeGlobal())
     // Last: from here on trainers know the users.
     for (const p of cluster.all) {
       const key = keys.of(p, "state")

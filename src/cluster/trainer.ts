@@ -11,9 +11,9 @@ import { setFeatures } from "../engine/item-features.ts"
 import { DessError } from "../errors.ts"
 import { liveOf, type Run } from "../run/loop.ts"
 import type { Cluster } from "./cluster.ts"
-import { DensePart } from "./dense.ts"
 import { decodeChanges, decodeNews } from "./encoding.ts"
 import { Entries } from "./entries.ts"
+import { GlobalState } from "./global-state.ts"
 import { Items, numberOf, putInto } from "./items.ts"
 import { Leases } from "./leases.ts"
 import { compareIds, type LogEntry, START } from "./log.ts"
@@ -26,8 +26,6 @@ export interface TrainerOptions {
   lease?: number | undefined
   /** Milliseconds between two looks at what others did. Default 100. */
   sync?: number | undefined
-  /** Events a trainer learns between two means of the dense part (networks only). Default 2,000. */
-  average?: number | undefined
   /** Events a stream may keep that no snapshot needs. Default 1,000,000 a partition. */
   keepEvents?: number | undefined
   /** Bytes that rows in this process's memory may take. Users give way first to last, Redis keeps theirs. Default: no limit. */
@@ -58,7 +56,7 @@ export class ClusterTrainer {
   readonly #options: TrainerOptions
   readonly #leases: Leases
   readonly #note: (text: string) => void
-  readonly #dense: DensePart
+  readonly #global: GlobalState
   #run: Run
   #items: Items
   /** Features of items; left out where the method asks for none. */
@@ -82,7 +80,7 @@ export class ClusterTrainer {
     this.#options = options
     this.#leases = new Leases(cluster, options.lease ?? 5000)
     this.#note = options.onNote ?? (() => {})
-    this.#dense = new DensePart(cluster, this.#leases.id, options.average ?? 2000)
+    this.#global = new GlobalState(cluster, this.#leases.id)
     this.#run = this.#newRun()
     this.#items = this.#newItems()
   }
@@ -182,8 +180,9 @@ export class ClusterTrainer {
     this.#run = this.#newRun()
     this.#items = this.#newItems()
     this.#balanced = 0
-    const positions = await this.#dense.begin(this.#run.shared)
-    this.#heard = this.#cluster.all.map((p) => ({ evidence: positions?.[p] ?? START }))
+    const stored = await this.#global.read()
+    if (stored) this.#run.shared.putGlobal(stored.bytes)
+    this.#heard = this.#cluster.all.map((p) => ({ evidence: stored?.positions[p] ?? START }))
     await Promise.all(this.#cluster.all.map((home) => this.#items.load(home, { lazily: true })))
     await Promise.all(this.#cluster.all.map((home) => this.#entries?.load(home)))
     this.#decide()
@@ -224,7 +223,6 @@ export class ClusterTrainer {
       }
       writes.push(partition.learn(events, Date.now()))
       this.#learned += events.length
-      this.#dense.learned(events.length)
     }
     await settle(writes)
     for (const partition of lost) await this.#afterReplay(partition)
@@ -286,9 +284,7 @@ export class ClusterTrainer {
       this.#noteApplied()
     }
     const first = this.#own.get(0)
-    const { living } = this.#leases
-    if (first) await this.#dense.lead(this.#run.shared, { fence: first.fence, living, positions: this.#positions })
-    else await this.#dense.follow(this.#run.shared)
+    if (first && this.#global.isDue) await this.#storeGlobal(first)
     this.#synced = Date.now()
   }
 
@@ -405,7 +401,7 @@ export class ClusterTrainer {
         Partition.open(this.#hands, { number, fence, contained: contained.get(number) as string[] }),
       ),
     )
-    if (fences.has(0)) await this.#dense.goOver(this.#run.shared, { home: true })
+    if (fences.has(0)) await this.#global.read()
     for (const partition of taken) this.#own.set(partition.number, partition)
     // What the others' outboxes hold for the new homes, and what their own hold for the homes that are here already.
     await Promise.all(this.#cluster.all.map((p) => this.#hear(p)))
@@ -431,7 +427,7 @@ export class ClusterTrainer {
     const partition = this.#own.get(number)
     if (!partition) return
     if (partition.touched.item.size > 0) await partition.writeHome()
-    if (number === 0) await this.#dense.store(this.#run.shared, { fence: partition.fence, positions: this.#positions })
+    if (number === 0) await this.#storeGlobal(partition)
     await this.#leases.release(number, partition.fence)
     this.#own.delete(number)
     this.#items.homes[number] = partition.home
@@ -447,9 +443,10 @@ export class ClusterTrainer {
     await this.#leases.leave()
   }
 
-  /** By partition: the evidence in memory. */
-  get #positions(): string[] {
-    return this.#heard.map(({ evidence }) => evidence)
+  /** Stores the global state in memory, with the evidence it contains. */
+  #storeGlobal({ fence }: Partition): Promise<void> {
+    const positions = this.#heard.map(({ evidence }) => evidence)
+    return this.#global.store(fence, positions, this.#run.shared.takeGlobal())
   }
 }
 

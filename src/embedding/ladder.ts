@@ -240,31 +240,6 @@ export class Ladder implements EmbeddingInput<LadderPlaced> {
   }
 
   /**
-   * What a change made at one step is at another: through the maps on the way up, W_{to−1}…W_from Δ, so that the lifted
-   * vector moves as it did there; on the way down what moves it nearest to that, argmin_δ ‖A_to δ − A_from Δ‖.
-   */
-  carry(change: ArrayLike<number>, from: number, to: number): Float64Array {
-    const { sizes, top } = this.table
-    let moved = Float64Array.from(change)
-    const f = this.#kernels.floats
-    for (let s = from; s < (from > to ? top : to); s++) {
-      const [narrow, below, { value }] = [sizes[s], moved, this.maps[s].weight]
-      moved = Float64Array.from({ length: sizes[s + 1] }, (_, r) => {
-        let sum = 0
-        for (let c = 0; c < narrow; c++) sum += f[value + r * narrow + c] * below[c]
-        return sum
-      })
-    }
-    if (from <= to) return moved
-    const mark = this.#kernels.mark()
-    const at = this.composites()[to]
-    this.#kernels.run()
-    const { solution } = leastSquares(this.#kernels.floats.subarray(at, at + this.width * sizes[to]), moved, sizes[to])
-    this.#kernels.release(mark)
-    return solution
-  }
-
-  /**
    * Moves each id one size down to the row that lifts nearest to where it was: argmin_E ‖A_s E − A_{s+1}(E_{s+1} − b_s)‖.
    * Returns how far each id's lifted vector moved.
    */

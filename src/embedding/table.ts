@@ -291,16 +291,6 @@ export class EmbeddingTable {
     for (let i = 0; i < slab.size; i++) numbers[target + i] = source[at + i]
   }
 
-  /** Gives an id, met or not, a row of a step as it was elsewhere: numbers and moments one after the other, and its steps. */
-  restore(id: number, step: number, row: { numbers: Floats; steps: number }): void {
-    this.ensure(id)
-    this.replace(id, step, row.numbers, 0)
-    const slab = this.#slabs[step]
-    const { numbers, steps } = slab.chunks[this.#slot[id] >> slab.shift]
-    copy(numbers, this.placeOf(id), row.numbers, 0, slab.stride)
-    steps[this.#slot[id] & slab.mask] = row.steps
-  }
-
   /** Moves an id one step up to a fresh row, random (the paper's "without warm initialisation") or zero. */
   growCold(id: number, initial: "cold" | "zero" = "cold"): void {
     const step = this.step(id)

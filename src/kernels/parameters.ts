@@ -200,29 +200,6 @@ export class Parameters {
     this.#kernels.floats.set(running, this.#running)
   }
 
-  /** Everything but the gradients: values, both moments and running statistics one after the other, and the steps taken. */
-  copyAll(): { steps: number; numbers: Float32Array } {
-    const f = this.#kernels.floats
-    const numbers = new Float32Array(3 * this.count + this.#runningCount)
-    const places = [this.#values, this.#first, this.#second]
-    places.forEach((at, n) => {
-      numbers.set(f.subarray(at, at + this.count), n * this.count)
-    })
-    numbers.set(f.subarray(this.#running, this.#running + this.#runningCount), 3 * this.count)
-    return { steps: this.#steps, numbers }
-  }
-
-  /** Takes up what `copyAll` of equally declared parameters gave, or a mean of such. */
-  setAll({ steps, numbers }: { steps: number; numbers: Float32Array }): void {
-    const f = this.#kernels.floats
-    const places = [this.#values, this.#first, this.#second]
-    places.forEach((at, n) => {
-      f.set(numbers.subarray(n * this.count, (n + 1) * this.count), at)
-    })
-    f.set(numbers.subarray(3 * this.count), this.#running)
-    this.#steps = steps
-  }
-
   save(state: State): void {
     const f = this.#kernels.floats
     const copy = (at: Address, count: number) => f.slice(at, at + count)

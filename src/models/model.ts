@@ -76,8 +76,6 @@ const LOSSES: Record<Task, LossKind> = { binary: "squared", multiclass: "softmax
 
 export class Model {
   readonly task: Task
-  /** The options that decide what its numbers mean. */
-  readonly shape: string
   readonly outputs: number
   readonly kernels: Kernels
   readonly parameters: Parameters
@@ -106,7 +104,6 @@ export class Model {
     this.kernels = kernels
     this.task = task
     this.outputs = task === "multiclass" ? 5 : 1
-    this.shape = JSON.stringify([task, head, input, sizes, start, hidden, seed])
     this.adam = { ...ADAM, ...options.adam }
     this.#ranking = task === "topk" ? (options.ranking ?? "bce") : "bce"
     this.#norm = options.norm ?? "running"

@@ -8,16 +8,26 @@
  *
  * Under a budget in bytes copies of items at home elsewhere count, but only users and home items give way, when the next
  * segment arrives; until then what others send comes on top.
+ *
+ * Pieces of bytes are those of `SharedRun` without their beginning. `read…` checks all, and returns what applies it.
  */
 
 import { addMet, type Met } from "../context/activity.ts"
 import { Packer, type Unpacker } from "../kernels/packing.ts"
+import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
 import type { FactorRows, RowShare } from "./factor-rows.ts"
 import type { FactorSearch } from "./factor-search.ts"
 import { readIndicators, writeIndicators } from "./indicator-bytes.ts"
 import { ShareLedger } from "./share-ledger.ts"
-import type { ItemChange, Renumber, Sharing } from "./shared.ts"
+
+/** An item's index elsewhere; undefined for one that is not there. */
+export type Renumber = (item: number) => number | undefined
+
+export interface ItemChange {
+  index: number
+  change: Uint8Array
+}
 
 /** An item before it was trained on. */
 interface Base {
@@ -29,7 +39,8 @@ interface Base {
 /** The latest time a clock may show. */
 const END = 1e12
 
-export class FactorShare implements Sharing, RowShare {
+export class FactorShare implements RowShare {
+  /** The options that decide what rows mean. */
   readonly shape: string
   readonly #rows: FactorRows
   readonly #search: FactorSearch | undefined
@@ -59,10 +70,15 @@ export class FactorShare implements Sharing, RowShare {
     this.#search?.options.policy.record?.()
   }
 
-  has(side: Side, id: number): boolean {
-    return this.#rows.model.tables[side].has(id)
+  get model(): RowModel {
+    return this.#rows.model
   }
 
+  has(side: Side, id: number): boolean {
+    return this.model.tables[side].has(id)
+  }
+
+  /** Items that are also read for a user. */
   latest(user: number): number[] {
     const { model } = this.#rows
     return model.tables.user.has(user) ? (model.latestOf?.(user) ?? []) : []
@@ -284,8 +300,8 @@ export class FactorShare implements Sharing, RowShare {
     }
   }
 
-  /** Nothing of it is averaged: all of it adds up by evidence. */
-  writeDense(out: Packer): void {
+  /** Doubles with their number before; the 0 behind them is that of the numbers older releases averaged. */
+  writeGlobal(out: Packer): void {
     const { model, time } = this.#rows
     const learned = new Packer()
     this.#rows.returns.writeAll(learned)
@@ -298,7 +314,7 @@ export class FactorShare implements Sharing, RowShare {
     out.count(0)
   }
 
-  readDense(from: Unpacker): () => void {
+  readGlobal(from: Unpacker): () => void {
     const rows = this.#rows
     const { global } = rows.model
     from.count()

@@ -25,7 +25,6 @@ import type { Outlook } from "./outlook.ts"
 import { packRows } from "./packed-rows.ts"
 import type { Published } from "./reader.ts"
 import { createContexts, type SearchOptions } from "./round.ts"
-import type { Sharing } from "./shared.ts"
 
 /** The frame is turned after so much time; a frame wider than 64 numbers, which costs more, less often. */
 const TURN = 20
@@ -48,7 +47,7 @@ export class Factor implements Learner, LiveLearner {
   }
 
   /** ESAPN keeps a network of its own and losses of every id, which do not add up. */
-  share(): Sharing | undefined {
+  share(): FactorShare | undefined {
     if (this.#search?.options.policy instanceof Esapn) return undefined
     this.#share ??= new FactorShare(this.#rows, this.#search)
     this.#rows.share = this.#share

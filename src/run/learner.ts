@@ -3,10 +3,10 @@
 import type { State } from "../kernels/state.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Segment, Side } from "../types.ts"
+import type { FactorShare } from "./factor-share.ts"
 import type { Limits } from "./idle.ts"
 import type { Outlook } from "./outlook.ts"
 import type { Published, Room } from "./reader.ts"
-import type { Sharing } from "./shared.ts"
 import type { ArmScores, Reason, SizeChange } from "./size-log.ts"
 
 export interface SideStatus {
@@ -87,7 +87,7 @@ export interface Learner {
   /** What the live engine needs; experiments do without. */
   readonly live?: LiveLearner | undefined
   /** From now on it is one of many; undefined where it cannot be. */
-  share?(): Sharing | undefined
+  share?(): FactorShare | undefined
 }
 
 /** A learner that can be put down and taken up again, published, held to limits, and that forgets. */

@@ -19,7 +19,6 @@ import type { Learner, LiveLearner, Preparation, SideStatus } from "./learner.ts
 import { Mean, NOTHING, quality, type Score } from "./metrics.ts"
 import { type FullRunOptions, type RunOptions, withDefaults } from "./options.ts"
 import type { Measures, Milliseconds, RunResult, SegmentReport } from "./report.ts"
-import type { SharedLearner } from "./shared.ts"
 import { SharedRun } from "./shared-run.ts"
 
 /** Segments left out of the mean times. */
@@ -44,7 +43,7 @@ export class Run {
   #interactions = 0
   #elapsed = 0
   #last: SegmentReport | undefined
-  #shared: SharedLearner | undefined
+  #shared: SharedRun | undefined
 
   constructor(options: RunOptions = {}, features?: ItemFeatures) {
     this.#options = withDefaults(options)
@@ -53,7 +52,7 @@ export class Run {
   }
 
   /** This run as one of many, from now on. */
-  get shared(): SharedLearner {
+  get shared(): SharedRun {
     this.#shared ??= new SharedRun(this.learner, this.#exam)
     return this.#shared
   }

@@ -13,7 +13,6 @@ import type { Indicators } from "../context/indicators.ts"
 import { Ladder } from "../embedding/ladder.ts"
 import type { State } from "../kernels/state.ts"
 import type { Model, ModelBatch, PassResult } from "../models/model.ts"
-import { Esapn } from "../search/esapn.ts"
 import type { Choices, PolicyScores, Round } from "../search/policy.ts"
 import type { Preset } from "../search/presets.ts"
 import type { Segment, Side } from "../types.ts"
@@ -29,7 +28,6 @@ import {
   toSteps,
 } from "./learner.ts"
 import { Limiter } from "./limiter.ts"
-import { NetworkShare } from "./network-share.ts"
 import type { LiveRun } from "./options.ts"
 import { type Outlook, outlookOf } from "./outlook.ts"
 import { packRows } from "./packed-rows.ts"
@@ -38,7 +36,6 @@ import { Ranking } from "./ranking.ts"
 import { type Published, type Room, roomPerItem, writeItems } from "./reader.ts"
 import { RecentRows } from "./recent-rows.ts"
 import { createContexts, playRound, type SearchOptions } from "./round.ts"
-import type { Sharing } from "./shared.ts"
 import { type ArmScores, type Reason, SizeLog, toArmScores, whyGrown } from "./size-log.ts"
 import { loadWaiting, saveWaiting, type Waiting, withoutIds } from "./waiting.ts"
 
@@ -61,16 +58,12 @@ export class Network implements Learner, LiveLearner {
   readonly #limiter: Limiter
   /** Users whose rows may differ from those published last. */
   readonly #changed = new Set<number>()
-  #share: NetworkShare | undefined
-  /** What a round played before its segment gave. */
-  #early: Pick<Preparation, "regret" | "played"> | undefined
 
   constructor(model: Model, search?: SearchOptions, live?: LiveRun) {
     this.model = model
     this.#limiter = new Limiter({
       tables: { user: model.inputs.user.table, item: model.inputs.item.table },
       forget: (side, ids) => this.forget(side, ids),
-      keeps: (side, id) => this.#share?.decides(side, id) ?? true,
       ...(model.inputs.user instanceof Ladder && { shrink: (side, id) => this.#shrink(side, id) }),
     })
     if (live) {
@@ -84,32 +77,6 @@ export class Network implements Learner, LiveLearner {
     this.#indicators = indicators
   }
 
-  /** ESAPN keeps a network of its own and losses of every id, which do not add up. */
-  share(): Sharing | undefined {
-    const { policy } = this.#search ?? {}
-    if (policy instanceof Esapn) return undefined
-    this.#share ??= new NetworkShare({
-      model: this.model,
-      policy,
-      indicators: this.#indicators,
-      limiter: this.#limiter,
-      segments: () => this.#segments,
-      learnNow: () => this.#learnNow(),
-      drop: (side, id) => this.forget(side, new Set([id])),
-      changed: (side, id, why) => {
-        if (side === "user") this.#changed.add(id)
-        if (why) this.#note(side, [id], why)
-      },
-    })
-    return this.#share
-  }
-
-  #learnNow(): void {
-    if (!this.#search || !this.#waiting) return
-    this.#early = this.#learn(this.#search, this.#waiting)
-    this.#waiting = undefined
-  }
-
   prepare(segment: Segment, labels: Float64Array, deciding: number): Preparation {
     this.#segments++
     this.#clock = segment.time ?? 0
@@ -119,7 +86,6 @@ export class Network implements Learner, LiveLearner {
     if (!search) {
       const gone = this.#makeRoom(segment)
       this.#meet(segment)
-      this.#noteShared(segment)
       return { ...gone, milliseconds: { policy: 0, growth: 0 } }
     }
     const start = performance.now()
@@ -129,9 +95,7 @@ export class Network implements Learner, LiveLearner {
       decided: { user: { all: 0, grown: 0 }, item: { all: 0, grown: 0 } },
       milliseconds: { policy: 0, growth: 0 },
     }
-    if (this.#waiting) this.#early = this.#learn(search, this.#waiting)
-    Object.assign(preparation, this.#early)
-    this.#early = undefined
+    if (this.#waiting) Object.assign(preparation, this.#learn(search, this.#waiting))
     Object.assign(preparation, this.#makeRoom(segment))
     this.#meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
     const waiting = this.#observe(segment, labels)
@@ -145,7 +109,6 @@ export class Network implements Learner, LiveLearner {
     const affordable = this.#limiter.affordable(growing)
     for (const side of SIDES) {
       if (preparation.decided) preparation.decided[side].grown = affordable[side].length
-      for (const id of affordable[side]) this.#share?.resize(side, id)
       this.model.ladder(side).grow(affordable[side], search.initial)
       for (const id of affordable[side]) {
         const scores = this.#thoughts[side].get(id)
@@ -154,7 +117,6 @@ export class Network implements Learner, LiveLearner {
     }
     // Ids first met in a test row are seen ids too, also where no test predicts them (top-k: cold items).
     this.#meet(segment)
-    this.#noteShared(segment)
     preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
     return preparation
   }
@@ -163,10 +125,6 @@ export class Network implements Learner, LiveLearner {
   #meet(segment: { user: Int32Array; item: Int32Array }): void {
     const fresh = this.model.meet(segment)
     for (const side of SIDES) this.#note(side, fresh[side], "met")
-  }
-
-  #noteShared(rows: { user: ArrayLike<number>; item: ArrayLike<number> }): void {
-    for (const side of SIDES) this.#share?.note(side, rows[side])
   }
 
   /** Notes the size ids have from this segment on, and why. */
@@ -182,7 +140,6 @@ export class Network implements Learner, LiveLearner {
   }
 
   #shrink(side: Side, id: number): void {
-    this.#share?.resize(side, id)
     this.model.ladder(side).shrink([id])
     this.#note(side, [id], "idle")
     if (side === "user") this.#changed.add(id)
@@ -310,31 +267,12 @@ export class Network implements Learner, LiveLearner {
     const last = new Map<number, number>()
     for (let l = 0; l < deciding; l++) last.set(ids[l], l)
     const rows: number[] = []
-    const decides = (id: number) => table.step(id) < table.top && (this.#share?.decides(side, id) ?? true)
-    for (const [id, row] of last) if (decides(id)) rows.push(row)
+    for (const [id, row] of last) if (table.step(id) < table.top) rows.push(row)
     if (!acting) return []
-    const met = this.#choices(side, Int32Array.from(rows), waiting)
-    const visited = side === "item" ? (this.#share?.visited() ?? []) : []
-    const elsewhere = this.#visitors(visited.filter((id) => decides(id) && !last.has(id)))
-    const growing: number[] = []
-    for (const choices of elsewhere.length > 0 ? [met, elsewhere] : [met])
-      growing.push(...this.#growing(side, choices, search))
-    if (preparation.decided) preparation.decided[side] = { all: met.length + elsewhere.length, grown: growing.length }
+    const choices = this.#choices(side, Int32Array.from(rows), waiting)
+    const growing = this.#growing(side, choices, search)
+    if (preparation.decided) preparation.decided[side] = { all: choices.length, grown: growing.length }
     return growing
-  }
-
-  /** Items that others trained on, as they are now. */
-  #visitors(items: readonly number[]): Choices {
-    const { table } = this.model.inputs.item
-    const d = this.#context?.dimension ?? 0
-    const contexts = new Float64Array(items.length * d)
-    const frequencies = new Float64Array(items.length)
-    items.forEach((item, i) => {
-      frequencies[i] = this.#indicators.frequency("item", item)
-      this.#context?.write(contexts, i * d, frequencies[i], this.#indicators.diversity("item", item))
-    })
-    const steps = Uint8Array.from(items, (item) => table.step(item))
-    return { length: items.length, ids: Int32Array.from(items), steps, frequencies, contexts }
   }
 
   #growing(side: Side, choices: Choices, search: SearchOptions): number[] {
@@ -354,10 +292,6 @@ export class Network implements Learner, LiveLearner {
   train(batch: ModelBatch): PassResult {
     if (batch.user.length === 0) return this.model.train(batch)
     const { rows, added } = this.#recent?.extend(batch) ?? { rows: batch, added: 0 }
-    if (this.#share) {
-      this.model.meet(rows)
-      this.#noteShared(rows)
-    }
     for (let r = 0; r < added; r++) this.#changed.add(rows.user[r])
     const { logits, losses } = this.model.train(rows)
     return { logits: logits.subarray(added * this.model.outputs), losses: losses.subarray(added) }
@@ -423,7 +357,6 @@ export class Network implements Learner, LiveLearner {
     this.#sizeLog?.forget(side, ids)
     this.#recent?.forget(side, ids)
     if (this.#waiting) this.#waiting = withoutIds(this.#waiting, side, ids)
-    this.#share?.left(side, ids)
   }
 
   changeFeatures(item: number): void {
@@ -482,7 +415,6 @@ export class Network implements Learner, LiveLearner {
     this.#changed.clear()
     for (const id of this.model.inputs.user.table.ids()) this.#changed.add(id)
     this.#waiting = loadWaiting(state.at("waiting"))
-    this.#share?.restart()
   }
 }
 

@@ -10,7 +10,7 @@ import type { StateArray } from "../kernels/state.ts"
 import type { Candidates } from "../models/head.ts"
 import type { Model } from "../models/model.ts"
 import type { Side } from "../types.ts"
-import { type PackedRows, unpackRows } from "./packed-rows.ts"
+import { unpackRows } from "./packed-rows.ts"
 
 /** A stretch of memory that writer and reader see: `floats[at]` to `floats[at + length − 1]`. */
 export interface Room {
@@ -75,36 +75,20 @@ function ranksVectors(model: Model): boolean {
  * or, where they are not safe for one, halves for all; says whether it is powers.
  */
 export function writeItems(model: Model, items: Int32Array, room: Room): boolean {
-  const writing = writingItems(model, { items, room, chunk: CHUNK })
-  for (;;) {
-    const { done, value } = writing.next()
-    if (done) return value
-  }
-}
-
-/** The same with a pause after every so many items. */
-export function* writingItems(
-  model: Model,
-  to: { items: Int32Array; room: Room; chunk: number },
-): Generator<void, boolean, void> {
-  const powers = !ranksVectors(model) && (yield* writeAs("powers", model, to))
-  return powers || !(yield* writeAs("halves", model, to))
+  const powers = !ranksVectors(model) && writeAs("powers", model, { items, room })
+  return powers || !writeAs("halves", model, { items, room })
 }
 
 /** Stops at powers that are not safe, and says so. */
-function* writeAs(
-  form: "powers" | "halves",
-  model: Model,
-  to: { items: Int32Array; room: Room; chunk: number },
-): Generator<void, boolean, void> {
-  const { items, room, chunk } = to
+function writeAs(form: "powers" | "halves", model: Model, to: { items: Int32Array; room: Room }): boolean {
+  const { items, room } = to
   const { kernels: k, head } = model
   const { width } = model.inputs.item
   const { halfWidth } = head
   const second = room.at + items.length * width
-  for (let from = 0; from < items.length; from += chunk) {
+  for (let from = 0; from < items.length; from += CHUNK) {
     const mark = k.mark()
-    const distinct = findDistinct(items.subarray(from, from + chunk), model.inputs.item.table)
+    const distinct = findDistinct(items.subarray(from, from + CHUNK), model.inputs.item.table)
     const { index } = distinct
     const rows = distinct.ids.length
     const vectors = model.inputs.item.forward(model.inputs.item.place(distinct), false)
@@ -119,7 +103,6 @@ function* writeAs(
     }
     k.release(mark)
     if (!safe) return false
-    yield
   }
   return true
 }
@@ -184,12 +167,6 @@ export class NetworkReader implements Reader {
       place[id] = i + 1
     })
     this.#place = place
-  }
-
-  /** Users whose rows changed, or are gone, between two versions. */
-  putUsers(rows: PackedRows): void {
-    unpackRows(this.#model.inputs.user.table, rows)
-    this.#userMean = undefined
   }
 
   knows(side: Side, id: number): boolean {

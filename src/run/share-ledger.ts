@@ -7,8 +7,8 @@ import type { Indicators } from "../context/indicators.ts"
 import type { EmbeddingTable } from "../embedding/table.ts"
 import type { Packer } from "../kernels/packing.ts"
 import type { Side } from "../types.ts"
+import type { ItemChange } from "./factor-share.ts"
 import type { Limiter } from "./limiter.ts"
-import type { ItemChange } from "./shared.ts"
 
 const SIDES = ["user", "item"] as const
 
@@ -79,10 +79,6 @@ export class ShareLedger<Base> {
     const found = [...this.#visited].filter((item) => this.isHome(item) && this.#parts.items.has(item))
     this.#visited.clear()
     return found
-  }
-
-  decides(side: Side, id: number): boolean {
-    return side === "user" || this.isHome(id)
   }
 
   decide(isHome: (item: number) => boolean): void {

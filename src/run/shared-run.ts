@@ -1,65 +1,64 @@
-/** A run as one of many: its learner and what its exam keeps of ids, in one piece of bytes per row. */
+/**
+ * A run as one of many: each trains on users of its own, all on the same items. Rows of ids travel as bytes, with what
+ * the exam keeps of them; training leaves changes of items, which add up where the item is at home; the policy's
+ * evidence, the global biases and the clock add up everywhere. Sums of changes are what one process would have learned,
+ * but for what each did not know yet of the others (stale by the time between two exchanges).
+ */
 
 import { DessError } from "../errors.ts"
-import type { Packer, Unpacker } from "../kernels/packing.ts"
+import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
+import { Envelope } from "./envelope.ts"
 import type { Exam } from "./exam.ts"
+import type { FactorShare, ItemChange, Renumber } from "./factor-share.ts"
 import type { Learner } from "./learner.ts"
-import {
-  type DenseShare,
-  Envelope,
-  type ItemChange,
-  type Renumber,
-  type SharedLearner,
-  type Sharing,
-} from "./shared.ts"
 
 /** Item indices up to here. */
 const LAST = 0x7fff_fffe
 
-export class SharedRun implements SharedLearner {
-  readonly #sharing: Sharing
+export class SharedRun {
+  readonly #share: FactorShare
   readonly #exam: Exam
   readonly #envelope: Envelope
 
   constructor(learner: Learner, exam: Exam) {
-    const sharing = learner.share?.()
-    if (!sharing)
+    const share = learner.share?.()
+    if (!share)
       throw new DessError(
         "UNSUPPORTED",
-        "method: expected dess-cv, dess-fre, fixed-<n>, uniform-<s>, never-, always- or random-grow, which many processes can share, got another; esapn, darts, autoemb and plain-… learn in one process",
+        "method: expected dess-cv, dess-fre, fixed-<n>, uniform-<s>, never-, always- or random-grow with the calibrated recipe, which many processes can share, got another; esapn, plain-… and the paper recipe learn in one process",
       )
-    this.#sharing = sharing
+    this.#share = share
     this.#exam = exam
-    this.#envelope = new Envelope(sharing.shape)
+    this.#envelope = new Envelope(share.shape)
   }
 
+  /** What holds the rows, to score with. */
+  get model(): RowModel {
+    return this.#share.model
+  }
+
+  /** Whether a row is in memory. */
   has(side: Side, index: number): boolean {
-    return this.#sharing.has(side, index)
+    return this.#share.has(side, index)
   }
 
-  missing(segment: { user: ArrayLike<number>; item: ArrayLike<number> }): Record<Side, number[]> {
-    const away = (side: Side, ids: Iterable<number>) => [...new Set(ids)].filter((id) => !this.has(side, id))
-    const users = new Set(Array.from(segment.user))
-    const items = new Set(Array.from(segment.item))
-    for (const user of users) for (const item of this.#sharing.latest(user)) items.add(item)
-    return { user: away("user", users), item: away("item", items) }
-  }
-
+  /** Everything held for one id; undefined without a row. `renumber`: for a process where items have other indices. */
   takeRow(side: Side, index: number, renumber?: Renumber): Uint8Array | undefined {
     if (!this.has(side, index)) return undefined
-    return this.#envelope.seal(`${side} row`, (out: Packer) => {
-      this.#sharing.writeRow(side, index, out, renumber)
+    return this.#envelope.seal(`${side} row`, (out) => {
+      this.#share.writeRow(side, index, out, renumber)
       if (side !== "user") return
       const met = this.met(index)
       out.set(renumber ? met.map(renumber).filter((item) => item !== undefined) : met)
     })
   }
 
+  /** Adds or replaces a row. */
   putRow(side: Side, index: number, row: Uint8Array): void {
-    this.#envelope.open(`${side} row`, row, (from: Unpacker) => {
+    this.#envelope.open(`${side} row`, row, (from) => {
       checkIndex(index)
-      const put = this.#sharing.readRow(side, index, from)
+      const put = this.#share.readRow(side, index, from)
       const met = side === "user" ? from.set(LAST) : []
       if (met.length > 0 && !this.#exam.history) throw from.damaged("no items of a history", met.length)
       return () => {
@@ -70,31 +69,37 @@ export class SharedRun implements SharedLearner {
     })
   }
 
+  /** From memory only; a change not taken yet stays to be taken. */
   dropRow(side: Side, index: number): void {
-    this.#sharing.drop(side, index)
+    this.#share.drop(side, index)
     this.#exam.history?.drop(side, index)
   }
 
+  /** Top-k: the items a user in memory has met. */
   met(user: number): readonly number[] {
     return this.#exam.history?.met(user) ?? []
   }
 
+  /** From now on: items whose size and stay are decided here; the others only follow. Default: all. */
   decide(isHome: (item: number) => boolean): void {
-    this.#sharing.decide(isHome)
+    this.#share.decide(isHome)
   }
 
+  /** Users whose rows changed here since the last call, and items at home here; those without a row are gone. */
   takeTouched(): Record<Side, number[]> {
-    return this.#sharing.takeTouched()
+    return this.#share.takeTouched()
   }
 
+  /** What training here changed in items, at home or not, since the last call. An item may occur more than once. */
   takeChanges(): ItemChange[] {
-    return this.#sharing.takeChanges((write) => this.#envelope.seal("item change", write))
+    return this.#share.takeChanges((write) => this.#envelope.seal("item change", write))
   }
 
+  /** Adds a change made elsewhere, to the first row of an item that has none. */
   addChange(item: number, change: Uint8Array): void {
     this.#envelope.open("item change", change, (from) => {
       checkIndex(item)
-      const add = this.#sharing.readChange(item, from)
+      const add = this.#share.readChange(item, from)
       return () => {
         add()
         this.#exam.history?.meet(item)
@@ -102,40 +107,23 @@ export class SharedRun implements SharedLearner {
     })
   }
 
+  /** What training here added to the global state since the last call. The rows judged last are learned first. */
   takeEvidence(): Uint8Array {
-    return this.#envelope.seal("evidence", (out) => this.#sharing.writeEvidence(out))
+    return this.#envelope.seal("evidence", (out) => this.#share.writeEvidence(out))
   }
 
   addEvidence(evidence: Uint8Array): void {
-    this.#envelope.open("evidence", evidence, (from) => this.#sharing.readEvidence(from))
+    this.#envelope.open("evidence", evidence, (from) => this.#share.readEvidence(from))
   }
 
-  takeDense(): Uint8Array {
-    return this.#envelope.seal("dense part", (out) => this.#sharing.writeDense(out))
+  /** All that belongs to no id. */
+  takeGlobal(): Uint8Array {
+    return this.#envelope.seal("global state", (out) => this.#share.writeGlobal(out))
   }
 
-  putDense(dense: Uint8Array): void {
-    this.#envelope.open("dense part", dense, (from) => this.#sharing.readDense(from))
-  }
-
-  takeDenseChange(): Uint8Array | undefined {
-    const write = this.#sharing.takeDenseChange?.()
-    return write && this.#envelope.seal("dense change", write)
-  }
-
-  addDenseChange(change: Uint8Array, { own } = { own: false }): void {
-    this.#envelope.open("dense change", change, (from) => {
-      const add = this.#sharing.readDenseChange?.(from)
-      if (!add) throw from.damaged("a learner with such a part", "one without")
-      return () => add(own)
-    })
-  }
-
-  averageDense(parts: readonly DenseShare[], own: number): void {
-    const open = parts.map(({ change, weight }) => ({ from: this.#envelope.begin("dense change", change), weight }))
-    const apply = this.#sharing.readDenseMean?.(open, own)
-    for (const { from } of open) from.end()
-    apply?.()
+  /** Takes up what others have learned before the first segment; from then on it adds up by evidence. */
+  putGlobal(state: Uint8Array): void {
+    this.#envelope.open("global state", state, (from) => this.#share.readGlobal(from))
   }
 }
 

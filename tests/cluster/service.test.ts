@@ -1,16 +1,16 @@
 /** Trainers and readers together: quality, joining and leaving, reading one's own writes, status, snapshots. */
 
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { isDeepStrictEqual } from "node:util"
 import { beforeAll, expect, test } from "vitest"
 import { openClusterReader } from "../../src/cli/cluster-options.ts"
 import type { Cluster } from "../../src/cluster/cluster.ts"
-import { readDense } from "../../src/cluster/dense.ts"
-import { ROWS_PER_BUCKET } from "../../src/cluster/keys.ts"
+import { readGlobal } from "../../src/cluster/global-state.ts"
+import { metaKey, ROWS_PER_BUCKET } from "../../src/cluster/keys.ts"
 import { loadDirectory, takeSnapshot } from "../../src/cluster/snapshot.ts"
-import { readStatus } from "../../src/cluster/status.ts"
+import { readPartition, readStatus } from "../../src/cluster/status.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
 import { Run } from "../../src/run/loop.ts"
@@ -175,54 +175,86 @@ describeWithRedis("trainers and readers", (redis) => {
     },
   )
 
-  test("a network: two trainers average its dense part, a newcomer begins with the mean, readers and snapshots have it", async () => {
-    const network: RecommenderOptions = { ...BINARY, recipe: "paper", preset: "paper", threads: 1 }
-    const cluster = await open(redis(), { recommender: network })
-    const options = { average: 300 }
-    const trainers = [await train(redis(), cluster, options), await train(redis(), cluster, options)]
+  test("a newcomer, readers and snapshots begin with what the policy has learned so far", async () => {
+    const cluster = await open(redis())
+    const trainer = await train(redis(), cluster)
     const reader = await read(redis(), cluster)
-    await eventually("shares", () => trainers.every(({ standing }) => standing.partitions.length === 2), 40)
-    const events = [...colours(12_000)]
-    await feed(reader, events.slice(0, 8000))
-    await eventually("a mean with a part of the other", async () => {
-      const { contained = {} } = (await readDense(cluster)) ?? {}
-      return trainers.some(({ id }) => (contained[id] ?? 0) > 0)
-    })
-    trainers.push(await train(redis(), cluster, options))
-    await eventually("a third share", () => trainers[2].standing.partitions.length >= 1, 40)
-    await trainers[0].stop()
-    await feed(reader, events.slice(8000))
+    await feed(reader, [...colours(4000)])
     await reader.drain()
-    const { totals } = await readStatus(cluster)
-    expect(totals).toMatchObject({ applied: 12_000, lag: 0, users: 60, items: 80 })
-    for (const trainer of trainers) await trainer.stop()
-    const stored = await readDense(cluster)
-    expect(stored?.bytes.length).toBeGreaterThan(200_000)
-    const piece = cluster.keys.of(0, "dense:0:0")
-    expect(await cluster.redis.send(piece, ["STRLEN", piece])).toBeLessThan(70_000)
-    const folder = mkdtempSync(join(tmpdir(), "dess-network-"))
+    await trainer.stop()
+    const { bytes = Buffer.alloc(0), positions = [] } = (await readGlobal(cluster)) ?? {}
+    expect(positions).toEqual(await Promise.all(cluster.all.map(async (p) => (await readPartition(cluster, p)).offset)))
+    const fresh = cluster.newRun().run
+    closing.push(() => fresh.close())
+    const nothing = fresh.shared.takeGlobal()
+    fresh.shared.putGlobal(bytes)
+    expect(Buffer.from(fresh.shared.takeGlobal())).toEqual(bytes)
+    expect(bytes).not.toEqual(Buffer.from(nothing))
+    const folder = mkdtempSync(join(tmpdir(), "dess-global-"))
     closing.push(() => rmSync(folder, { recursive: true, force: true }))
-    expect(await takeSnapshot(cluster, folder)).toMatchObject({ users: 60, items: 80, events: 12_000 })
-    const pairs = Array.from({ length: 600 }, (_, n) => ({ user: `user ${n % 60}`, item: `item ${(7 * n) % 80}` }))
-    const single = await Recommender.open({ directory: folder, threads: 1 })
+    await takeSnapshot(cluster, folder)
+    const single = await Recommender.open({ directory: folder })
     try {
-      const predicted = await single.predict(pairs)
-      const differs = async () => {
-        const there = await reader.predict(pairs)
-        return Math.max(...there.map(({ score }, n) => Math.abs(score - predicted[n].score)))
-      }
-      await eventually("the reader predicts the same", async () => (await differs()) < 1e-5)
-      const asked = { count: 10, seen: true }
-      const names = async (one: Pick<Recommender, "recommend">) =>
-        (await one.recommend("user 4", asked)).map(({ item }) => item)
-      expect(await names(reader)).toEqual(await names(single))
+      const { bounds } = await single.explain("item", "item 4")
+      await eventually("the reader's bounds", async () =>
+        isDeepStrictEqual((await reader.explain("item", "item 4")).bounds, bounds),
+      )
     } finally {
       await single.close()
     }
     const prefix = freshPrefix()
     expect(await loadDirectory(folder, { url: redis().url, prefix, partitions: 2 })).toMatchObject({ users: 60 })
     const loaded = await open(redis(), { prefix, partitions: 2, recommender: {} })
-    expect((await readDense(loaded))?.bytes.length).toBe(stored?.bytes.length)
+    expect((await readGlobal(loaded))?.bytes).toEqual(bytes)
+  })
+
+  test("what learns a network is refused, with nothing written", async () => {
+    const refusal =
+      /^recipe: expected calibrated in a cluster, got paper \(method .*, model .*\), whose network learns in/
+    const networks: RecommenderOptions[] = [
+      { task: "binary", recipe: "paper" },
+      { task: "binary", recipe: "paper", preset: "paper", method: "fixed-8" },
+      { model: "distance" },
+      { method: "esapn" },
+      { method: "autoemb" },
+    ]
+    const prefix = freshPrefix()
+    const where = { url: redis().url, prefix }
+    for (const recommender of networks)
+      await expect(open(redis(), { prefix, recommender })).rejects.toMatchObject({
+        code: "UNSUPPORTED",
+        message: expect.stringMatching(refusal),
+      })
+    await expect(open(redis(), { prefix, existing: true })).rejects.toMatchObject({ code: "NOT_FOUND" })
+    const folder = mkdtempSync(join(tmpdir(), "dess-network-"))
+    closing.push(() => rmSync(folder, { recursive: true, force: true }))
+    const single = await Recommender.open({ directory: folder, ...networks[0], threads: 1 })
+    await single.observe({ user: "ada", item: "dune" })
+    await single.close()
+    const files = () => readdirSync(folder).map((name) => [name, statSync(join(folder, name)).mtimeMs])
+    const before = files()
+    await expect(loadDirectory(folder, where)).rejects.toThrow(/; serve the directory on a single machine, or make one/)
+    expect(files()).toEqual(before)
+    for (const command of ["train", "serve"]) {
+      const { code, stderr } = await dess([
+        command,
+        "--cluster",
+        redis().url,
+        "--cluster-prefix",
+        prefix,
+        "--recipe",
+        "paper",
+      ])
+      expect([code, stderr]).toEqual([1, expect.stringContaining("got paper (method dess-fre, model ncf)")])
+    }
+    await expect(open(redis(), { prefix, existing: true })).rejects.toMatchObject({ code: "NOT_FOUND" })
+    // One that an older release made.
+    const cluster = await open(redis(), { prefix })
+    const key = metaKey(prefix)
+    const meta = JSON.parse(String(await cluster.redis.send(key, ["GET", key])))
+    meta.options = { ...meta.options, recipe: "paper", model: "ncf", preset: "paper" }
+    await cluster.redis.send(key, ["SET", key, JSON.stringify(meta)])
+    await expect(open(redis(), { prefix, recommender: {} })).rejects.toThrow(/; take a snapshot with the release that/)
   })
 
   test("rows of 16 numbers take at most 1.5 times their own bytes", async () => {

@@ -1,15 +1,12 @@
-/** What trainers exchange: the mean of a network's dense part, and rows of items that wait until they are needed. */
+/** What trainers exchange: the global state of partition 0, and rows of items that wait until they are needed. */
 
 import { afterEach, expect, test } from "vitest"
 import { Cluster } from "../../src/cluster/cluster.ts"
-import { DensePart, readDense } from "../../src/cluster/dense.ts"
 import { encodeStored } from "../../src/cluster/encoding.ts"
+import { createGlobal, GlobalState, readGlobal } from "../../src/cluster/global-state.ts"
 import { Items } from "../../src/cluster/items.ts"
 import { Leases } from "../../src/cluster/leases.ts"
 import { Fenced } from "../../src/cluster/writes.ts"
-import { Random } from "../../src/kernels/random.ts"
-import { Run } from "../../src/run/loop.ts"
-import { Network } from "../../src/run/network.ts"
 import type { RedisCluster } from "../../tools/redis-cluster.mjs"
 import { describeWithRedis, freshPrefix } from "../support/redis.ts"
 
@@ -23,149 +20,61 @@ async function open(redis: RedisCluster): Promise<Cluster> {
     url: redis.url,
     prefix: freshPrefix(),
     partitions: 2,
-    recommender: { task: "binary", method: "dess-fre", recipe: "paper", preset: "paper", sizes: [2, 4], threads: 1 },
+    recommender: { task: "binary", method: "dess-fre", sizes: [2, 4] },
   })
   closing.push(() => cluster.close())
   return cluster
 }
 
-/** A trainer without its loop. */
-class Learner {
-  readonly run: Run
-  readonly part: DensePart
-  readonly id: string
-  readonly #random: Random
-
-  constructor(cluster: Cluster, id: string, average = 100) {
-    this.id = id
-    this.run = new Run(cluster.options.run)
-    this.part = new DensePart(cluster, id, average)
-    this.#random = new Random(1, id)
-    closing.push(() => this.run.close())
-  }
-
-  learn(events = 100): void {
-    const column = (most: number) => Int32Array.from({ length: events }, () => this.#random.integer(most))
-    this.run.step({
-      user: column(20),
-      item: column(30),
-      rating: Float32Array.from(column(5), (value) => value + 1),
-      timestamp: new Float64Array(events),
-      length: events,
-      trainLength: events,
-      index: 0,
-      time: 0,
-    })
-    this.part.learned(events)
-  }
-
-  get numbers(): Float32Array {
-    const { learner } = this.run
-    if (!(learner instanceof Network)) throw new Error("expected a network")
-    return learner.model.parameters.copyAll().numbers
-  }
-}
-
-function farthest(a: Float32Array, b: Float32Array): number {
-  return a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0)
-}
-
 const POSITIONS = ["0-0", "0-0"]
 
 describeWithRedis("sharing", (redis) => {
-  /** A home and another, both with the first version, and one segment learned by each. */
-  async function pair() {
+  test("the global state is stored by the owner of partition 0 alone, version by version, and read whole", async () => {
     const cluster = await open(redis())
+    expect(await readGlobal(cluster)).toBeUndefined()
     const leases = new Leases(cluster, 60_000)
     const fence = (await leases.acquire(0)) as string
-    const [home, other] = [new Learner(cluster, leases.id), new Learner(cluster, "other")]
-    const living = [home.id, other.id]
-    const lead = () => home.part.lead(home.run.shared, { fence, living, positions: POSITIONS })
-    await home.part.begin(home.run.shared)
-    await lead()
-    await other.part.begin(other.run.shared)
-    for (const one of [home, other]) one.learn()
-    return { cluster, leases, fence, home, other, lead }
-  }
-
-  test("the mean of what two learned is what both go on with; a part is taken once", async () => {
-    const { cluster, home, other, lead } = await pair()
-    const [a, b] = [home.numbers, other.numbers]
-    expect(farthest(a, b)).toBeGreaterThan(1e-4)
-    await other.part.follow(other.run.shared)
-    await lead()
-    const mean = home.numbers
-    expect(
-      farthest(
-        mean,
-        a.map((value, k) => (value + b[k]) / 2),
-      ),
-    ).toBeLessThan(1e-5)
-    await other.part.follow(other.run.shared)
-    expect(farthest(other.numbers, mean)).toBe(0)
-    const stored = await readDense(cluster)
-    expect(stored).toMatchObject({ version: 2, contained: { other: 1 }, positions: POSITIONS })
-    await lead()
-    expect((await readDense(cluster))?.version).toBe(2)
-    const parts = cluster.keys.of(0, "dense:parts")
-    expect(await cluster.redis.send(parts, ["HLEN", parts])).toBe(0)
-    const piece = cluster.keys.of(0, "dense:part:other:1:0")
-    expect(await cluster.redis.send(piece, ["EXISTS", piece])).toBe(0)
-  })
-
-  test("what is learned while a part is on its way comes on top of the mean, and is left later", async () => {
-    const { home, other, lead } = await pair()
-    await other.part.follow(other.run.shared)
-    await lead()
-    const before = other.numbers
-    other.learn()
-    const moved = other.numbers.map((value, k) => value - before[k])
-    const { length } = other.numbers
-    await other.part.follow(other.run.shared)
-    // Parameters; moments are carried on as if those steps came after the mean.
-    const third = Math.floor(length / 4)
-    const wanted = home.numbers.map((value, k) => value + moved[k])
-    expect(farthest(other.numbers.slice(0, third), wanted.slice(0, third))).toBeLessThan(1e-5)
-    await lead()
-    expect(farthest(home.numbers.slice(0, third), other.numbers.slice(0, third))).toBeLessThan(1e-5)
-  })
-
-  test("a part that is not whole is none, and a version half written is not read", async () => {
-    const { cluster, home, other, lead } = await pair()
-    const { redis: connection, keys } = cluster
-    await other.part.follow(other.run.shared)
-    await connection.send(keys.of(0, "dense"), ["DEL", keys.of(0, "dense:part:other:1:0")])
-    const own = home.numbers
-    await lead()
-    expect(farthest(home.numbers, own)).toBe(0)
-    const whole = await readDense(cluster)
-    expect(whole?.contained.other).toBeUndefined()
-    const next = keys.of(0, `dense:${((whole?.version ?? 0) + 1) % 2}:0`)
-    await connection.send(next, ["SET", next, "half of the next"])
-    expect((await readDense(cluster))?.bytes).toEqual(whole?.bytes)
-  })
-
-  test("a home whose lease was taken stores nothing, and its successor goes on from the last version", async () => {
-    const { cluster, leases, fence, home, other, lead } = await pair()
-    await other.part.follow(other.run.shared)
+    const [first, second] = [new GlobalState(cluster, leases.id), new GlobalState(cluster, leases.id)]
+    expect([await first.read(), first.isDue]).toEqual([undefined, true])
+    const bytes = Buffer.from(Uint8Array.from({ length: 1000 }, (_, n) => n))
+    await first.store(fence, POSITIONS, bytes)
+    expect(first.isDue).toBe(false)
+    expect(await readGlobal(cluster)).toEqual({ version: 1, positions: POSITIONS, bytes })
+    await first.store(fence, ["7-1", "8-0"], Buffer.from("next"))
+    const stored = { version: 2, positions: ["7-1", "8-0"], bytes: Buffer.from("next") }
+    // One that has not seen it, or has not the lease, stores nothing.
+    await expect(second.store(fence, POSITIONS, bytes)).rejects.toThrow(Fenced)
+    expect(await second.read()).toEqual(stored)
     await leases.release(0, fence)
     const taken = (await new Leases(cluster, 60_000).acquire(0)) as string
-    const before = await readDense(cluster)
-    await expect(lead()).rejects.toThrow(Fenced)
-    expect(await readDense(cluster)).toEqual(before)
-    // The other becomes the home: what it left itself counts as learned here, not as another's part.
-    const numbers = other.numbers
-    await other.part.goOver(other.run.shared, { home: true })
-    expect(farthest(other.numbers, numbers)).toBeLessThan(1e-5)
-    const key = cluster.keys.of(0, "lease")
-    await cluster.redis.send(key, ["HSET", key, "owner", other.id])
-    await other.part.lead(other.run.shared, { fence: taken, living: [other.id], positions: POSITIONS })
-    await other.part.store(other.run.shared, { fence: taken, positions: POSITIONS })
-    expect((await readDense(cluster))?.contained).toEqual({ other: 1 })
-    const newcomer = new Learner(cluster, "newcomer")
-    expect(await newcomer.part.begin(newcomer.run.shared)).toEqual(POSITIONS)
-    expect(farthest(newcomer.numbers, other.numbers)).toBe(0)
-    expect(home.id).not.toBe(other.id)
+    await expect(second.store(fence, POSITIONS, bytes)).rejects.toThrow(Fenced)
+    await expect(second.store(taken, POSITIONS, bytes)).rejects.toThrow(Fenced)
+    expect(await readGlobal(cluster)).toEqual(stored)
+  })
+
+  test("a global state that an older release left in pieces is read, and stored anew as one", async () => {
+    const cluster = await open(redis())
+    const { keys, redis: connection } = cluster
+    await createGlobal(cluster, POSITIONS, Buffer.from("first"))
+    expect(await readGlobal(cluster)).toMatchObject({ version: 1, bytes: Buffer.from("first") })
+    const version = Buffer.alloc(8)
+    version.writeDoubleLE(42)
+    for (const [n, piece] of ["one, ", "two, ", "three"].entries()) {
+      const key = keys.of(0, `dense:0:${n}`)
+      await connection.send(key, ["SET", key, Buffer.concat([version, Buffer.from(piece)])])
+    }
+    const head = keys.of(0, "dense")
+    await connection.send(head, ["HSET", head, "version", "42", "pieces", "3", "contained", '{"other":1}'])
+    expect(await readGlobal(cluster)).toEqual({
+      version: 42,
+      positions: POSITIONS,
+      bytes: Buffer.from("one, two, three"),
+    })
+    const leases = new Leases(cluster, 60_000)
+    const state = new GlobalState(cluster, leases.id)
+    await state.read()
+    await state.store((await leases.acquire(0)) as string, POSITIONS, Buffer.from("whole"))
+    expect(await readGlobal(cluster)).toEqual({ version: 43, positions: POSITIONS, bytes: Buffer.from("whole") })
   })
 
   test("rows heard lazily wait until they are needed, the newest of each; gone ones are gone at once", async () => {

@@ -1,7 +1,4 @@
-/**
- * Many trainers in one process: partitions of a log by user, and an exchange of changes, evidence, rows and the mean of
- * the dense parts after every round.
- */
+/** Many trainers in one process: partitions of a log by user, and an exchange of changes, evidence and rows after every round. */
 
 import { Run } from "../../src/run/loop.ts"
 import type { RunOptions } from "../../src/run/options.ts"
@@ -26,15 +23,12 @@ export class Trainers {
   /** Who owns a partition. */
   readonly owners: number[]
   tested = { rows: 0, hits: 0, users: 0, recall: 0 }
-  bytes = { rows: 0, changes: 0, evidence: 0, dense: 0 }
-  /** Events each learned since the last exchange: what its dense part weighs. */
-  readonly #learned: number[]
+  bytes = { rows: 0, changes: 0, evidence: 0 }
 
   constructor({ trainers, partitions, run, features }: TrainersOptions) {
     this.partitions = partitions
     this.owners = Array.from({ length: partitions }, (_, p) => p % trainers)
     this.runs = Array.from({ length: trainers }, () => new Run({ ...run, live: LIVE }, features))
-    this.#learned = this.runs.map(() => 0)
     this.assign()
   }
 
@@ -57,7 +51,6 @@ export class Trainers {
       const segment = select(whole, (user) => partitionOf(user, this.partitions) === p)
       if (segment.length === 0) continue
       const report = this.runs[this.owners[p]].step(segment)
-      this.#learned[this.owners[p]] += segment.length
       this.tested.rows += report.testRows
       if (report.testRows > 0) this.tested.hits += report.testRows * (report.accuracy ?? 0)
       this.tested.users += report.testUsers
@@ -90,22 +83,6 @@ export class Trainers {
         this.bytes.rows += row?.length ?? 0
       }
     })
-    this.#average()
-  }
-
-  /** The first takes the mean, the others go over to it. */
-  #average(): void {
-    const [home, ...others] = this.runs
-    const parts = others.flatMap((run, t) => {
-      const change = run.shared.takeDenseChange()
-      return change ? [{ change, weight: this.#learned[t + 1] }] : []
-    })
-    home.shared.averageDense(parts, this.#learned[0])
-    this.#learned.fill(0)
-    if (parts.length === 0) return
-    const mean = home.shared.takeDense()
-    for (const run of others) run.shared.putDense(mean)
-    this.bytes.dense += parts.reduce((sum, { change }) => sum + change.length, 0)
   }
 
   close(): void {
