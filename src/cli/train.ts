@@ -28,8 +28,8 @@ others take over. Events come in through dess serve --cluster.
 
 Settled when the cluster is created, by whoever comes first
   --partitions <n>          the most trainers there can ever be (16)
-  --task topk|binary|multiclass, --method, --recipe, --preset, --model, --features <names of columns>, --sizes, --seed,
-  --segment, --negatives, --like-threshold, --rating-scale
+  --task topk|binary|multiclass, --method, --preset, --features <names of columns>, --sizes, --seed, --segment,
+  --negatives, --like-threshold, --rating-scale; recipe and model are the default ones
 
 Example
   dess train --cluster redis://127.0.0.1:7001`

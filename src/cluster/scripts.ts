@@ -184,7 +184,7 @@ ${ROWS}return {seq}`),
   /**
    * A version of the global state. KEYS lease, its head, its bytes. ARGV owner, fence, version before, version,
    * positions, bytes. → 1, or 0 where the lease is lost, −1 where another version was the last.
-   * `pieces` and `contained` are of the days when networks were averaged: older releases read them.
+   * `pieces` and `contained` are there for older releases, which read them.
    */
   store: script(`${ALWAYS}local l = redis.call('HMGET', KEYS[1], 'owner', 'fence')
 if l[1] ~= ARGV[1] or l[2] ~= ARGV[2] then return 0 end

@@ -19,22 +19,10 @@ import type { Side } from "../types.ts"
 import type { FactorRows, RowShare } from "./factor-rows.ts"
 import type { FactorSearch } from "./factor-search.ts"
 import { readIndicators, writeIndicators } from "./indicator-bytes.ts"
-import { ShareLedger } from "./share-ledger.ts"
+import { type Base, type ItemChange, ShareLedger } from "./share-ledger.ts"
 
 /** An item's index elsewhere; undefined for one that is not there. */
 export type Renumber = (item: number) => number | undefined
-
-export interface ItemChange {
-  index: number
-  change: Uint8Array
-}
-
-/** An item before it was trained on. */
-interface Base {
-  step: number
-  row: Float32Array
-  met: Met
-}
 
 /** The latest time a clock may show. */
 const END = 1e12
@@ -44,7 +32,7 @@ export class FactorShare implements RowShare {
   readonly shape: string
   readonly #rows: FactorRows
   readonly #search: FactorSearch | undefined
-  readonly #ledger: ShareLedger<Base>
+  readonly #ledger: ShareLedger
   #time = 0
   readonly #global: Float64Array
 

@@ -3,22 +3,35 @@
  * be taken, how many events changes have told of, items trained on elsewhere, and whose size is decided here.
  */
 
+import type { Met } from "../context/activity.ts"
 import type { Indicators } from "../context/indicators.ts"
 import type { EmbeddingTable } from "../embedding/table.ts"
 import type { Packer } from "../kernels/packing.ts"
 import type { Side } from "../types.ts"
-import type { ItemChange } from "./factor-share.ts"
 import type { Limiter } from "./limiter.ts"
 
 const SIDES = ["user", "item"] as const
 
-export interface LedgerParts {
+/** What training changed in an item. */
+export interface ItemChange {
+  index: number
+  change: Uint8Array
+}
+
+/** An item before it was trained on. */
+export interface Base {
+  step: number
+  row: Float32Array
+  met: Met
+}
+
+interface LedgerParts {
   items: EmbeddingTable
   indicators: Indicators
   limiter: Limiter
 }
 
-export class ShareLedger<Base> {
+export class ShareLedger {
   isHome: (item: number) => boolean = () => true
   /** Items as they were before they were trained on. */
   readonly bases = new Map<number, Base>()

@@ -10,8 +10,9 @@ import type { RowModel } from "../models/rows.ts"
 import type { Side } from "../types.ts"
 import { Envelope } from "./envelope.ts"
 import type { Exam } from "./exam.ts"
-import type { FactorShare, ItemChange, Renumber } from "./factor-share.ts"
+import type { FactorShare, Renumber } from "./factor-share.ts"
 import type { Learner } from "./learner.ts"
+import type { ItemChange } from "./share-ledger.ts"
 
 /** Item indices up to here. */
 const LAST = 0x7fff_fffe
