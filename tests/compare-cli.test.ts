@@ -140,10 +140,10 @@ describe("the command", () => {
     const refusals: [string[], RegExp][] = [
       [["--methods", "nonsense"], /^dess: method: expected one of .*, got "nonsense"\n$/],
       [["--tasks", "binary,,topk"], /^dess: --tasks: expected values with commas between them/],
-      [["--seeds", "none"], /^dess: --seeds: expected a number, got "none"\n$/],
+      [["--seeds", "none"], /^dess: --seeds: expected a whole number from 1 to 1000, got "none"\n$/],
       [["--jobs", "0"], /^dess: --jobs: expected a whole number from 1, got "0"\n$/],
       [["--config", join(FOLDER, "absent.json")], /^dess: --config: expected a JSON file/],
-      [["--paper", "table9"], /^dess: grid paper: expected one of table1/],
+      [["--paper", "table9"], /^dess: --paper: expected table1 or/],
       [["--tables"], /^dess: Unknown option '--tables'/],
     ]
     const outcomes = await Promise.all(refusals.map(([args]) => dess(["compare", ...args])))

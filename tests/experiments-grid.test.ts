@@ -68,6 +68,18 @@ describe("the cells of a grid", () => {
     expect(of({ recipes: ["paper", "calibrated"] })).toEqual([["paper", "calibrated"], ["mf"]])
   })
 
+  test("have the preset of their recipe, unless presets are asked for", () => {
+    const of = (grid: Grid) => {
+      const cells = cellsOf({ methods: ["dess-fre"], seeds: 1, controls: false, ...grid })
+      return cells.map(({ setting }) => `${setting.recipe} ${setting.preset}`)
+    }
+    expect(of({})).toEqual(["calibrated calibrated"])
+    expect(of({ models: ["ncf"] })).toEqual(["paper paper"])
+    expect(of({ recipes: ["paper", "calibrated"] })).toEqual(["paper paper", "calibrated calibrated"])
+    expect(of({ recipes: ["paper"], presets: ["calibrated"] })).toEqual(["paper calibrated"])
+    expect(of({ recipes: ["paper", "calibrated"], presets: ["paper", "calibrated"] })).toHaveLength(4)
+  })
+
   test("leave out what cannot be: a ranker in a rating task, a matched control with nothing to match", () => {
     const both = cellsOf({ methods: ["plain-knn"], tasks: ["binary", "topk"], seeds: 1, controls: false })
     expect(both.map(({ task, method }) => [task, method])).toEqual([["topk", "plain-knn"]])
@@ -105,34 +117,40 @@ test("options that are the default leave a cell's key as it is, others are part 
 describe("a grid is refused", () => {
   const refused: [unknown, RegExp][] = [
     [[], /^grid: expected an object, got \[\]/],
-    [{ method: ["dess-cv"] }, /^grid key: expected one of \$schema, paper, methods, .*, got "method"/],
-    [{ tasks: ["rating"] }, /^grid tasks\[0\]: expected one of binary, multiclass, topk, got "rating"/],
+    [{ method: ["dess-cv"] }, /^grid key: expected one of \$schema, methods, .*, got "method"/],
+    [{ tasks: ["rating"] }, /^grid tasks\[0\]: expected binary or multiclass or topk, got "rating"/],
     [{ tasks: "binary" }, /^grid tasks: expected a list of at least 1, got "binary"/],
     [{ methods: [] }, /^grid methods: expected a list of at least 1, got \[\]/],
     [{ seeds: 0 }, /^grid seeds: expected a whole number from 1 to 1000, got 0/],
     [{ seeds: 1e9 }, /^grid seeds: expected a whole number from 1 to 1000, got 1000000000/],
     [{ sizes: [4, 2] }, /^sizes: expected strictly increasing whole numbers/],
     [{ seeds: "5" }, /^grid seeds: expected a whole number from 1 to 1000 or a list of at least 1, got "5"/],
-    [{ seeds: [1.5] }, /^grid seeds\[0\]: expected a whole number from 0, got 1.5/],
+    [{ seeds: [1.5] }, /^grid seeds\[0\]: expected a whole number, got 1.5/],
     [{ controls: "yes" }, /^grid controls: expected true or false, got "yes"/],
-    [{ paper: "table5" }, /^grid paper: expected one of table1, .*, got "table5"/],
+    [{ paper: "table5" }, /^grid paper: expected table1 or .*, got "table5"/],
     [{ data: [{ name: "x" }] }, /^grid data\[0\]: expected the key path, got none/],
     [{ data: [{ path: "synthetic", rows: 5 }] }, /^grid data\[0\] key: expected one of path, .*, got "rows"/],
     [{ data: ["nothing-here"] }, /^grid data: expected "synthetic", a file or a folder, got nothing at .*nothing-here/],
     [{ data: ["synthetic", "synthetic"] }, /^grid data: expected different names, got "synthetic" twice/],
-    [{ data: [{ path: ".", interactions: 5 }] }, /^grid data interactions: expected with the synthetic stream only/],
+    [{ data: [{ path: ".", interactions: 5 }] }, /^data interactions: expected with the synthetic stream only/],
     [{ data: [{ path: "synthetic", ratingScale: "ten" }] }, /^rating scale: expected two numbers/],
-    [{ data: [{ path: "synthetic", ratingScale: "0-10" }] }, /^grid data ratingScale: expected with a file or folder/],
+    [{ data: [{ path: "synthetic", ratingScale: "0-10" }] }, /^data rating scale: expected with a file or folder/],
     [{ data: [{ path: ".", columns: "who" }] }, /^columns: expected user=<name>,.*, got "who"/],
-    [{ ranking: "hinge" }, /^grid ranking: expected one of bce, bpr, got "hinge"/],
-    [{ discount: "some" }, /^grid discount: expected one of auto, got "some"/],
-    [{ discount: 1.5 }, /^discount: expected a number above 0 and up to 1, or auto, got 1.5/],
+    [{ ranking: "hinge" }, /^grid ranking: expected bce or bpr, got "hinge"/],
+    [{ discount: "some" }, /^grid discount: expected a number above 0 to 1 or auto, got "some"/],
+    [{ discount: 1.5 }, /^grid discount: expected a number above 0 to 1, got 1.5/],
     [{ discount: "auto" }, /^discount auto: expected with a variation/],
     [{ variation: 2 }, /^variation: expected with discount auto only/],
-    [{ norm: "batch", recipes: ["paper"], tasks: ["binary", "topk"] }, /^norm batch: expected with a rating task/],
+    [
+      { norm: "batch", recipes: ["paper"], tasks: ["binary", "topk"] },
+      /^norm: expected with recipe paper, task binary or multiclass only, got task topk/,
+    ],
     [{ price: -1 }, /^grid price: expected/],
     [{ memoryBudget: 0.5 }, /^grid memoryBudget: expected/],
-    [{ recipes: ["paper"], price: 1e-4 }, /^price: expected with a dess method and the calibrated recipe/],
+    [
+      { recipes: ["paper"], price: 1e-4 },
+      /^price: expected with method dess-\*, recipe calibrated, .* only, got recipe paper/,
+    ],
     [{ segment: 1 }, /^segment: expected at least 2 with the split protocol/],
     [{ methods: ["dess-magic"] }, /^method: expected one of .*, got "dess-magic"/],
     [{ methods: ["uniform-5"] }, /^method: expected uniform-<s> .*, got "uniform-5"/],
@@ -147,7 +165,8 @@ describe("the paper's experiments", () => {
     expect(Object.keys(PAPER_GRIDS).sort()).toEqual([...PAPER_NAMES].sort())
     for (const paper of PAPER_NAMES) {
       const grid = completeGrid({ paper, limit: 100 }, FOLDER)
-      expect(grid).toMatchObject({ seeds: [1, 2, 3, 4, 5], presets: ["paper"], recipes: ["paper"], limit: 100 })
+      expect(grid).toMatchObject({ seeds: [1, 2, 3, 4, 5], recipes: ["paper"], limit: 100 })
+      for (const { setting } of expandGrid(grid)) expect(setting).toMatchObject({ recipe: "paper", preset: "paper" })
       expect(grid.tasks).toEqual(PAPER_GRIDS[paper].tasks)
     }
     expect(PAPER_GRIDS.table1).toMatchObject({ tasks: ["topk"], models: ["ncf"] })
@@ -155,7 +174,7 @@ describe("the paper's experiments", () => {
     expect(PAPER_GRIDS.table3.methods).not.toContain("dess-cv")
     expect(PAPER_GRIDS.table4).toMatchObject({ tasks: ["binary"], models: ["mf", "distance"] })
     const small = completeGrid({ paper: "ablation", methods: ["dess-fre"], seeds: 2, tasks: ["binary"] }, FOLDER)
-    expect(small).toMatchObject({ seeds: [1, 2], tasks: ["binary"], presets: ["paper"] })
+    expect(small).toMatchObject({ seeds: [1, 2], tasks: ["binary"], recipes: ["paper"] })
   })
 })
 

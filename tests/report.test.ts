@@ -6,7 +6,6 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { formatTables } from "../src/cli/report-text.ts"
-import type { Setting } from "../src/experiments/cells.ts"
 import { renderRunsCsv, renderSummaryCsv } from "../src/experiments/csv.ts"
 import { roundNumbers } from "../src/experiments/drawing.ts"
 import { renderHtml } from "../src/experiments/html.ts"
@@ -19,6 +18,7 @@ import { writeReport } from "../src/experiments/write-report.ts"
 import { paretoOf } from "../src/figures/dots.ts"
 import { spread } from "../src/figures/lines.ts"
 import { smooth, thin } from "../src/figures/points.ts"
+import type { Setting } from "../src/run/options.ts"
 import { regretBound } from "../src/search/regret-bound.ts"
 import { buildCommand } from "./support/command.ts"
 import { makeRecord, makeRecords } from "./support/experiments.ts"
@@ -189,9 +189,15 @@ describe("tables", () => {
   test("say of a setting all that departs from the usual", () => {
     const setting = { k: 20, discount: 0.9, price: 0.5, memoryBudget: 4096, norm: "batch" } as const
     const [{ title, configuration }] = buildReport(makeRecords({ method: "dess-fre", setting }, [0.5])).parts
-    expect(title).toMatch(/norm batch, discount 0.9, price 0.5, memory budget 4,096 bytes, lists of 20$/)
+    expect(title).toMatch(/lists of 20, norm batch, discount 0.9, price 0.5, memory budget 4,096 bytes$/)
     const facts = Object.fromEntries(configuration.map(({ name, value }) => [name, value]))
-    expect(facts).toMatchObject({ norm: "batch", discount: "0.9", price: "0.5", "memory budget": "4096" })
+    expect(facts).toMatchObject({
+      norm: "batch",
+      discount: "0.9",
+      price: "0.5",
+      "memory budget": "4,096 bytes",
+      k: "20 items",
+    })
     expect(facts).not.toHaveProperty("variation")
   })
 
@@ -201,7 +207,7 @@ describe("tables", () => {
       cell: { ...record.cell, setting: { ...record.cell.setting, preset: "calibrated" as const } },
     }))
     const { parts } = buildReport([...RATING, ...other])
-    expect(parts.map(({ title }) => title.split(",")[0])).toEqual(["preset paper", "preset calibrated"])
+    expect(parts.map(({ title }) => title.split(",")[0])).toEqual(["recipe paper", "preset calibrated"])
     const ids = parts.flatMap(({ tables, blocks }) => [...tables, ...blocks].map(({ id }) => id))
     expect(new Set(ids).size).toBe(ids.length)
   })

@@ -3,51 +3,66 @@
 import { readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { dirname, join } from "node:path"
-import { parseArgs } from "node:util"
 import { DessError, show } from "../errors.ts"
 import { cellKey, expandGrid } from "../experiments/cells.ts"
 import { type Comparison, compare } from "../experiments/compare.ts"
-import { completeGrid, type DataEntry, type Grid } from "../experiments/grid.ts"
+import { DATA_OPTIONS, type DataEntry } from "../experiments/data.ts"
+import { completeGrid, type Grid } from "../experiments/grid.ts"
 import { buildReport } from "../experiments/report.ts"
 import { isDone } from "../experiments/results.ts"
-import { GRID_SCHEMA, PAPER_NAMES } from "../experiments/schema.ts"
+import { GRID_KEYS, GRID_SCHEMA } from "../experiments/schema.ts"
+import { dropUndefined, RUN_OPTIONS } from "../run/options.ts"
 import { CompareView, describeCell } from "./compare-view.ts"
-import { readBytes, readDiscount, readList, readNumber, readWhole } from "./flags.ts"
+import { describeFlags, parseFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { formatTables } from "./report-text.ts"
 import { formatSeconds, plain } from "./terminal.ts"
+
+/** The keys that are options of every run, or else the lists and the paper's experiments. */
+const keysOf = (every: boolean) =>
+  Object.fromEntries(Object.entries(GRID_KEYS).filter(([name]) => Object.hasOwn(RUN_OPTIONS, name) === every))
+
+const DATA = {
+  data: {
+    type: "array",
+    items: { type: "string" },
+    description: "give it once per data set (synthetic)",
+    examples: ["<folder|file|synthetic>"],
+    repeated: true,
+  },
+  ...DATA_OPTIONS,
+} as const
+const FILES = {
+  noControls: { type: "boolean", description: "only the methods named" },
+  config: { type: "string", description: "the grid as a file; flags override it", examples: ["<grid.json>"] },
+  schema: { type: "boolean", description: "print the JSON Schema of that file" },
+} as const
+const count = { type: "integer", minimum: 1 } as const
+const WORK = {
+  out: {
+    type: "string",
+    description: "results folder: results.jsonl, a line per finished cell (results/compare)",
+    examples: ["<dir>"],
+  },
+  jobs: { ...count, description: "cells at a time, each in its own process (all cores; 1 for --paper time)" },
+  threads: { ...count, description: "threads per cell (1)" },
+  json: { type: "boolean", description: "one JSON object on stdout" },
+} as const
+
+export const COMPARE_FLAGS = { ...DATA, ...GRID_KEYS, ...FILES, ...WORK } as typeof DATA & typeof FILES & typeof WORK
 
 const HELP = `dess compare – run a grid of methods × tasks × models × data × seeds
 
 Usage: dess compare [options]
 
-Grid (lists with commas; every grid also holds the controls of its tasks)
-  --methods <names>                as dess run --method takes them (dess-cv,dess-fre)
-  --tasks binary,multiclass,topk   (binary)
-  --models ncf,mf,distance         (mf; ncf with the paper recipe)
-  --data <folder|file|synthetic>   give it once per data set (synthetic)
-  --seeds <n> or <a,b,…>           how many seeds, from 1, or which (5)
-  --presets, --recipes paper,calibrated   (calibrated; recipe paper for all where one of them needs it)
-  --protocols split,prequential    --orders time,shuffled
-  --no-controls                    only the methods named
-  --paper <experiment>             ${PAPER_NAMES.join(", ")}:
-                                   the paper's methods, tasks, models and five seeds, preset and recipe paper
-  --config <grid.json>             the grid as a file; flags override it
-  --schema                         print the JSON Schema of that file
+Every grid also holds the controls of its tasks.
 
-Every run
-  --limit <n>  --segment <n>  --sizes 2,4,8  --k <n>  --negatives <n>  --ranking bce|bpr
-  --discount <x>|auto  --variation <B>  --norm running|batch          as dess run takes them
-  --price <x>                      of the dess methods: loss a number must save per 500 events to be held
-  --memory-budget <bytes|1MB>      of the dess methods: the most the tables may hold
-  --columns user=…,item=…  --rating-scale <lo-hi>  --like-threshold <x>      for all data of --data
-  --interactions, --users, --items <n>              of the synthetic stream
-
-Work
-  --out <dir>                      results folder: results.jsonl, a line per finished cell (results/compare)
-  --jobs <n>                       cells at a time, each in its own process (all cores; 1 for --paper time)
-  --threads <n>                    threads per cell (1)
-  --json                           one JSON object on stdout
+${describeFlags({
+  "Grid (lists with commas)": { ...keysOf(false), ...FILES },
+  "Every run": keysOf(true),
+  "Data (what is said of it is said of all)": DATA,
+  Work: WORK,
+})}
 
 A comparison that was stopped goes on where it was when the same command is given again; cells that failed are tried
 again. Exit code 1 if a cell failed. dess report <dir> makes tables and figures of the results.
@@ -58,49 +73,8 @@ Examples
   dess compare --config grid.json --jobs 4 --out results/mine && dess report results/mine
   dess compare --methods dess-fre --no-controls --interactions 20000 --seeds 7,8,9`
 
-const TEXT = { type: "string" } as const
-const OPTIONS = {
-  methods: TEXT,
-  tasks: TEXT,
-  models: TEXT,
-  data: { type: "string", multiple: true },
-  seeds: TEXT,
-  presets: TEXT,
-  recipes: TEXT,
-  protocols: TEXT,
-  orders: TEXT,
-  "no-controls": { type: "boolean" },
-  paper: TEXT,
-  config: TEXT,
-  schema: { type: "boolean" },
-  limit: TEXT,
-  segment: TEXT,
-  sizes: TEXT,
-  k: TEXT,
-  negatives: TEXT,
-  ranking: TEXT,
-  norm: TEXT,
-  discount: TEXT,
-  variation: TEXT,
-  price: TEXT,
-  "memory-budget": TEXT,
-  columns: TEXT,
-  "rating-scale": TEXT,
-  "like-threshold": TEXT,
-  interactions: TEXT,
-  users: TEXT,
-  items: TEXT,
-  out: TEXT,
-  jobs: TEXT,
-  threads: TEXT,
-  json: { type: "boolean" },
-  help: { type: "boolean", short: "h" },
-} as const
-
-type Values = { [Name in keyof typeof OPTIONS]?: string | string[] | boolean | undefined }
-
 export async function compareCommand(args: string[]): Promise<void> {
-  const { values } = parseArgs({ args: args.map(pluralOf), options: OPTIONS, strict: true })
+  const values = parseFlags(args.map(pluralOf), COMPARE_FLAGS)
   if (values.help) return console.log(HELP)
   if (values.schema) return console.log(JSON.stringify(GRID_SCHEMA, null, 2))
   const config = values.config === undefined ? {} : readConfig(values.config)
@@ -108,9 +82,7 @@ export async function compareCommand(args: string[]): Promise<void> {
   const given = rebaseData(config, base)
   const grid = { ...given, ...gridOf(values, given.data) }
   const out = values.out ?? join("results", grid.paper ?? "compare")
-  const jobs =
-    values.jobs === undefined ? (grid.paper === "time" ? 1 : availableParallelism()) : readWhole("jobs", values.jobs, 1)
-  const threads = values.threads === undefined ? 1 : readWhole("threads", values.threads, 1)
+  const { jobs = grid.paper === "time" ? 1 : availableParallelism(), threads = 1 } = values
   const cells = expandGrid(completeGrid(grid))
   const view = new CompareView(new Map(cells.map((cell) => [cellKey(cell), cell])), jobs)
   const started = performance.now()
@@ -128,9 +100,11 @@ export async function compareCommand(args: string[]): Promise<void> {
   tell(comparison, { out, seconds: (performance.now() - started) / 1000, json: values.json === true })
 }
 
-/** `--preset paper`, as dess run has it, means `--presets paper`. */
+/** `--recipe paper`, as dess run has it, means `--recipes paper`. */
 function pluralOf(argument: string): string {
-  return argument.replace(/^--(method|task|model|seed|preset|recipe|protocol|order)(?==|$)/, "--$1s")
+  return argument.replace(/^--\w+(?==|$)/, (flag) =>
+    Object.hasOwn(GRID_KEYS, `${flag.slice(2)}s`) ? `${flag}s` : flag,
+  )
 }
 
 function tell(comparison: Comparison, p: { out: string; seconds: number; json: boolean }): void {
@@ -179,45 +153,19 @@ function rebaseData(config: Grid, base: string): Grid {
   return config.data === undefined ? config : { ...config, data: data.map(({ bytes: _, ...entry }) => entry) }
 }
 
-function gridOf(values: Values, data: Grid["data"]): Grid {
-  const text = (name: keyof Values) => values[name] as string | undefined
-  const lists = ["methods", "tasks", "models", "presets", "recipes", "protocols", "orders"] as const
-  const grid: Record<string, unknown> = {
-    paper: text("paper"),
-    data: dataOf(values, data),
-    seeds: seedsOf(text("seeds")),
-  }
-  for (const name of lists) grid[name] = text(name) === undefined ? undefined : readList(name, text(name) ?? "")
-  for (const name of ["limit", "segment", "k", "negatives"] as const)
-    grid[name] = text(name) === undefined ? undefined : readWhole(name, text(name) ?? "", 1)
-  for (const name of ["ranking", "norm"] as const) grid[name] = text(name)
-  grid.discount = text("discount") && readDiscount(text("discount") ?? "")
-  grid.variation = text("variation") && readNumber("variation", text("variation") ?? "")
-  grid.price = text("price") && readNumber("price", text("price") ?? "")
-  grid.memoryBudget = text("memory-budget") && readBytes("memory-budget", text("memory-budget") ?? "")
-  const sizes = text("sizes")
-  grid.sizes = sizes && readList("sizes", sizes).map((size) => readWhole("sizes", size, 1))
-  grid.controls = values["no-controls"] ? false : undefined
-  return Object.fromEntries(Object.entries(grid).filter(([, value]) => value !== undefined)) as Grid
-}
+type Values = ReturnType<typeof parseFlags<typeof COMPARE_FLAGS>>
 
-function seedsOf(text: string | undefined): number | number[] | undefined {
-  if (text === undefined) return undefined
-  return text.includes(",")
-    ? readList("seeds", text).map((seed) => readWhole("seeds", seed))
-    : readWhole("seeds", text, 1)
+/** The part of a grid that flags give. */
+export function gridOf(values: Values, data: Grid["data"]): Grid {
+  const keys = Object.entries(values).filter(([name]) => Object.hasOwn(GRID_KEYS, name))
+  const more = { data: dataOf(values, data), controls: values.noControls ? false : undefined }
+  return { ...Object.fromEntries(keys), ...dropUndefined(more) }
 }
 
 /** The data of --data, or else of the config file, each with the flags that speak of data. */
 function dataOf(values: Values, data: Grid["data"]): DataEntry[] | undefined {
-  const about: Partial<DataEntry> = {}
-  if (values.columns !== undefined) about.columns = String(values.columns)
-  if (values["rating-scale"] !== undefined) about.ratingScale = String(values["rating-scale"])
-  if (values["like-threshold"] !== undefined)
-    about.likeThreshold = readNumber("like-threshold", String(values["like-threshold"]))
-  for (const name of ["interactions", "users", "items"] as const)
-    if (values[name] !== undefined) about[name] = readWhole(name, String(values[name]), 1)
-  const entries = (values.data as string[] | undefined) ?? data ?? ["synthetic"]
+  const about = Object.fromEntries(Object.entries(values).filter(([name]) => Object.hasOwn(DATA_OPTIONS, name)))
+  const entries = values.data ?? data ?? ["synthetic"]
   if (values.data === undefined && Object.keys(about).length === 0) return undefined
   return entries.map((entry) => ({ ...(typeof entry === "string" ? { path: entry } : entry), ...about }))
 }

@@ -1,14 +1,14 @@
 /** `dess demo` (npm start): DESS against the controls and fixed sizes on the embedded stream, one table at the end. */
 
 import { join } from "node:path"
-import { parseArgs } from "node:util"
+import { describeOption } from "../experiments/schema.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
 import { type Holding, matchProbability } from "../run/match.ts"
-import type { RunOptions } from "../run/options.ts"
+import { RUN_OPTIONS, type RunOptions } from "../run/options.ts"
 import type { RunResult } from "../run/report.ts"
 import { type SyntheticStream, synthetic } from "../stream/synthetic.ts"
 import type { Side } from "../types.ts"
-import { readWhole } from "./flags.ts"
+import { describeFlags, parseFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { makeFolder, writeFiles } from "./output.ts"
 import { drive } from "./run.ts"
@@ -22,9 +22,17 @@ import {
   type TableColumn,
 } from "./terminal.ts"
 
+const FLAGS = {
+  interactions: { type: "integer", minimum: 1, description: "length of the stream (200000)" },
+  seed: { ...RUN_OPTIONS.seed.schema, description: describeOption(RUN_OPTIONS.seed) },
+  out: { type: "string", description: "folder of the report (report)", examples: ["<dir>"] },
+} as const
+
 const HELP = `dess demo – compare DESS with its controls on the embedded stream
 
-Usage: dess demo [--interactions 200000] [--seed 1] [--out report]
+Usage: dess demo [options]
+
+${describeFlags({ Options: FLAGS })}
 
 Example
   dess demo --interactions 20000`
@@ -62,24 +70,14 @@ const COLUMNS: readonly TableColumn[] = [
 ]
 
 export async function demoCommand(args: string[]): Promise<void> {
-  const { values } = parseArgs({
-    args,
-    strict: true,
-    options: {
-      interactions: { type: "string", default: "200000" },
-      seed: { type: "string", default: "1" },
-      out: { type: "string", default: "report" },
-      help: { type: "boolean", short: "h" },
-    },
-  })
-  if (values.help) {
+  const { help, interactions = 200_000, seed = 1, out = "report" } = parseFlags(args, FLAGS)
+  if (help) {
     console.log(HELP)
     return
   }
   const started = performance.now()
-  const seed = readWhole("seed", values.seed)
-  const stream = synthetic({ interactions: readWhole("interactions", values.interactions, 1), seed })
-  makeFolder(values.out)
+  const stream = synthetic({ interactions, seed })
+  makeFolder(out)
   const results = await untilStopped((signal) => runEntries(stream, seed, signal))
   const rows = results.map(({ name, result }) => cells(name, result))
   const [{ result: first }] = results
@@ -88,11 +86,11 @@ export async function demoCommand(args: string[]): Promise<void> {
   const stopped = results.length < ENTRIES.length || results.some(({ whole }) => !whole)
   const title = `The embedded stream: ${first.interactions.toLocaleString("en")} interactions, binary task, calibrated recipe, seed ${seed}, ${took}${stopped ? "; stopped before the end" : ""}.`
   console.log(`\n${formatTable(COLUMNS, rows)}\n\n${title}`)
-  writeFiles(values.out, {
+  writeFiles(out, {
     "demo.md": `# DESS and its controls\n\n${title}\n\n${formatMarkdown(COLUMNS, rows)}\n`,
     "demo.json": `${JSON.stringify(results, null, 2)}\n`,
   })
-  console.log(`Report: ${join(values.out, "demo.md")}`)
+  console.log(`Report: ${join(out, "demo.md")}`)
   if (stopped) process.exitCode = 130
 }
 

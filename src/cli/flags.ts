@@ -1,30 +1,93 @@
-/** Reads the values of flags. */
+/** Flags and their help, made of schemas; and the values of flags. */
 
+import { type ParseArgsConfig, parseArgs } from "node:util"
 import { parseBytes } from "../engine/options.ts"
 import { DessError, show } from "../errors.ts"
+import { checkSchema, type Schema, type ValueOf } from "../run/schema.ts"
+
+/** A flag that is `repeated` is given once per value; its values are not cut at commas. */
+export type Flag = Schema & { description: string; repeated?: true }
+
+type Values<F> = { -readonly [K in keyof F]?: ValueOf<F[K]> } & { help?: boolean }
+
+/** Reads the flags named, `--like-threshold` for `likeThreshold`; others and values that do not fit are refused. */
+export function parseFlags<const F extends Readonly<Record<string, Flag>>>(args: string[], flags: F): Values<F> {
+  const options: NonNullable<ParseArgsConfig["options"]> = { help: { type: "boolean", short: "h" } }
+  for (const [name, { type, repeated = false }] of Object.entries(flags))
+    options[flagOf(name)] = { type: type === "boolean" ? type : "string", multiple: repeated }
+  const { values } = parseArgs({ args, options, strict: true })
+  const read = Object.entries({ ...flags, help: { type: "boolean" } as const }).flatMap(([name, schema]) => {
+    const value = values[flagOf(name)]
+    return value === undefined
+      ? []
+      : [[name, typeof value === "string" ? readFlag(flagOf(name), schema, value) : value]]
+  })
+  return Object.fromEntries(read) as Values<F>
+}
+
+const flagOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+function readFlag(flag: string, schema: Schema, text: string): unknown {
+  const { type, anyOf, items = {}, properties, format } = schema
+  if (anyOf) {
+    const fits = (one: Schema) => one.enum?.includes(text) || (one.type === "array") === text.includes(",")
+    return readFlag(flag, anyOf.find((one) => one.enum?.includes(text)) ?? anyOf.find(fits) ?? anyOf[0], text)
+  }
+  if (type === "array") return readList(flag, text).map((part) => readFlag(flag, items, part))
+  if (type === "object" && properties) return readParts(flag, properties, text)
+  if (format === "bytes") return parseBytes(`--${flag}`, text)
+  const value = type === "string" ? text : text.trim() === "" ? Number.NaN : Number(text)
+  checkSchema(value, schema, `--${flag}`, text)
+  return value
+}
+
+/** One number for all, or one for each. */
+function readParts(flag: string, properties: Readonly<Record<string, Schema>>, text: string): Record<string, unknown> {
+  const names = Object.keys(properties)
+  const parts = readList(flag, text)
+  if (parts.length > 1 && parts.length !== names.length)
+    throw new DessError("INVALID_ARGUMENT", `--${flag}: expected one number or ${names.length}, got ${show(text)}`)
+  return Object.fromEntries(names.map((name, i) => [name, readFlag(flag, properties[name], parts[i] ?? parts[0])]))
+}
+
+const COLUMN = 35
+const WIDTH = 120
+
+/** The help of flags under their headings. */
+export function describeFlags(sections: Readonly<Record<string, Readonly<Record<string, Flag>>>>): string {
+  return Object.entries(sections)
+    .map(([heading, flags]) => [heading, ...Object.entries(flags).map(describeFlag)].join("\n"))
+    .join("\n\n")
+}
+
+function describeFlag([name, schema]: [string, Flag]): string {
+  const head = `  --${flagOf(name)} ${valueText(schema)}`.trimEnd()
+  const lines = head.length < COLUMN - 1 ? [head.padEnd(COLUMN)] : [head, " ".repeat(COLUMN)]
+  for (const word of schema.description.split(" ")) {
+    const last = lines.length - 1
+    if (lines[last].length + word.length > WIDTH) lines.push(`${" ".repeat(COLUMN)}${word} `)
+    else lines[last] += `${word} `
+  }
+  return lines.map((line) => line.trimEnd()).join("\n")
+}
+
+/** What stands after a flag in the help. */
+function valueText({ type, enum: values, anyOf, items = {}, examples, format, properties }: Schema): string {
+  if (examples) return examples[0]
+  if (values) return values.join("|")
+  if (anyOf) return anyOf.map(valueText).join("|")
+  if (properties) return `<x> or <${Object.keys(properties).join(",")}>`
+  if (type === "array") return items.enum ? items.enum.join(",") : "<a,b,…>"
+  if (format === "bytes") return "<bytes|1MB>"
+  return { boolean: "", integer: "<n>", number: "<x>", string: "<text>", object: "" }[type ?? "string"]
+}
 
 export function readNumber(flag: string, text: string): number {
-  const value = Number(text)
-  if (text.trim() === "" || !Number.isFinite(value))
-    throw new DessError("INVALID_ARGUMENT", `--${flag}: expected a number, got ${show(text)}`)
-  return value
+  return readFlag(flag, { type: "number" }, text) as number
 }
 
 export function readWhole(flag: string, text: string, least = 0): number {
-  const value = readNumber(flag, text)
-  if (!Number.isSafeInteger(value) || value < least)
-    throw new DessError("INVALID_ARGUMENT", `--${flag}: expected a whole number from ${least}, got ${show(text)}`)
-  return value
-}
-
-/** Bytes: a number, or a text such as 256KB. */
-export function readBytes(flag: string, text: string): number {
-  return parseBytes(`--${flag}`, text)
-}
-
-/** The bandit's γ, or "auto". */
-export function readDiscount(text: string): number | "auto" {
-  return text === "auto" ? text : readNumber("discount", text)
+  return readFlag(flag, { type: "integer", minimum: least }, text) as number
 }
 
 /** "a,b,c" as a list; a comma at the end makes a list of one. */

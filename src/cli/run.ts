@@ -1,130 +1,102 @@
 /** `dess run`: one method along one stream. */
 
-import { parseArgs } from "node:util"
-import { type DataStream, describeLiked, type Liked, likedOf } from "../datasets/data-stream.ts"
-import { parseColumnChoice } from "../datasets/header.ts"
-import { openData } from "../datasets/open.ts"
-import { DessError, show } from "../errors.ts"
+import { describeLiked, type Liked, likedOf } from "../datasets/data-stream.ts"
+import { DATA_OPTIONS, openEntry } from "../experiments/data.ts"
+import { describeOption } from "../experiments/schema.ts"
 import { chosenDiscount } from "../run/create.ts"
 import { runStream } from "../run/loop.ts"
-import { dropUndefined, RUN_DEFAULTS, type RunOptions, withDefaults } from "../run/options.ts"
+import {
+  dropUndefined,
+  OPTION_ENTRIES,
+  type OptionsWith,
+  RUN_DEFAULTS,
+  RUN_OPTIONS,
+  type RunOption,
+  type RunOptions,
+  withDefaults,
+} from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
-import { PRESETS } from "../search/presets.ts"
-import { parseRatingScale } from "../stream/interaction.ts"
-import { checkOrder, type Order } from "../stream/order.ts"
-import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
-import { synthetic } from "../stream/synthetic.ts"
-import { readBytes, readDiscount, readNumber, readWhole } from "./flags.ts"
+import { describeFlags, parseFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { makeFolder, writeFiles } from "./output.ts"
 import { formatBytes, formatMeasure, formatPercent, formatTable, noteLatin1, Progress } from "./terminal.ts"
+
+/** The options of a run as flags, of one heading or of all. */
+const flagsOf = (heading?: RunOption["group"]) =>
+  Object.fromEntries(
+    OPTION_ENTRIES.filter(([, { group }]) => group && (heading ?? group) === group).map(([name, option]) => [
+      name,
+      { ...option.schema, description: describeOption(option) },
+    ]),
+  )
+
+const DATA = {
+  data: {
+    type: "string",
+    description:
+      "a MovieLens folder, a CSV/TSV with a header, what dess prepare made, or the embedded stream (synthetic)",
+    examples: ["<folder|file|synthetic>"],
+  },
+  ...DATA_OPTIONS,
+} as const
+const OUTPUT = {
+  json: { type: "boolean", description: "one JSON object on stdout" },
+  out: { type: "string", description: "also write result.json and segments.jsonl there", examples: ["<dir>"] },
+} as const
+
+type RunFlag = OptionsWith<{ group: string }>
+export const RUN_FLAGS = { ...DATA, ...flagsOf(), ...OUTPUT } as typeof DATA &
+  typeof OUTPUT & { [K in RunFlag]: (typeof RUN_OPTIONS)[K]["schema"] & { description: string } }
 
 const HELP = `dess run – run one method along a stream and print what it measured
 
 Usage: dess run [options]
 
-Data
-  --data <folder|file|synthetic>   a MovieLens folder, a CSV/TSV with a header, or the embedded stream (synthetic)
-  --interactions, --users, --items <n>   size of the embedded stream (100000 interactions)
-  --columns user=…,item=…,rating=…,timestamp=…   names (or places from 1) of columns that are not recognised
-  --rating-scale <lo-hi>           scale of the ratings, e.g. 0-10 (0-5)
-  --like-threshold <x>             a rating above it is liked (3.5 on the 0-5 scale)
-  --order time|shuffled            order of the stream (time)
-  --limit <n>                      only the first n interactions
-
-Method
-  --method <name>                  dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, fixed-<n>, uniform-<s>, never-grow,
-                                   always-grow, random-grow, esapn, darts, autoemb, plain-bias, plain-factor-<k>;
-                                   top-k: plain-popular, plain-trending, plain-knn (${RUN_DEFAULTS.method})
-  --preset paper|calibrated        reward and exploration of the policy (${RUN_DEFAULTS.preset})
-  --recipe paper|calibrated        how the model learns (${RUN_DEFAULTS.recipe}; paper for ncf, distance, darts, autoemb and,
-                                   unless asked for, esapn)
-  --task binary|multiclass|topk    what is predicted (${RUN_DEFAULTS.task})
-  --k <n>                          length of the list (top-k task, ${RUN_DEFAULTS.k})
-  --ranking bce|bpr                what the top-k task optimises (${RUN_DEFAULTS.ranking})
-  --negatives <n>                  negatives per positive (top-k task, 10; paper recipe 4, 10 with bpr)
-  --model ncf|mf|distance          the head (${RUN_DEFAULTS.model}; ncf with the paper recipe)
-  --sizes 2,4,8                    sizes of the ladder (${RUN_DEFAULTS.sizes.join(",")})
-  --discount <x>|auto              the bandit's γ instead of the preset's; auto: Corollary 1's, needs --variation
-  --variation <B>                  how far the best parameters are thought to move along the stream
-  --price <x>                      of dess, calibrated: loss a number must save per 500 events to be held (${PRESETS.calibrated.rent})
-  --memory-budget <bytes|1MB>      of dess, calibrated: the most the tables may hold; the price is steered to keep it
-  --probability <p> or <pu,pi>     of random-grow: chance that a decision grows (0.1)
-
-Run
-  --segment <n>                    interactions per segment (${RUN_DEFAULTS.segment})
-  --protocol split|prequential     (${RUN_DEFAULTS.protocol})
-  --norm running|batch             statistics a test normalises with; batch: of the rows tested, as public code does
-                                   (${RUN_DEFAULTS.norm})
-  --seed <n>  --threads <n>        (1, all cores)
-  --json                           one JSON object on stdout
-  --out <dir>                      also write result.json and segments.jsonl there
+${describeFlags({
+  Data: { ...DATA, ...flagsOf("Data") },
+  Method: flagsOf("Method"),
+  Run: { ...flagsOf("Run"), ...OUTPUT },
+  Advanced: flagsOf("Advanced"),
+})}
 
 Examples
   dess run
-  dess run --data ml-1m --method dess-cv --preset paper --recipe paper
+  dess run --data ml-1m --method dess-cv --recipe paper
   dess run --data ratings.csv --method fixed-128 --json
   dess run --interactions 1000000 --method always-grow --out results/always`
 
-const OPTIONS = {
-  data: { type: "string" },
-  interactions: { type: "string" },
-  users: { type: "string" },
-  items: { type: "string" },
-  "rating-scale": { type: "string" },
-  "like-threshold": { type: "string" },
-  order: { type: "string" },
-  limit: { type: "string" },
-  method: { type: "string" },
-  preset: { type: "string" },
-  recipe: { type: "string" },
-  task: { type: "string" },
-  model: { type: "string" },
-  k: { type: "string" },
-  negatives: { type: "string" },
-  ranking: { type: "string" },
-  discount: { type: "string" },
-  variation: { type: "string" },
-  columns: { type: "string" },
-  sizes: { type: "string" },
-  price: { type: "string" },
-  "memory-budget": { type: "string" },
-  probability: { type: "string" },
-  segment: { type: "string" },
-  protocol: { type: "string" },
-  norm: { type: "string" },
-  seed: { type: "string" },
-  threads: { type: "string" },
-  json: { type: "boolean" },
-  out: { type: "string" },
-  help: { type: "boolean", short: "h" },
-} as const
-
 export async function runCommand(args: string[]): Promise<void> {
-  const { values } = parseArgs({ args, options: OPTIONS, strict: true })
-  if (values.help) {
+  const {
+    help,
+    json,
+    out,
+    data: path = "synthetic",
+    order = RUN_OPTIONS.order.default,
+    ...values
+  } = parseFlags(args, RUN_FLAGS)
+  if (help) {
     console.log(HELP)
     return
   }
-  const seed = whole("seed", values.seed) ?? RUN_DEFAULTS.seed
-  const order: Order = values.order === undefined ? "time" : checkOrder(values.order)
-  const limit = whole("limit", values.limit, 1)
-  const given = { ...readOptions(values), seed, ...dropUndefined({ limit }) }
+  const { columns, ratingScale, likeThreshold, interactions, users, items, ...options } = values
+  const given = { seed: RUN_DEFAULTS.seed, ...options }
+  const { seed, limit } = given
   // Refused before the data are read, whose length is not known yet.
   withDefaults({ horizon: 1, ...given })
-  const stream = await openStream({ ...values, seed, order, limit })
+  const entry = { path, ...dropUndefined({ columns, ratingScale, likeThreshold, interactions, users, items }) }
+  const stream = await openEntry(entry, { seed, order, limit })
   if (stream.encoding === "latin-1") noteLatin1(stream.name)
-  if (values.out !== undefined) makeFolder(values.out)
+  if (out !== undefined) makeFolder(out)
   const horizon = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
   const method = given.method ?? (stream.features === undefined ? "dess-fre" : RUN_DEFAULTS.method)
-  const { likeThreshold } = stream
-  const options: RunOptions = { ...given, method, horizon, ...dropUndefined({ likeThreshold }) }
+  const known = { horizon: Number.isFinite(horizon) ? horizon : undefined, likeThreshold: stream.likeThreshold }
+  const whole = { ...given, method, ...dropUndefined(known) }
   const { result, segments, interrupted } = await untilStopped(async (signal) => ({
-    ...(await drive(stream, options, { label: method, signal })),
+    ...(await drive(stream, whole, { label: method, signal })),
     interrupted: signal.aborted,
   }))
-  const full = withDefaults(options)
+  const full = withDefaults(whole)
   const { preset, recipe, task, model, protocol, norm } = full
   const named = {
     ...{ method, preset, recipe, task, model, protocol },
@@ -137,86 +109,19 @@ export async function runCommand(args: string[]): Promise<void> {
   const peakRssBytes = process.resourceUsage().maxRSS * 1024
   const liked = task === "binary" ? { liked: likedOf(stream) } : {}
   const summary = { ...named, ...liked, ...result, peakRssBytes, ...(interrupted ? { interrupted } : {}) }
-  console.log(values.json ? JSON.stringify(summary) : describe(summary))
+  console.log(json ? JSON.stringify(summary) : describe(summary))
   if (interrupted) {
     process.exitCode = 130
     process.stderr.write(`dess: stopped after ${result.interactions} interactions; the figures are of these\n`)
   }
-  if (values.out !== undefined)
-    writeFiles(values.out, {
+  if (out !== undefined)
+    writeFiles(out, {
       "segments.jsonl": segments.map((segment) => `${JSON.stringify(segment)}\n`).join(""),
       "result.json": `${JSON.stringify(summary, null, 2)}\n`,
     })
 }
 
-type Values = { [Name in Exclude<keyof typeof OPTIONS, "json" | "help">]?: string | undefined }
-
-/** The flags that speak of the run, not of its data. */
-function readOptions(values: Values): RunOptions {
-  const { discount, variation, price, probability } = values
-  const budget = values["memory-budget"]
-  return dropUndefined({
-    method: values.method,
-    preset: values.preset,
-    recipe: values.recipe,
-    task: values.task,
-    model: values.model,
-    protocol: values.protocol,
-    k: whole("k", values.k, 1),
-    negatives: whole("negatives", values.negatives, 1),
-    ranking: values.ranking,
-    norm: values.norm,
-    discount: discount === undefined ? undefined : readDiscount(discount),
-    variation: variation === undefined ? undefined : readNumber("variation", variation),
-    price: price === undefined ? undefined : readNumber("price", price),
-    memoryBudget: budget === undefined ? undefined : readBytes("memory-budget", budget),
-    sizes: values.sizes?.split(",").map((text) => readNumber("sizes", text)),
-    segment: whole("segment", values.segment, 1),
-    threads: whole("threads", values.threads),
-    probability: probability === undefined ? undefined : parseProbability(probability),
-  }) as RunOptions
-}
-
 type Summary = RunResult & { method: string; data: string; liked?: Liked; discount?: number; peakRssBytes: number }
-
-/** Opens what --data names. */
-async function openStream(
-  values: Omit<Values, "seed" | "order" | "limit"> & { seed: number; order: Order; limit: number | undefined },
-): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale" | "encoding">>> {
-  const { data = "synthetic", seed, order, limit } = values
-  const likeThreshold =
-    values["like-threshold"] === undefined ? undefined : readNumber("like-threshold", values["like-threshold"])
-  if (data === "synthetic") {
-    for (const name of ["rating-scale", "columns"] as const)
-      if (values[name] !== undefined)
-        throw new DessError("INVALID_ARGUMENT", `--${name}: expected with --data only; the embedded stream has its own`)
-    const size = {
-      interactions: whole("interactions", values.interactions, 1) ?? 100_000,
-      users: whole("users", values.users, 1),
-      items: whole("items", values.items, 1),
-    }
-    const embedded = synthetic(dropUndefined({ ...size, seed }))
-    const stream = order === "shuffled" ? shuffleStream(embedded, seed) : embedded
-    return Object.assign(stream, dropUndefined({ likeThreshold }))
-  }
-  for (const name of ["interactions", "users", "items"] as const)
-    if (values[name] !== undefined)
-      throw new DessError(
-        "INVALID_ARGUMENT",
-        `--${name}: expected with the embedded stream only; with --data use --limit`,
-      )
-  return openData(
-    data,
-    dropUndefined({
-      order,
-      seed,
-      limit,
-      columns: values.columns === undefined ? undefined : parseColumnChoice(values.columns),
-      ratingScale: values["rating-scale"] === undefined ? undefined : parseRatingScale(values["rating-scale"]),
-      likeThreshold,
-    }),
-  )
-}
 
 /** Runs to the end, or until the signal, with a progress bar. */
 export async function drive(
@@ -290,14 +195,4 @@ function describe(s: Summary): string {
     ],
   ]
   return formatTable([{ title: s.method }, { title: "" }], rows)
-}
-
-const whole = (flag: string, text: string | undefined, least = 0): number | undefined =>
-  text === undefined ? undefined : readWhole(flag, text, least)
-
-function parseProbability(text: string): { user: number; item: number } {
-  const [user, item = user, ...more] = text.split(",").map((part) => readNumber("probability", part))
-  if (more.length > 0)
-    throw new DessError("INVALID_ARGUMENT", `--probability: expected one or two numbers, got ${show(text)}`)
-  return { user, item }
 }

@@ -1,20 +1,14 @@
 /** One cell, run in this process. */
 
-import { type DataStream, type Liked, likedOf } from "../datasets/data-stream.ts"
-import { parseColumnChoice } from "../datasets/header.ts"
-import { openData } from "../datasets/open.ts"
+import { type Liked, likedOf } from "../datasets/data-stream.ts"
 import { runStream } from "../run/loop.ts"
 import { matchProbability } from "../run/match.ts"
-import { dropUndefined, type RunOptions } from "../run/options.ts"
+import { dropInapplicable, dropUndefined, type RunOptions } from "../run/options.ts"
 import type { RunResult } from "../run/report.ts"
 import { parseMethod } from "../search/methods.ts"
-import { parseRatingScale } from "../stream/interaction.ts"
-import { shuffleStream } from "../stream/shuffled.ts"
-import type { Stream } from "../stream/stream.ts"
-import { synthetic } from "../stream/synthetic.ts"
 import type { Side } from "../types.ts"
 import type { Cell } from "./cells.ts"
-import { methodKind } from "./controls.ts"
+import { openEntry } from "./data.ts"
 import { type Series, SeriesRecorder } from "./series.ts"
 
 /** What `dess run --json` prints. */
@@ -67,8 +61,9 @@ export async function runCell(
 ): Promise<CellOutcome> {
   const { cell, threads, reference } = job
   const { method, task, model, seed, setting } = cell
-  const { limit, order, price, memoryBudget, ...options } = setting
-  const stream = await openStream(cell)
+  const { order } = setting
+  const { limit, ...options } = optionsOf(cell)
+  const stream = await openEntry(cell.data, { seed, order, limit })
   if (needsFeatures(cell) && stream.features === undefined)
     return {
       status: "unsupported",
@@ -77,15 +72,9 @@ export async function runCell(
   const total = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
   const base: RunOptions = {
     ...options,
-    ...(methodKind(method) === "dess" ? dropUndefined({ price, memoryBudget }) : {}),
-    method,
-    task,
-    model,
-    seed,
     threads,
     ...(Number.isFinite(total) ? { horizon: total } : {}),
-    ...(limit === null ? {} : { limit }),
-    ...(stream.likeThreshold === undefined ? {} : { likeThreshold: stream.likeThreshold }),
+    ...dropUndefined({ limit, likeThreshold: stream.likeThreshold }),
   }
   const matched = reference && (await matchProbability(stream, base, reference.bytes))
   const recorder = new SeriesRecorder()
@@ -115,27 +104,13 @@ export async function runCell(
   }
 }
 
+/** The options a cell is run with; those of the dess methods are not for the others, which hold what they hold. */
+export function optionsOf({ method, task, model, seed, setting }: Cell): RunOptions {
+  const { order: _, limit, ...rest } = setting
+  return dropInapplicable({ method, task, model, seed, ...(limit === null ? {} : { limit }), ...rest })
+}
+
 function needsFeatures(cell: Cell): boolean {
   const method = parseMethod(cell.method, cell.setting.sizes)
   return method.family === "search" && method.policy.name === "dess" && method.policy.context === "cv"
-}
-
-async function openStream(cell: Cell): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale">>> {
-  const { path, interactions, users, items, columns, ratingScale, likeThreshold } = cell.data
-  const { seed } = cell
-  const { limit, order } = cell.setting
-  const threshold = likeThreshold === undefined ? {} : { likeThreshold }
-  if (path === "synthetic") {
-    const sizes = Object.entries({ interactions, users, items }).filter(([, count]) => count !== undefined)
-    const embedded = synthetic({ ...Object.fromEntries(sizes), seed })
-    return Object.assign(order === "shuffled" ? shuffleStream(embedded, seed) : embedded, threshold)
-  }
-  return openData(path, {
-    order,
-    seed,
-    ...(limit === null ? {} : { limit }),
-    ...(columns === undefined ? {} : { columns: parseColumnChoice(columns) }),
-    ...(ratingScale === undefined ? {} : { ratingScale: parseRatingScale(ratingScale) }),
-    ...threshold,
-  })
 }

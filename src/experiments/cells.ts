@@ -1,31 +1,11 @@
 /** From a grid to its cells: one run each, with a key that says which run it is. */
 
-import { defaultNegatives, dropUndefined, type RunOptions } from "../run/options.ts"
+import { type Setting, settingOf } from "../run/options.ts"
 import { parseMethod } from "../search/methods.ts"
-import type { Order } from "../stream/order.ts"
 import type { HeadKind, Task } from "../types.ts"
 import { controlsOf, methodKind } from "./controls.ts"
-import type { FullGrid, GridData } from "./grid.ts"
-
-/** Everything that makes cells comparable with each other. */
-export interface Setting {
-  preset: NonNullable<RunOptions["preset"]>
-  recipe: NonNullable<RunOptions["recipe"]>
-  protocol: NonNullable<RunOptions["protocol"]>
-  order: Order
-  segment: number
-  sizes: readonly number[]
-  k: number
-  negatives: number
-  limit: number | null
-  /** Held only where they are not the default, so that results without them keep their keys. */
-  ranking?: "bpr"
-  norm?: "batch"
-  discount?: number | "auto"
-  variation?: number
-  price?: number
-  memoryBudget?: number
-}
+import type { GridData } from "./data.ts"
+import { type FullGrid, settingOptions } from "./grid.ts"
 
 export interface Cell {
   data: GridData
@@ -61,7 +41,7 @@ export function siblingKey(cell: Cell, method: string): string {
 /** All cells: whole tables for the first seed, then for the next, so that a run stopped early still compares everybody. */
 export function expandGrid(grid: FullGrid): Cell[] {
   const cells: Cell[] = []
-  for (const setting of settings(grid))
+  for (const setting of settingOptions(grid).map(settingOf))
     for (const seed of grid.seeds)
       for (const data of grid.data)
         for (const task of grid.tasks)
@@ -70,24 +50,6 @@ export function expandGrid(grid: FullGrid): Cell[] {
               cells.push({ data, task, model, method, seed, ...matchOf(grid, method), setting })
   const keys = new Set<string>()
   return cells.filter((cell) => keys.size < keys.add(cellKey(cell)).size)
-}
-
-function settings(grid: FullGrid): Setting[] {
-  const { segment, sizes, k, limit = null, ranking, norm, discount, variation, price, memoryBudget } = grid
-  const rest = {
-    ...{ segment, sizes, k, limit },
-    ...(ranking === "bpr" ? { ranking } : {}),
-    ...(norm === "batch" ? { norm } : {}),
-    ...dropUndefined({ discount, variation, price, memoryBudget }),
-  }
-  return grid.presets.flatMap((preset) =>
-    grid.recipes.flatMap((recipe) => {
-      const { negatives = defaultNegatives(recipe, ranking) } = grid
-      return grid.protocols.flatMap((protocol) =>
-        grid.orders.map((order) => ({ preset, recipe, protocol, order, negatives, ...rest })),
-      )
-    }),
-  )
 }
 
 /** The grid's methods that can do the task, then the controls; random-grow after everybody. */

@@ -1,6 +1,6 @@
 /** Results as CSV: one file with a row per run, one with a row per method and measure. */
 
-import type { Setting } from "./cells.ts"
+import { SETTINGS, type Setting } from "../run/options.ts"
 import { MAJORITY } from "./controls.ts"
 import { bytesOverTime } from "./cost-table.ts"
 import { paperFigure } from "./paper.ts"
@@ -9,30 +9,18 @@ import { bestBaseline, gatherBlocks, MEASURES, sampleOf, testEntries } from "./s
 
 type Value = string | number | undefined | null
 
-/** What a setting says beyond its first five columns. */
-const FURTHER = [
-  "segment",
-  "sizes",
-  "k",
-  "negatives",
-  "ranking",
-  "norm",
-  "discount",
-  "variation",
-  "price",
-  "memory_budget",
-]
+/** `memory_budget` of `memoryBudget`. */
+const SETTING_COLUMNS = SETTINGS.map(([name]) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`))
 
-function further({ setting }: { setting: Setting }): Value[] {
-  const { segment, sizes, k, negatives, ranking, norm, discount, variation, price, memoryBudget } = setting
-  return [segment, sizes.join(" "), k, negatives, ranking, norm, discount, variation, price, memoryBudget]
+function settingValues(setting: Setting): Value[] {
+  return SETTINGS.map(([name]) => setting[name]).map((value) => (typeof value === "object" ? value?.join(" ") : value))
 }
 
 /** One row per finished run. */
 export function renderRunsCsv(records: readonly CellRecord[]): string {
   const head = [
-    ...["data", "task", "model", "method", "matched", "seed", "preset", "recipe", "protocol", "order", "limit"],
-    ...FURTHER,
+    ...["data", "task", "model", "method", "matched", "seed"],
+    ...SETTING_COLUMNS,
     ...["interactions", "accuracy", "loss", "recall", "ndcg", "majority_accuracy", "last_quarter_accuracy"],
     ...[
       "last_quarter_loss",
@@ -48,8 +36,7 @@ export function renderRunsCsv(records: readonly CellRecord[]): string {
     .filter(isDone)
     .map(({ cell, result: r, match }): Value[] => [
       ...[cell.data.name, cell.task, cell.model, cell.method, match?.method, cell.seed],
-      ...[cell.setting.preset, cell.setting.recipe, cell.setting.protocol, cell.setting.order, cell.setting.limit],
-      ...further(cell),
+      ...settingValues(cell.setting),
       ...[r.interactions, r.accuracy, r.loss, r.recall, r.ndcg, r.majorityAccuracy],
       ...[r.lastQuarter.accuracy, r.lastQuarter.loss, r.lastQuarter.recall, r.lastQuarter.ndcg],
       ...[r.embeddingBytes, r.embeddingBytesOverTime.user + r.embeddingBytesOverTime.item, r.heldBytes],
@@ -63,8 +50,8 @@ export function renderRunsCsv(records: readonly CellRecord[]): string {
 /** One row per method and measure: mean, deviation, the paper's figure, and the test against the best baseline. */
 export function renderSummaryCsv(records: readonly CellRecord[]): string {
   const head = [
-    ...["data", "task", "model", "preset", "recipe", "protocol", "order", "limit"],
-    ...FURTHER,
+    ...["data", "task", "model"],
+    ...SETTING_COLUMNS,
     ...["method", "kind", "measure"],
     ...["seeds", "mean", "deviation", "paper", "embedding_bytes_over_time"],
     ...["baseline", "difference", "t", "degrees", "p"],
@@ -76,12 +63,11 @@ export function renderSummaryCsv(records: readonly CellRecord[]): string {
         const sample = sampleOf(entry, measure)
         if (sample === undefined) return []
         const test = baseline && entry !== baseline ? testEntries(entry, baseline, measure) : undefined
-        const { preset, recipe, protocol, order, limit } = block.setting
         const bytes = entry.label === MAJORITY ? undefined : bytesOverTime(entry)
         return [
           [
-            ...[block.data, block.task, block.model, preset, recipe, protocol, order, limit],
-            ...further(block),
+            ...[block.data, block.task, block.model],
+            ...settingValues(block.setting),
             ...[entry.label, entry.kind, measure, sample.values.length, sample.mean, sample.deviation],
             ...[paperFigure(block, entry.label, measure), bytes],
             ...[test ? baseline?.label : undefined, test?.difference, test?.t, test?.degrees, test?.p],

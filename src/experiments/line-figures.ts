@@ -2,11 +2,11 @@
 
 import type { Figure, Line, LinesPanel } from "../figures/figure.ts"
 import { smooth } from "../figures/points.ts"
+import type { Setting } from "../run/options.ts"
 import { PRESETS } from "../search/presets.ts"
 import { discountFor, regretBound, regretRate } from "../search/regret-bound.ts"
 import { RENT } from "../search/rent.ts"
 import type { Side } from "../types.ts"
-import type { Setting } from "./cells.ts"
 import { colourOf } from "./colours.ts"
 import { MAJORITY } from "./controls.ts"
 import type { Series } from "./series.ts"

@@ -11,8 +11,8 @@ const WARM = ["dess-cv", "dess-fre"]
 const COLD_AND_WARM = [...WARM, "dess-cv-cold", "dess-fre-cold"]
 const RATING_TASKS = ["binary", "multiclass"] as const
 
-/** Five trials with different seeds, on the paper's own policy and recipe. */
-const COMMON = { models: ["ncf"], seeds: 5, presets: ["paper"], recipes: ["paper"] } as const satisfies Grid
+/** Five trials with different seeds, by the paper's own recipe. */
+const COMMON = { models: ["ncf"], seeds: 5, recipes: ["paper"] } as const satisfies Grid
 
 export const PAPER_GRIDS: Record<PaperName, Grid> = {
   /** Top-k on all four data sets. */

@@ -1,7 +1,7 @@
 /** What the paper reports, to stand beside our figures (method.md §10; tables 1–4 of the paper). Never used to compute anything. */
 
+import type { Setting } from "../run/options.ts"
 import type { HeadKind, Task } from "../types.ts"
-import type { Setting } from "./cells.ts"
 import type { Measure } from "./summary.ts"
 
 const DATA = ["ml-20m", "ml-latest", "amazon-books", "amazon-cds"] as const

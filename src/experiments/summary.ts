@@ -1,10 +1,9 @@
 /** Records in order: blocks of runs that may be compared with each other, and their measures over the seeds. */
 
-import { RUN_DEFAULTS } from "../run/options.ts"
+import { isDefault, SETTINGS, type Setting, wordsOf } from "../run/options.ts"
 import type { HeadKind, Task } from "../types.ts"
-import type { Setting } from "./cells.ts"
 import { compareMethods, MAJORITY, type MethodKind, methodKind } from "./controls.ts"
-import type { GridData } from "./grid.ts"
+import type { GridData } from "./data.ts"
 import { type CellRecord, type DoneRecord, isDone } from "./results.ts"
 import { mean, type PairedTest, pairedTest, standardDeviation } from "./statistics.ts"
 
@@ -157,26 +156,19 @@ export function settingKey(setting: Setting): string {
   return JSON.stringify(Object.entries(setting).sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
+/** A setting in one line: what always counts, and what is not the default. */
 export function describeSetting(setting: Setting): string {
-  const { preset, recipe, protocol, order, segment, sizes, k, limit, ranking, norm, discount, variation } = setting
-  const { price, memoryBudget } = setting
-  return [
-    `preset ${preset}`,
-    `recipe ${recipe}`,
-    `${protocol} protocol`,
-    `${order} order`,
-    `segments of ${segment}`,
-    `sizes ${sizes.join(" ")}`,
-    ...(ranking === undefined ? [] : [`ranking ${ranking}`]),
-    ...(norm === undefined ? [] : [`norm ${norm}`]),
-    ...(discount === undefined
-      ? []
-      : [`discount ${discount}${variation === undefined ? "" : ` for B = ${variation}`}`]),
-    ...(price === undefined ? [] : [`price ${price}`]),
-    ...(memoryBudget === undefined ? [] : [`memory budget ${memoryBudget.toLocaleString("en")} bytes`]),
-    ...(k === RUN_DEFAULTS.k ? [] : [`lists of ${k}`]),
-    ...(limit === null ? [] : [`first ${limit.toLocaleString("en")} interactions`]),
-  ].join(", ")
+  return SETTINGS.flatMap(([name, { titled, title = `${wordsOf(name)} {}` }]) => {
+    const value = setting[name] ?? undefined
+    if (value === undefined || (!titled && isDefault(name, setting))) return []
+    return title.replace("{}", formatSetting(value))
+  }).join(", ")
+}
+
+/** A value of a setting as people read it. */
+export function formatSetting(value: NonNullable<Setting[keyof Setting]>, separator = " "): string {
+  if (typeof value === "object") return value.join(separator)
+  return Number.isInteger(value) ? value.toLocaleString("en") : String(value)
 }
 
 export function describeBlock({ data, task, model }: Block): string {

@@ -23,7 +23,7 @@ export type Method =
   | { family: "ranker"; decay?: number }
   | { family: "plain-factor"; width: number }
 
-const NAMES =
+export const METHOD_NAMES =
   "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>, uniform-<s>, never-grow, always-grow, random-grow, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
 
 const NAMED: Record<string, Method> = {
@@ -57,5 +57,5 @@ export function parseMethod(name: string, sizes: readonly number[]): Method {
       `method: expected uniform-<s> with s one of the sizes ${sizes.join(", ")}, got ${show(name)}`,
     )
   }
-  throw new DessError("INVALID_ARGUMENT", `method: expected one of ${NAMES}, got ${show(name)}`)
+  throw new DessError("INVALID_ARGUMENT", `method: expected one of ${METHOD_NAMES}, got ${show(name)}`)
 }
