@@ -4,9 +4,10 @@ import { Cluster, type ClusterOptions } from "../cluster/cluster.ts"
 import { ClusterRecommender } from "../cluster/reader.ts"
 import type { Recommender, RecommenderOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
+import { RUN_OPTIONS } from "../run/options.ts"
 import type { Configuration } from "../server/configuration.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
-import { readList, readNumber, readWhole } from "./flags.ts"
+import { flagOf, readFlag, readList, readWhole } from "./flags.ts"
 
 /** "announced=reachable" pairs as a map. */
 export function readAddresses(pairs: readonly string[] | undefined): Record<string, string> | undefined {
@@ -65,22 +66,19 @@ export const CLUSTER_FLAGS = {
   help: { type: "boolean", short: "h" },
 } as const
 
+const TEXT = { type: "string" } as const
+
+/** Options of a run that are settled when a cluster is created. */
+const CREATED = [
+  ...(["task", "method", "recipe", "preset", "model", "sizes", "seed", "segment", "negatives"] as const),
+  "likeThreshold",
+] as const
+
 /** Flags of what is settled when a cluster is created. */
 export const CREATION_FLAGS = {
-  partitions: { type: "string" },
-  task: { type: "string" },
-  method: { type: "string" },
-  recipe: { type: "string" },
-  preset: { type: "string" },
-  model: { type: "string" },
-  features: { type: "string" },
-  sizes: { type: "string" },
-  seed: { type: "string" },
-  segment: { type: "string" },
-  negatives: { type: "string" },
-  "like-threshold": { type: "string" },
-  "rating-scale": { type: "string" },
-} as const
+  ...Object.fromEntries(CREATED.map((name) => [flagOf(name), TEXT])),
+  ...{ partitions: TEXT, features: TEXT, "rating-scale": TEXT },
+}
 
 export type Flags = Record<string, string | boolean | undefined>
 
@@ -105,18 +103,13 @@ function readCreation(text: (name: string) => string | undefined): RecommenderOp
     const given = text(name)
     return given === undefined ? undefined : parse(given)
   }
+  const run = CREATED.map((name) => [
+    name,
+    read(flagOf(name), (value) => readFlag(flagOf(name), RUN_OPTIONS[name].schema, value)),
+  ])
   return {
-    task: text("task") as RecommenderOptions["task"],
-    method: text("method") as string,
-    recipe: text("recipe") as "paper",
-    preset: text("preset") as "paper",
-    model: text("model") as "ncf",
-    features: read("features", (list) => readList("features", list)) as string[],
-    sizes: read("sizes", (list) => readList("sizes", list).map((size) => readWhole("sizes", size, 1))) as number[],
-    seed: read("seed", (value) => readWhole("seed", value)) as number,
-    segment: read("segment", (value) => readWhole("segment", value, 1)),
-    negatives: read("negatives", (value) => readWhole("negatives", value, 1)) as number,
-    likeThreshold: read("like-threshold", (value) => readNumber("like-threshold", value)) as number,
+    ...Object.fromEntries(run),
+    features: read("features", (list) => readList("features", list)),
     scale: read("rating-scale", parseRatingScale),
   }
 }

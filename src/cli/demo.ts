@@ -1,14 +1,13 @@
 /** `dess demo` (npm start): DESS against the controls and fixed sizes on the embedded stream, one table at the end. */
 
 import { join } from "node:path"
-import { describeOption } from "../experiments/schema.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
 import { type Holding, matchProbability } from "../run/match.ts"
-import { RUN_OPTIONS, type RunOptions } from "../run/options.ts"
+import type { RunOptions } from "../run/options.ts"
 import type { RunResult } from "../run/report.ts"
 import { type SyntheticStream, synthetic } from "../stream/synthetic.ts"
 import type { Side } from "../types.ts"
-import { describeFlags, parseFlags } from "./flags.ts"
+import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { makeFolder, writeFiles } from "./output.ts"
 import { drive } from "./run.ts"
@@ -24,7 +23,7 @@ import {
 
 const FLAGS = {
   interactions: { type: "integer", minimum: 1, description: "length of the stream (200000)" },
-  seed: { ...RUN_OPTIONS.seed.schema, description: describeOption(RUN_OPTIONS.seed) },
+  ...runFlags(["seed"]),
   out: { type: "string", description: "folder of the report (report)", examples: ["<dir>"] },
 } as const
 

@@ -3,10 +3,12 @@
 import { type ParseArgsConfig, parseArgs } from "node:util"
 import { parseBytes } from "../engine/options.ts"
 import { DessError, show } from "../errors.ts"
+import { type Described, describeOption } from "../experiments/schema.ts"
+import { type OptionName, RUN_OPTIONS, type RunOption } from "../run/options.ts"
 import { checkSchema, type Schema, type ValueOf } from "../run/schema.ts"
 
 /** A flag that is `repeated` is given once per value; its values are not cut at commas. */
-export type Flag = Schema & { description: string; repeated?: true }
+type Flag = Described & { repeated?: true }
 
 type Values<F> = { -readonly [K in keyof F]?: ValueOf<F[K]> } & { help?: boolean }
 
@@ -25,9 +27,9 @@ export function parseFlags<const F extends Readonly<Record<string, Flag>>>(args:
   return Object.fromEntries(read) as Values<F>
 }
 
-const flagOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+export const flagOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
-function readFlag(flag: string, schema: Schema, text: string): unknown {
+export function readFlag(flag: string, schema: Schema, text: string): unknown {
   const { type, anyOf, items = {}, properties, format } = schema
   if (anyOf) {
     const fits = (one: Schema) => one.enum?.includes(text) || (one.type === "array") === text.includes(",")
@@ -48,6 +50,15 @@ function readParts(flag: string, properties: Readonly<Record<string, Schema>>, t
   if (parts.length > 1 && parts.length !== names.length)
     throw new DessError("INVALID_ARGUMENT", `--${flag}: expected one number or ${names.length}, got ${show(text)}`)
   return Object.fromEntries(names.map((name, i) => [name, readFlag(flag, properties[name], parts[i] ?? parts[0])]))
+}
+
+/** Options of a run as flags. */
+export function runFlags<N extends OptionName>(
+  names: readonly N[],
+  describe: (option: RunOption) => string = describeOption,
+): { [K in N]: (typeof RUN_OPTIONS)[K]["schema"] & { description: string } } {
+  const flags = names.map((name) => [name, { ...RUN_OPTIONS[name].schema, description: describe(RUN_OPTIONS[name]) }])
+  return Object.fromEntries(flags)
 }
 
 const COLUMN = 35
@@ -80,10 +91,6 @@ function valueText({ type, enum: values, anyOf, items = {}, examples, format, pr
   if (type === "array") return items.enum ? items.enum.join(",") : "<a,b,…>"
   if (format === "bytes") return "<bytes|1MB>"
   return { boolean: "", integer: "<n>", number: "<x>", string: "<text>", object: "" }[type ?? "string"]
-}
-
-export function readNumber(flag: string, text: string): number {
-  return readFlag(flag, { type: "number" }, text) as number
 }
 
 export function readWhole(flag: string, text: string, least = 0): number {

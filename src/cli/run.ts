@@ -2,7 +2,6 @@
 
 import { describeLiked, type Liked, likedOf } from "../datasets/data-stream.ts"
 import { DATA_OPTIONS, openEntry } from "../experiments/data.ts"
-import { describeOption } from "../experiments/schema.ts"
 import { chosenDiscount } from "../run/create.ts"
 import { runStream } from "../run/loop.ts"
 import {
@@ -17,19 +16,17 @@ import {
 } from "../run/options.ts"
 import type { RunResult, SegmentReport } from "../run/report.ts"
 import type { Stream } from "../stream/stream.ts"
-import { describeFlags, parseFlags } from "./flags.ts"
+import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { makeFolder, writeFiles } from "./output.ts"
 import { formatBytes, formatMeasure, formatPercent, formatTable, noteLatin1, Progress } from "./terminal.ts"
 
-/** The options of a run as flags, of one heading or of all. */
-const flagsOf = (heading?: RunOption["group"]) =>
-  Object.fromEntries(
-    OPTION_ENTRIES.filter(([, { group }]) => group && (heading ?? group) === group).map(([name, option]) => [
-      name,
-      { ...option.schema, description: describeOption(option) },
-    ]),
-  )
+type Heading = NonNullable<RunOption["group"]>
+type RunFlag = OptionsWith<{ group: Heading }>
+
+/** The options of a run that stand under these headings. */
+const flagsOf = (...headings: Heading[]) =>
+  runFlags(OPTION_ENTRIES.filter(([, { group }]) => group && headings.includes(group)).map(([name]) => name as RunFlag))
 
 const DATA = {
   data: {
@@ -45,9 +42,7 @@ const OUTPUT = {
   out: { type: "string", description: "also write result.json and segments.jsonl there", examples: ["<dir>"] },
 } as const
 
-type RunFlag = OptionsWith<{ group: string }>
-export const RUN_FLAGS = { ...DATA, ...flagsOf(), ...OUTPUT } as typeof DATA &
-  typeof OUTPUT & { [K in RunFlag]: (typeof RUN_OPTIONS)[K]["schema"] & { description: string } }
+export const RUN_FLAGS = { ...DATA, ...flagsOf("Data", "Method", "Run", "Advanced"), ...OUTPUT }
 
 const HELP = `dess run – run one method along a stream and print what it measured
 

@@ -36,7 +36,6 @@ const properties = Object.fromEntries(
 export const GRID_KEYS: Readonly<Record<string, Described>> = {
   ...properties,
   methods: list({ type: "string" }, "names as dess run --method takes them (dess-cv,dess-fre)"),
-  models: { ...properties.models, description: "heads (mf; ncf with the paper recipe)" },
   seeds: {
     anyOf: [{ type: "integer", minimum: 1, maximum: 1000 }, list(RUN_OPTIONS.seed.schema, "these seeds")],
     description: "how many seeds, from 1, or which (5)",
