@@ -6,7 +6,6 @@ import type { DataStream } from "../datasets/data-stream.ts"
 import { nameOf } from "../datasets/formats.ts"
 import { parseColumnChoice } from "../datasets/header.ts"
 import { isPrepared, readManifest } from "../datasets/manifest.ts"
-import { openData } from "../datasets/open.ts"
 import { DessError, show } from "../errors.ts"
 import { dropUndefined, RUN_OPTIONS, wordsOf } from "../run/options.ts"
 import type { ValueOf } from "../run/schema.ts"
@@ -117,5 +116,7 @@ export async function openEntry(
     columns: columns === undefined ? undefined : parseColumnChoice(columns),
     ratingScale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
   }
+  // Loaded when needed: it brings decompression, and who imports the library may not read files.
+  const { openData } = await import("../datasets/open.ts")
   return openData(path, dropUndefined({ ...p, ...read, likeThreshold }))
 }

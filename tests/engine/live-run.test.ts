@@ -157,7 +157,7 @@ describe("limits", () => {
 
 test.each([
   { recipe: "calibrated", model: "mf" },
-  { recipe: "paper", model: "ncf" },
+  { recipe: "paper", preset: "calibrated", model: "ncf" },
 ] as const)("every size says why, with the bounds it was decided by ($recipe)", (options) => {
   const run = open({ ...options, method: "dess-fre", task: "binary", sizes: [2, 4, 8, 16] })
   const rows = checkerboard(300, 0)
