@@ -49,11 +49,11 @@ export async function exportCommand(args: string[]): Promise<void> {
   const writer = await openTableWriter(file, items ? ITEMS : EVENTS)
   const progress = new Progress("export")
   let rows = 0
-  let isWhole = true
+  let gone: string[] = []
   try {
     const contents = await openContents(resolve(directory))
     try {
-      isWhole = items || contents.isWhole
+      gone = items ? [] : contents.gone
       for await (const row of items ? contents.items() : contents.events()) {
         writer.add({ ...row })
         progress.update(++rows)
@@ -68,8 +68,7 @@ export async function exportCommand(args: string[]): Promise<void> {
   } finally {
     progress.done()
   }
-  if (values.json) return console.log(JSON.stringify({ file, rows, isWhole }))
-  if (!isWhole)
-    process.stderr.write("dess: earlier events are learned and no longer kept; with --keep-journal all they would be\n")
+  if (values.json) return console.log(JSON.stringify({ file, rows, isWhole: gone.length === 0 }))
+  for (const text of gone) process.stderr.write(`dess: ${text} (--keep-journal all keeps them)\n`)
   console.log(`${rows.toLocaleString("en")} ${items ? "items" : "events"} written to ${file}`)
 }

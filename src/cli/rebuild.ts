@@ -32,7 +32,7 @@ Usage: dess rebuild --directory <old> --out <new> [options]
 
 Learns everything the old journal holds once more, in its order and segments: with another method or task, after an
 update that learns differently, from a directory of an older format, or where snapshots are damaged. The old directory
-is only read, and no service may have it open. What it was created with is kept where no option says otherwise.
+is only read, but for --recover, and no service may have it open. What it was created with is kept where no option says otherwise.
 
 ${describeFlags({ Directories: DIRECTORIES, "What is learned": LEARNED, "Limits, which are not taken over from the old one": LIMITS })}
 
@@ -70,10 +70,7 @@ export async function rebuildCommand(args: string[]): Promise<void> {
     ...{ directory, out, recover, options, onReplay: (progress) => line.update(progress) },
   }).finally(() => line.done())
   const seconds = (performance.now() - started) / 1000
-  if (!rebuilt.isWhole)
-    process.stderr.write(
-      "dess: the old journal does not reach back to the first event; what it no longer has is not in the new state\n",
-    )
+  for (const text of rebuilt.gone) process.stderr.write(`dess: ${text}; what is gone is not in the new state\n`)
   if (json) return console.log(JSON.stringify({ ...rebuilt, out, seconds: Number(seconds.toFixed(1)) }))
   const { events, users, items } = rebuilt
   console.log(

@@ -104,7 +104,7 @@ async function write(
     const engine: EngineState = {
       ...{ segments, accepted: events, position: 0, time: Date.now(), limits: {} },
       ...{ journal: place.id, created: created as unknown as Json, build: thisBuild(), mixed: undefined },
-      ...{ lookup: false, erasures: [], unreleased: [] },
+      ...{ lookup: false, erasures: [], unreleased: [], gone: [] },
     }
     state.set("engine", engine as unknown as Json)
     run.save(state.at("run"))

@@ -36,6 +36,8 @@ export interface EngineState {
   created: Json
   build: Build | undefined
   mixed: Build | undefined
+  /** What was gone when the directory was recovered, at any time. */
+  gone: string[]
   /** Whether there was a lookup table. */
   lookup: boolean
   erasures: [number, Erasure][]
@@ -104,6 +106,7 @@ export class Archive {
     intake.limits = engine.limits
     intake.build = engine.build
     intake.mixed = engine.mixed
+    intake.gone = engine.gone ?? []
     for (const [at, erasure] of engine.erasures) intake.erasures.set(at, erasure)
     intake.unreleased = engine.unreleased
     this.hadLookup = engine.lookup
@@ -164,6 +167,7 @@ export class Archive {
       lookup: lookup() !== undefined || this.hadLookup,
       erasures: [...intake.erasures],
       unreleased: [...intake.unreleased],
+      gone: [...new Set([...intake.gone, ...directory.gone])],
     }
     state.set("engine", engine as unknown as Json)
     const path = snapshotPath(directory.path, position)

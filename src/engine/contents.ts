@@ -12,8 +12,9 @@ const PORTION = 500
 export interface Contents {
   /** The events that are kept, in order of acceptance. */
   events(): AsyncGenerator<NamedEvent>
-  /** No record is gone: every event ever accepted is among them, but for those of users erased. */
+  /** No record is gone: every event ever accepted is among them, but for those of users erased. Else what is gone. */
   readonly isWhole: boolean
+  readonly gone: string[]
   items(): Generator<StoredItem & { item: string }>
   close(): Promise<void>
 }
@@ -21,9 +22,10 @@ export interface Contents {
 /** Opens a recommender's directory, of any format, that nobody has open. */
 export async function openContents(path: string): Promise<Contents> {
   const source = await openSource(path, false)
-  const { isWhole, created } = source
+  const { isWhole, gone, created } = source
   return {
     isWhole,
+    gone,
     async *events() {
       const former = await readFormerNames(source)
       const now = (side: Side, index: number) => source.name(side, index)

@@ -76,6 +76,8 @@ export class Intake {
   build: Build | undefined
   /** The build before the one that learns now, where it learned differently: the state is of more than one piece. */
   mixed: Build | undefined
+  /** What was gone when it was recovered, at any time. */
+  gone: string[] = []
   /** Gathered and not sealed. */
   #rows: EventRow[] = []
   #extras: EventExtra[] = []

@@ -45,7 +45,7 @@ import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
 
 const PATTERN = /^journal-(\d{12,})\.log$/
 /** Bytes of records that are deflated together. */
-const BLOCK_BYTES = 65_536
+const BLOCK_BYTES = 16_384
 /** Closed files are joined until they have so many bytes. */
 const JOINED_BYTES = 2 ** 22
 /** What must fit before writing is taken up again after a failure. */
@@ -319,6 +319,16 @@ export class JournalFiles {
     }
     this.#strays = []
     this.#isUnsettled = false
+  }
+
+  /** Records that are gone between the first and the last: from where, and up to before where. */
+  *gaps(): Generator<{ from: number; to: number }> {
+    let expected = this.first
+    for (const { position } of this.read(this.first)) {
+      if (position > expected) yield { from: expected, to: position }
+      expected = position + 1
+    }
+    if (this.next > expected) yield { from: expected, to: this.next }
   }
 
   /** Goes on in a new file; nothing may be appended meanwhile. */

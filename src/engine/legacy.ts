@@ -51,6 +51,7 @@ export async function openLegacy(directory: string): Promise<Source> {
   return {
     created: meta.get("options") as FixedOptions,
     isWhole,
+    gone: isWhole ? [] : [`journal: records before ${first} are no longer kept`],
     itemsAreRecorded: false,
     name: (side: Side, index: number) => names[side].get(index),
     *records() {

@@ -129,7 +129,8 @@ function onHouseScale(options: RecommenderOptions, createdScale: RatingScale | u
 
 function whole(name: string, value: number, least: number, most = Number.MAX_SAFE_INTEGER): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value
-  throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from ${least}, got ${show(value)}`)
+  const end = most === Number.MAX_SAFE_INTEGER ? "" : ` to ${most}`
+  throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from ${least}${end}, got ${show(value)}`)
 }
 
 function choice<T extends string>(name: string, value: T, known: readonly T[]): T {

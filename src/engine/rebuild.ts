@@ -4,7 +4,7 @@
  */
 
 import { existsSync, readdirSync } from "node:fs"
-import { resolve } from "node:path"
+import { resolve, sep } from "node:path"
 import { DessError, show } from "../errors.ts"
 import type { Side } from "../types.ts"
 import { openDirectory } from "./directory.ts"
@@ -47,8 +47,9 @@ export interface Rebuilt {
   segments: number
   /** Rows that were erased, or whose names are gone. */
   dropped: number
-  /** Whether the journal reached back to the first event. */
+  /** Whether the journal reached back to the first event and had no gap, and what was gone. */
   isWhole: boolean
+  gone: string[]
   hash: string
 }
 
@@ -58,14 +59,17 @@ export async function rebuild(p: RebuildOptions): Promise<Rebuilt> {
     throw new DessError("NOT_FOUND", `directory: expected a recommender's, got ${show(p.directory)}`)
   if (existsSync(out) && readdirSync(out).length > 0)
     throw new DessError("INVALID_ARGUMENT", `out: expected a new or empty directory, got ${show(p.out)}`)
+  if (`${out}${sep}`.startsWith(`${from}${sep}`))
+    throw new DessError("INVALID_ARGUMENT", `out: expected a directory outside the old one, got ${show(p.out)}`)
   const source = await openSource(from, p.recover === true)
-  const { isWhole } = source
+  const { isWhole, gone } = source
   let dropped = 0
   try {
-    const given = { ...givenOptions(source.created), ...p.options }
+    // Refused before there is a folder.
+    const created = fixedOptions(completeOptions({ ...givenOptions(source.created), ...p.options }))
     const target = await openDirectory(out)
     try {
-      target.create(fixedOptions(completeOptions(given)))
+      target.create(created)
       const copy = new Copy(source, target.files)
       await copy.run(p.onCopied)
       dropped = copy.dropped
@@ -79,7 +83,8 @@ export async function rebuild(p: RebuildOptions): Promise<Rebuilt> {
   try {
     const hash = await (recommender as Recommender & { hash(): Promise<string> }).hash()
     const { events, users, items, segments } = recommender.status()
-    return { events: events.accepted, users: users.known, items: items.known, segments, dropped, isWhole, hash }
+    const known = { events: events.accepted, users: users.known, items: items.known, segments }
+    return { ...known, dropped, isWhole, gone, hash }
   } finally {
     await recommender.close()
   }

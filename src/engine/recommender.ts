@@ -446,6 +446,7 @@ export class LiveRecommender implements Recommender {
   async *events(): AsyncGenerator<NamedEvent> {
     const { files } = this.#directory ?? {}
     if (!files) return
+    await this.#caughtUp
     const former = new FormerNames()
     this.#exports.add(former)
     try {
@@ -489,7 +490,8 @@ export class LiveRecommender implements Recommender {
     const at = (share: number) => fresh[Math.min(fresh.length - 1, Math.floor(share * fresh.length))]
     const { refusal } = this.#journal
     const reason = this.#reason ?? (this.state === "refusing" ? refusal?.message : this.#replay?.failure)
-    const damaged = [...(this.#archive?.damaged ?? []), ...(this.#directory?.gone ?? []), ...this.#lookup.damaged]
+    const gone = new Set([...this.#intake.gone, ...(this.#directory?.gone ?? [])])
+    const damaged = [...(this.#archive?.damaged ?? []), ...gone, ...this.#lookup.damaged]
     return {
       state: this.state,
       ...(reason === undefined ? {} : { reason }),
@@ -726,8 +728,9 @@ export class LiveRecommender implements Recommender {
     try {
       if (this.#state === "learning" && !this.#journal.refusal) {
         await this.#drain()
-        if (this.#archive && this.#journal.position !== (this.#archive.newest?.position ?? 0))
-          await this.#takeSnapshot()
+        const isNew = this.#journal.position !== (this.#archive?.newest?.position ?? 0)
+        // What was gone is to be told later, too.
+        if (this.#archive && (isNew || (this.#directory?.gone.length ?? 0) > 0)) await this.#takeSnapshot()
       }
     } catch {
       // Everything acknowledged is in the journal: the next start replays it.

@@ -11,8 +11,10 @@ import { listSnapshots, readNewest } from "./snapshots.ts"
 
 export interface Source {
   readonly created: FixedOptions
-  /** No record is gone from its beginning. */
+  /** No record is gone: the journal reaches back to the first event and has no gap. */
   readonly isWhole: boolean
+  /** What is gone, in words. */
+  readonly gone: string[]
   /** Who has an index at the end. */
   name(side: Side, index: number): string | undefined
   records(): Iterable<Placed>
@@ -38,13 +40,16 @@ export async function openSource(path: string, recover: boolean): Promise<Source
 
 function readSource(directory: Directory): Source {
   const { files } = directory
-  const isWhole = files.first === 0
+  const gaps = Array.from(files.gaps(), ({ from, to }) => `journal: records ${from} to ${to - 1} are gone`)
+  const gone = directory.gone.length > 0 ? [...directory.gone] : gaps
+  if (files.first > 0) gone.unshift(`journal: records before ${files.first} are no longer kept`)
   const end = new Catalogue(0)
   loadEnd(directory, end)
   return {
     created: directory.created as FixedOptions,
-    isWhole,
-    itemsAreRecorded: isWhole,
+    isWhole: gone.length === 0,
+    gone,
+    itemsAreRecorded: files.first === 0,
     name: (side, index) => end.names[side].name(index),
     records: () => files.read(files.first),
     *items() {

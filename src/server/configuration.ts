@@ -211,9 +211,10 @@ export function describeConfiguration({ settings, keys }: Configuration, engine:
   const say = (key: string | undefined) => (key === undefined ? "not set" : "set")
   const cluster = settings.cluster?.replace(/\/\/[^@/,]*@/g, "//…@")
   const { run, segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, keepJournal, scale } = engine
-  const { task, method, model, preset, recipe, sizes, seed, negatives, threads } = run
+  const { task, method, model, preset, recipe, sizes, seed, negatives, threads, price } = run
   return {
     ...{ task, method, model, preset, recipe, sizes, seed, negatives },
+    ...(price === undefined ? {} : { price }),
     ...{ likeThreshold: (run.likeThreshold * scale.max) / 5, ratingScale: `${scale.min}-${scale.max}` },
     ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal },
     ...{ idempotencyKeys: engine.keys, directory: null, memoryBudget: null },

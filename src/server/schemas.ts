@@ -211,7 +211,7 @@ export const Status = shape({
   state: Type.String({
     enum: ["learning", "replaying", "refusing", "failed", "closed"],
     description:
-      "replaying: lists are those of the snapshot, events are refused. refusing: the disk takes no events, it is tried again every second. failed: training stopped.",
+      "replaying: the model is that of the snapshot, events are refused. refusing: the disk takes no events, it is tried again every second. failed: training stopped.",
   }),
   reason: Type.Optional(Type.String()),
   task: Type.String(),

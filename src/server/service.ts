@@ -1,5 +1,6 @@
 /** The running service: listens at once, takes up its directory, serves, and stops without losing what it acknowledged. */
 
+import { setTimeout as wait } from "node:timers/promises"
 import { Recommender } from "../engine/open.ts"
 import type { ReplayProgress } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
@@ -7,6 +8,12 @@ import { createApp } from "./app.ts"
 import { type Configuration, recommenderOptions } from "./configuration.ts"
 import { createDemoFeed } from "./demo-feed.ts"
 import type { ConnectionLimits } from "./limits.ts"
+
+/** What a disk says that may take more in a while. */
+const PASSING = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO", "EMFILE", "ENFILE"])
+/** Milliseconds between two tries to make a directory, and between two looks at whether writing is refused. */
+const TRY_AGAIN = 2000
+const WATCH = 1000
 
 export interface Service {
   /** Where it listens. */
@@ -55,14 +62,20 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   })
   const leaving = new AbortController()
   // Lists are given from the snapshot while the journal is replayed.
-  const own = () => Recommender.open({ ...engineOptions, replay: "behind", onReplay: options.onReplay })
+  const own = () =>
+    untilThereIsRoom(() => Recommender.open({ ...engineOptions, replay: "behind", onReplay: options.onReplay }), {
+      signal: leaving.signal,
+      onError,
+    })
   const opened = options.open ? options.open() : own()
   let feeding: Promise<void> = Promise.resolve()
+  let watch: NodeJS.Timeout | undefined
   const ready = opened.then(async (live) => {
     recommender = live
     await live.caughtUp?.()
     const { damaged = [], built, state, reason = "" } = live.status()
     if (state === "refusing") onError(new DessError("CLOSED", reason), "start")
+    watch = setInterval(tellRefusals(live, onError), WATCH).unref()
     for (const text of damaged) onError(new DessError("INVALID_DATA", text), "start")
     if (built) onError(new DessError("UNSUPPORTED", describeBuilt(built)), "start")
     if (!feed || leaving.signal.aborted) return
@@ -76,6 +89,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let stopping: Promise<void> | undefined
   const stop = async () => {
     leaving.abort()
+    clearInterval(watch)
     // A connection that was busy when closing began would stay open for its next request.
     const idle = setInterval(() => app.server.closeIdleConnections(), 100)
     await app.close().finally(() => clearInterval(idle))
@@ -92,6 +106,36 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       stopping ??= stop()
       return stopping
     },
+  }
+}
+
+/** Opens a directory that a full or failing disk does not let be made, as soon as it does. */
+async function untilThereIsRoom(
+  open: () => Promise<Recommender>,
+  { signal, onError }: { signal: AbortSignal; onError: ServiceOptions["onError"] },
+): Promise<Recommender> {
+  for (let isTold = false; ; isTold = true) {
+    try {
+      return await open()
+    } catch (error) {
+      const code = error instanceof DessError ? (error.cause as NodeJS.ErrnoException | undefined)?.code : undefined
+      if (signal.aborted || !PASSING.has(code ?? "")) throw error
+      if (!isTold) onError(error, "start")
+      await wait(TRY_AGAIN, undefined, { signal }).catch(() => {
+        throw error
+      })
+    }
+  }
+}
+
+/** Says when writing is refused, and when it is taken up again. */
+function tellRefusals(live: Recommender, onError: ServiceOptions["onError"]): () => void {
+  let told = live.state
+  return () => {
+    if (live.state === told) return
+    if (live.state === "refusing") onError(new DessError("CLOSED", live.status().reason ?? ""), "disk")
+    else if (told === "refusing") onError(new DessError("CLOSED", "writing: it is taken up again"), "disk")
+    told = live.state
   }
 }
 

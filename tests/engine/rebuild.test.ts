@@ -1,6 +1,16 @@
 /** A new directory from the journal of another. */
 
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as lmdb from "lmdb"
@@ -86,6 +96,8 @@ test("another method and task learn the same events", async () => {
   await expect(rebuild({ directory, out: join(folder, "x"), options: { method: "nonsense" } })).rejects.toThrow(
     /method/,
   )
+  expect(existsSync(join(folder, "x"))).toBe(false)
+  await expect(rebuild({ directory, out: join(directory, "in") })).rejects.toThrow(/outside the old one/)
 })
 
 test("erased users are not in it, and indices given to others mean whom they meant", async () => {
@@ -117,6 +129,7 @@ test("from a directory whose snapshots are all damaged, and from a damaged journ
   await expect(rebuild({ directory, out: join(folder, "no") })).rejects.toThrow(/recover/)
   const rest = await rebuild({ directory, out: join(folder, "rest"), recover: true, options: { threads: 1 } })
   expect(rest.events).toBeLessThan(600)
+  expect(rest).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/records \d+ to .* are gone/)] })
 })
 
 /** A directory as a dess of format 5 left it. */
@@ -171,6 +184,26 @@ test("a directory of an older format is refused with what to do, and rebuilt fro
   expect(recommender.note("user", "ada")).toEqual({ labels: ["vip"] })
   expect((await recommender.feedback({})).feedback).toMatchObject([{ user: "ada", type: "like", comment: "again" }])
   await recommender.close()
+})
+
+test("what a recovered journal has lost is told whenever it is opened, exported or rebuilt", async () => {
+  const directory = join(folder, "gap")
+  const recommender = await open(directory)
+  await fill(recommender, 5)
+  await recommender.close()
+  const journal = readdirSync(directory).find((name) => name.startsWith("journal-")) as string
+  const bytes = readFileSync(join(directory, journal))
+  bytes[Math.floor(bytes.length / 2)] ^= 8
+  writeFileSync(join(directory, journal), bytes)
+  await (await open(directory, { recover: true })).close()
+  const again = await open(directory)
+  expect(again.status().damaged?.join()).toMatch(/are gone/)
+  await again.close()
+  const contents = await openContents(directory)
+  expect(contents).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/are gone/)] })
+  await contents.close()
+  const rebuilt = await rebuild({ directory, out: join(folder, "gap-new"), options: { threads: 1 } })
+  expect(rebuilt).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/are gone/)] })
 })
 
 test("into a folder that holds something, or from nothing: refused, and nothing is touched", async () => {
