@@ -5,7 +5,7 @@ import type { Side } from "../types.ts"
 import { keepAlive } from "./disk.ts"
 import type { FeedbackEntry, FeedbackKey, FeedbackRange, Lookup, LookupChange, Note } from "./lookup.ts"
 import { createFile, findGeneration, openFile, removeOthers } from "./lookup-directory.ts"
-import { type Lmdb, type LookupFile, loadLmdb, unavailable } from "./lookup-file.ts"
+import { type Lmdb, type LookupFile, loadLmdb, tryRoom, unavailable } from "./lookup-file.ts"
 import { feedbackRange, hashKey, noteKey, noteRange, orderKey, toOrder } from "./lookup-keys.ts"
 import { LookupOverlay } from "./lookup-overlay.ts"
 import { readEntry, readFeedback, readNote, readNoteIds } from "./lookup-reads.ts"
@@ -169,6 +169,9 @@ class LmdbLookup implements Lookup {
   /** Changes the file. After a failure LMDB takes nothing more, so that the file is opened anew. */
   async #change(what: string, work: (file: LookupFile) => Promise<void>): Promise<void> {
     const file = this.#open()
+    await tryRoom(this.#directory).catch((cause) => {
+      throw unavailable(what, cause)
+    })
     try {
       await work(file)
     } catch (cause) {

@@ -8,10 +8,12 @@ import {
   ftruncateSync,
   openSync,
   readSync,
+  rmSync,
   statSync,
   writeSync,
 } from "node:fs"
-import { basename } from "node:path"
+import { open } from "node:fs/promises"
+import { basename, join } from "node:path"
 import { crc32 } from "node:zlib"
 import type { Database, RootDatabase } from "lmdb"
 import { DessError, missingPackage, show } from "../errors.ts"
@@ -23,6 +25,8 @@ const VERSION = 1
 const REMEDY = "delete the lookup files (lookup-*); they are made again from the journal"
 /** Room for the readers LMDB allows for. */
 const LOCK_BYTES = 16_384
+/** What a disk must take before LMDB is asked to write. */
+const ROOM = Buffer.alloc(262_144)
 
 /** Says what to install where it is not. */
 export async function loadLmdb(): Promise<Lmdb> {
@@ -257,6 +261,22 @@ function tryHandles(path: string): void {
     while (handles.length < 4) handles.push(openSync(path, "r+"))
   } finally {
     for (const handle of handles) closeSync(handle)
+  }
+}
+
+/**
+ * A write that fails inside a transaction of LMDB's can end the process, too. So a disk that takes no writes is found out
+ * before, with a file of our own.
+ */
+export async function tryRoom(directory: string): Promise<void> {
+  const path = join(directory, "lookup-0.part")
+  const file = await open(path, "w", 0o600)
+  try {
+    await file.writeFile(ROOM)
+    await file.datasync()
+  } finally {
+    await file.close()
+    rmSync(path, { force: true })
   }
 }
 
