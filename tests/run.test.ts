@@ -396,7 +396,7 @@ describe("methods and tasks", () => {
       expect(result.growShare?.user).toBeLessThan(1)
       expect((await runAll(STREAM, options)).result.embeddingBytes).toBe(result.embeddingBytes)
       const run = new Run(options)
-      expect(() => run.shared).toThrow(/esapn, darts, autoemb and plain-… learn in one process/)
+      expect(() => run.shared).toThrow(/esapn, plain-… and the paper recipe learn in one process/)
       run.close()
     },
   )
