@@ -52,7 +52,14 @@ for (const method of ["dess-fre", "dess-cv", "uniform-8", "fixed-16"])
   for (const task of ["binary", "topk", "multiclass"] as const)
     CASES[`${method} ${task}`] = { method, task, sizes: method === "fixed-16" ? [8, 16] : [2, 4, 8] }
 for (const model of ["ncf", "mf"] as const)
-  CASES[`dess-cv topk paper ${model}`] = { method: "dess-cv", task: "topk", recipe: "paper", model, sizes: [2, 4, 8] }
+  CASES[`dess-cv topk paper ${model}`] = {
+    method: "dess-cv",
+    task: "topk",
+    recipe: "paper",
+    preset: "calibrated",
+    model,
+    sizes: [2, 4, 8],
+  }
 
 test("every case has a frozen hash", () => {
   expect(FROZEN.learning, "LEARNING changed: freeze the hashes of the new one").toBe(LEARNING)

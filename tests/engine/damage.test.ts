@@ -37,7 +37,7 @@ test.each(["all", "snapshots", "none"] as const)(
     const { directory, hash, events } = await filled({ keepJournal })
     const names = readdirSync(directory).filter((name) => !name.startsWith("lookup-"))
     const found = { same: 0, refused: 0, recovered: 0 }
-    const trials = keepJournal === "all" ? 40 : 15
+    const trials = keepJournal === "all" ? 30 : 10
     for (let seed = 1; seed <= trials; seed++) {
       const random = new Random(seed, "one bit")
       // Each file has its turn, however small it is.
@@ -73,11 +73,12 @@ test.each(["all", "snapshots", "none"] as const)(
       expect(again.status().state, where).toBe("learning")
       expect(again.status().events.accepted, where).toBe(accepted + 45)
       const after = { hash: await again.hash(), list: await again.recommend("user 3") }
+      const told = (again.status().damaged ?? []).filter((text) => !text.startsWith("snapshot"))
       await again.close()
       const later = await open(broken)
       expect(await later.hash(), where).toBe(after.hash)
       expect(await later.recommend("user 3"), where).toEqual(after.list)
-      expect(later.status().damaged, where).toBeUndefined()
+      expect(later.status().damaged ?? [], where).toEqual(told)
       found.recovered++
       await later.close()
       rmSync(copy, { recursive: true, force: true })

@@ -30,7 +30,7 @@ const FAULTS = [
 /** How many fail: one, or all until it is over. */
 const COUNTS = [1, -1]
 /** Runs of a scenario in the sample. */
-const SAMPLE = 8
+const SAMPLE = 5
 const ALL = process.env.DESS_DISK_FAULTS
 const SEED = Number(process.env.DESS_DISK_FAULTS_SEED ?? Date.now() % 100_000)
 
