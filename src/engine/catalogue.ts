@@ -12,7 +12,7 @@ import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import { ByteReader, ByteWriter } from "./byte-buffer.ts"
 import { Names } from "./names.ts"
-import { type EventRow, type EventsRecord, rowsOf, type StoredItem } from "./records.ts"
+import type { EventRow, StoredItem } from "./records.ts"
 import type { ItemView } from "./types.ts"
 
 /** Items kept per user; of more the oldest is forgotten. */
@@ -53,11 +53,7 @@ export class Catalogue {
     this.#likeThreshold = likeThreshold
   }
 
-  /** Takes in events that belong to a segment. */
-  add(events: EventsRecord, segment: number): void {
-    for (const row of rowsOf(events)) this.addOne(row, segment)
-  }
-
+  /** Takes in an event that belongs to a segment. */
   addOne({ user, item, rating }: Pick<EventRow, "user" | "item" | "rating">, segment: number): void {
     this.know(item)
     this.#reserve("user", user)

@@ -466,13 +466,13 @@ export class Intake {
   }
 
   #applyEvents(record: EventsRecord, position: number): void {
-    this.#parts.catalogue.add(record, this.segments + 1)
-    let rows = 0
+    const { catalogue } = this.#parts
+    const before = this.#open.length
     for (const row of rowsOf(record)) {
+      catalogue.addOne(row, this.segments + 1)
       this.#open.push(row)
-      rows++
     }
-    this.accepted += rows
+    this.accepted += this.#open.length - before
     if (record.extras.length === 0) return
     this.#look(record, position)
     for (const { row, key, type } of record.extras) {
