@@ -5,6 +5,7 @@ import { FormerNames, type NamedEvent, nameEvents } from "./former-names.ts"
 import { hashName } from "./intake.ts"
 import type { StoredItem } from "./records.ts"
 import { openSource, type Source } from "./source.ts"
+import { giveWay } from "./turns.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 500
@@ -32,7 +33,7 @@ export async function openContents(path: string): Promise<Contents> {
       let looked = 0
       for (const { position, record } of source.records()) {
         if (record.kind === "events") yield* nameEvents({ position, record }, { former, now, max: created.scale.max })
-        if (++looked % PORTION === 0) await new Promise((resolve) => setImmediate(resolve))
+        if (++looked % PORTION === 0) await giveWay()
       }
     },
     *items() {

@@ -6,6 +6,7 @@
 import { hashName } from "./intake.ts"
 import type { Placed } from "./journal-files.ts"
 import { type ForgetRecord, type LogRecord, withoutRows } from "./records.ts"
+import { giveWay } from "./turns.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 256
@@ -47,7 +48,7 @@ export async function findTraces(
     const released = record.kind === "left" ? record.user : record.kind === "forget" ? [record.user ?? -1] : []
     for (const index of released)
       for (const life of ofIndex.get(index) ?? []) if (position < life.to) life.from = position + 1
-    if (++looked % PORTION === 0) await new Promise((resolve) => setImmediate(resolve))
+    if (++looked % PORTION === 0) await giveWay()
   }
   const rows = new Map<number, number>()
   looked = 0
@@ -57,7 +58,7 @@ export async function findTraces(
         const life = lifeOf(index, position)
         if (life) rows.set(life.erasure, (rows.get(life.erasure) ?? 0) + 1)
       }
-    if (++looked % PORTION === 0) await new Promise((resolve) => setImmediate(resolve))
+    if (++looked % PORTION === 0) await giveWay()
   }
   return {
     rows,

@@ -6,6 +6,7 @@
 import type { Side } from "../types.ts"
 import type { JournalFiles, Placed } from "./journal-files.ts"
 import { type EventsRecord, type ForgetRecord, GONE, type LeftRecord } from "./records.ts"
+import { giveWay } from "./turns.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 500
@@ -18,7 +19,7 @@ export async function* portions(records: Iterable<Placed>): AsyncGenerator<Place
     if (some.length < PORTION) continue
     yield some
     some = []
-    await new Promise((resolve) => setImmediate(resolve))
+    await giveWay()
   }
   yield some
 }

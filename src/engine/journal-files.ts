@@ -42,6 +42,7 @@ import {
   MOST_PAYLOAD,
 } from "./frames.ts"
 import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
+import { giveWay } from "./turns.ts"
 
 const PATTERN = /^journal-(\d{12,})\.log$/
 /** Bytes of records that are deflated together. */
@@ -413,7 +414,7 @@ export class JournalFiles {
       for (const placed of this.#readFile(file, file.first)) {
         changes ||= change(placed) !== placed.record
         if (changes) break
-        if (++looked % 256 === 0) await turn()
+        if (++looked % 256 === 0) await giveWay()
       }
       if (changes) await this.#rewrite([file], change)
     }
@@ -527,11 +528,6 @@ function* portionsOf(records: readonly Uint8Array[]): Generator<Uint8Array[]> {
     bytes += record.length + RECORD_LENGTH_BYTES
   }
   if (some.length > 0) yield some
-}
-
-/** Lets others have a turn. */
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }
 
 /**

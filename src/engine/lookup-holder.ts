@@ -6,6 +6,7 @@ import { keepAlive } from "./disk.ts"
 import type { JournalFiles } from "./journal-files.ts"
 import type { Lookup, LookupChange } from "./lookup.ts"
 import type { LogRecord } from "./records.ts"
+import { giveWay } from "./turns.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 256
@@ -137,7 +138,7 @@ export class LookupHolder {
       if (position >= p.position) break
       const changes = changesOf(record, () => nextKey++)
       if (changes.length > 0) lookup.add(changes, position)
-      if (++looked % PORTION === 0) await new Promise((resolve) => setImmediate(resolve))
+      if (++looked % PORTION === 0) await giveWay()
     }
   }
 

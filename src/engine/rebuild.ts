@@ -23,6 +23,7 @@ import {
   type NamedIndex,
 } from "./records.ts"
 import { openSource, type Source } from "./source.ts"
+import { giveWay } from "./turns.ts"
 import type { RecommenderOptions, ReplayProgress } from "./types.ts"
 
 /** Bytes of records that are written together. */
@@ -122,7 +123,7 @@ class Copy {
     // Whom indices stood for where the journal does not begin with their names.
     for (const { position, record } of source.records()) {
       if (record.kind === "left" || record.kind === "forget") this.#former.add(position, record)
-      if (++looked % 256 === 0) await turn()
+      if (++looked % 256 === 0) await giveWay()
     }
     const put = [...(source.itemsAreRecorded ? [] : source.items())].flatMap(({ index, item }) => {
       const name = source.name("item", index)
@@ -241,10 +242,6 @@ class Copy {
     await this.#files.append(this.#records)
     this.#records = []
     this.#bytes = 0
-    await turn()
+    await giveWay()
   }
-}
-
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }

@@ -5,6 +5,7 @@ import type { Intake } from "./intake.ts"
 import type { JournalFiles } from "./journal-files.ts"
 import type { Learning } from "./learning.ts"
 import type { LookupHolder } from "./lookup-holder.ts"
+import { giveWay } from "./turns.ts"
 import type { ReplayProgress } from "./types.ts"
 
 /** Segments given to the training thread and not yet learned. */
@@ -121,7 +122,7 @@ export class Replay {
         reported = now
       }
       if (now - turn <= TURN) continue
-      await new Promise((resolve) => setImmediate(resolve))
+      await giveWay()
       turn = performance.now()
     }
     return true

@@ -15,7 +15,8 @@ export class Turns {
   }
 }
 
-function giveWay(): Promise<void> {
+/** Lets others have a turn of the event loop. */
+export function giveWay(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 

@@ -54,7 +54,7 @@ export interface RecommenderOptions
   /** Idempotency keys remembered, the newest. Default 1,000,000. */
   keys?: number | undefined
   /**
-   * How much of the journal is kept: all of it (about 10 bytes an event; a new state can be made of it at any time), what
+   * How much of the journal is kept: all of it (3 to 10 bytes an event; a new state can be made of it at any time), what
    * came since the older of two snapshots, or since the newest. `forget` always removes a user's events. Default "all".
    */
   keepJournal?: KeptJournal | undefined
