@@ -14,7 +14,7 @@ import { Cluster } from "../dist/cluster/cluster.js"
 import { Log } from "../dist/cluster/log.js"
 import { readStatus } from "../dist/cluster/status.js"
 import { Random } from "../dist/kernels/random.js"
-import { Run } from "../dist/run/loop.js"
+import { Run } from "../dist/learning/loop.js"
 import { patiently, startCluster } from "../tools/redis-cluster.mjs"
 
 const MAIN = join(import.meta.dirname, "..", "dist", "cli", "main.js")

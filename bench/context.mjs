@@ -53,7 +53,7 @@ function makeStream(Random) {
 
 /** Measures, prints, and returns nanoseconds per interaction (best of the repeats) and the ratio of the tenths. */
 async function benchContext() {
-  const { Indicators } = await import("../dist/context/indicators.js")
+  const { Indicators } = await import("../dist/ids/indicators.js")
   const { Random } = await import("../dist/kernels/random.js")
   const features = makeFeatures(Random)
   const column = () => new Float64Array(BATCH)

@@ -1,4 +1,4 @@
-import type { Rent } from "../src/search/rent.ts"
+import type { Rent } from "../src/policies/rent.ts"
 
 interface Played {
   at: number

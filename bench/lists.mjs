@@ -5,8 +5,8 @@
 
 import { openKernels } from "../dist/kernels/open.js"
 import { Random } from "../dist/kernels/random.js"
-import { SequenceModel } from "../dist/models/sequence.js"
-import { PackedItems } from "../dist/run/packed-items.js"
+import { PackedItems } from "../dist/models/calibrated/packed-items.js"
+import { SequenceModel } from "../dist/models/calibrated/sequence.js"
 import { measure, printTable, ratio } from "./report.mjs"
 
 const SIZES = [2, 4, 8, 16, 64, 128]
@@ -43,16 +43,18 @@ export async function run(options = []) {
     const kernels = openKernels({ threads: 1, shared: true })
     const packed = new PackedItems(model, kernels)
     const items = Int32Array.from({ length: count }, (_, id) => id)
-    packed.update(items)
+    const { item: table } = model.tables
+    for (const item of items)
+      packed.set(item, { step: table.step(item), numbers: table.numbersOf(item), at: table.placeOf(item) })
     const logits = new Float64Array(count)
     for (let user = 0; user < USERS; user++) {
       model.logitsOf(logits, user, items)
-      const scores = packed.scores(user, items)
+      const scores = packed.scores(user)
       for (let i = 0; i < count; i++) furthest = Math.max(furthest, Math.abs(scores[i] - logits[i]))
     }
     let user = 0
     const slow = measure(() => model.logitsOf(logits, user++ % USERS, items), { seconds, chunk: USERS })
-    const fast = measure(() => packed.scores(user++ % USERS, items), { seconds, chunk: USERS })
+    const fast = measure(() => packed.scores(user++ % USERS), { seconds, chunk: USERS })
     rows.push({
       items: count,
       "model, best ms": slow.best,

@@ -7,8 +7,8 @@
 
 import { openKernels } from "../dist/kernels/open.js"
 import { Random } from "../dist/kernels/random.js"
-import { Model } from "../dist/models/model.js"
-import { Ranking } from "../dist/run/ranking.js"
+import { Model } from "../dist/models/paper/model.js"
+import { Ranking } from "../dist/models/paper/ranking.js"
 import { measure, printTable, ratio } from "./report.mjs"
 
 export const ITEMS = 27_000

@@ -5,17 +5,17 @@
  * linear policy in hindsight would be charged.
  */
 
-import { Indicators } from "../dist/context/indicators.js"
-import { Returns } from "../dist/context/returns.js"
+import { Indicators } from "../dist/ids/indicators.js"
+import { Returns } from "../dist/ids/returns.js"
 import { openData, Run, synthetic } from "../dist/index.js"
 import { sigmoid } from "../dist/kernels/math.js"
 import { Random } from "../dist/kernels/random.js"
 import { State } from "../dist/kernels/state.js"
-import { PRESETS } from "../dist/search/presets.js"
-import { Rent } from "../dist/search/rent.js"
+import { PRESETS } from "../dist/policies/presets.js"
+import { Rent } from "../dist/policies/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
-import { GENRES } from "../dist/stream/synthetic-items.js"
-import { WIDTH } from "../dist/stream/synthetic-rating.js"
+import { GENRES } from "../dist/stream/synthetic/items.js"
+import { WIDTH } from "../dist/stream/synthetic/rating.js"
 import { beyondHindsight, slope, watchRounds } from "./hindsight.mjs"
 
 /** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b] [--prices 1,0.5]`, prices as multiples of the default's; without data the embedded stream, which may be `--stationary`, or `--oracle`: its dimensions are told. `--biases`: the same events with likes drawn from biases alone, fitted to them, so that no vector can pay. */

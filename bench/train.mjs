@@ -13,7 +13,7 @@
  */
 
 import { openKernels } from "../dist/kernels/open.js"
-import { Model } from "../dist/models/model.js"
+import { Model } from "../dist/models/paper/model.js"
 import { runPeer } from "./peers/peer.mjs"
 import { makeBatch, measure, printTable, ratio, summarize } from "./report.mjs"
 

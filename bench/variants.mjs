@@ -4,28 +4,28 @@
  * vectors follow when every taste changes. dess-cv, binary or `--task topk`.
  */
 
-import { Returns } from "../dist/context/returns.js"
+import { Returns } from "../dist/ids/returns.js"
 import { openData, Run, synthetic } from "../dist/index.js"
 import { Random } from "../dist/kernels/random.js"
-import { FactorModel } from "../dist/models/factor.js"
-import { SequenceModel } from "../dist/models/sequence.js"
-import { Factor } from "../dist/run/factor.js"
-import { withDefaults } from "../dist/run/options.js"
-import { RungWeights } from "../dist/run/rung-weights.js"
-import { PRESETS } from "../dist/search/presets.js"
+import { FactorLearner } from "../dist/learning/factor-learner.js"
+import { withDefaults } from "../dist/learning/options.js"
+import { RungWeights } from "../dist/learning/rung-weights.js"
+import { FactorModel } from "../dist/models/calibrated/factor.js"
+import { SequenceModel } from "../dist/models/calibrated/sequence.js"
+import { PRESETS } from "../dist/policies/presets.js"
 import { cutSegments } from "../dist/stream/segments.js"
 import { printGains } from "./variants/gains.mjs"
 import { exploring, POLICY_VARIANTS, Variant } from "./variants/policy.mjs"
 import { ROW_VARIANTS, uniformLearner } from "./variants/rows.mjs"
 
 const SIDES = ["user", "item"]
-/** As in src/run/create.ts: a first guess at Δ, and the size ids start with. */
+/** As in src/learning/create.ts: a first guess at Δ, and the size ids start with. */
 const TASKS = { binary: { spread: 0.05, start: 2 }, topk: { spread: 0.3, start: 64 } }
 
 /** What a part of the default is replaced by; each returns what puts it back. */
 const PARTS = {
   "returns not learned": () => replace(Returns.prototype, "rate", () => 0),
-  "only the last rung judged": () => replace(Variant.prototype, "study", () => {}),
+  "only the last rung judged": () => replace(Variant.prototype, "learnUnplayed", () => {}),
   "rungs not weighed": () =>
     replace(RungWeights.prototype, "of", (_side, { length }) => new Float64Array(length).fill(1)),
   "new numbers renew the accumulator": () => {
@@ -38,7 +38,7 @@ const PARTS = {
       if (size > kept) table.numbersOf(id)[at] = (kept * table.numbersOf(id)[at] + (size - kept) * 0.8) / size
     })
   },
-  "no rung is tried anew": () => replace(Variant.prototype, "pass", () => {}),
+  "no rung is tried anew": () => replace(Variant.prototype, "advanceTime", () => {}),
 }
 
 /** Of ranking: the start, the price, the lift, when a rung may be judged, and the frame, which a width of 0 leaves alone. */
@@ -51,7 +51,7 @@ const RANKING = {
   "a fifth of the price": { price: 0.2 * PRESETS.calibrated.rent },
   "five times the price": { price: 5 * PRESETS.calibrated.rent },
   "ε as large as a new item's numbers": { lift: 1 },
-  "rungs judged from the first event on": { ripening: 0 },
+  "rungs judged from the first event on": { warmupEvents: 0 },
   "σ .5, patience .2": { settings: { subgaussian: 0.5, patience: 0.2 } },
 }
 
@@ -121,10 +121,10 @@ function search(data, { name, seed, variant }) {
   const Model = task === "topk" ? SequenceModel : FactorModel
   const model = new Model({ task, sizes, start: sizes.indexOf(variant.start ?? start), seed })
   if (variant.lift !== undefined) model.fade.fill(variant.lift)
-  if (variant.ripening !== undefined) Object.defineProperty(model, "ripening", { value: variant.ripening })
+  if (variant.warmupEvents !== undefined) Object.defineProperty(model, "warmupEvents", { value: variant.warmupEvents })
   if (variant.still) Object.defineProperty(model, "width", { value: 0 })
   const policy = new Variant(model, variant, { seed, spread, price: variant.price })
-  const learner = new Factor(model, { policy, preset: PRESETS.calibrated, initial: "warm", features })
+  const learner = new FactorLearner(model, { policy, preset: PRESETS.calibrated, initial: "warm", features })
   const train = learner.train.bind(learner)
   if (task !== "topk") learner.train = (batch) => policy.see(batch, model, () => train(batch))
   exploring(variant, seed, () => report(data, { learner, options, name }))

@@ -7,8 +7,7 @@ export {
   type PrepareOptions,
   type PrepareProgress,
   prepareData,
-} from "./datasets/doors.ts"
-export { EmbeddingTable, type TableOptions } from "./embedding/table.ts"
+} from "./datasets/lazy.ts"
 export { Recommender } from "./engine/open.ts"
 export type {
   Accepted,
@@ -46,22 +45,24 @@ export type { Table } from "./experiments/tables.ts"
 export { writeReport } from "./experiments/write-report.ts"
 export type { Kernels } from "./kernels/kernels.ts"
 export { type KernelOptions, openKernels } from "./kernels/open.ts"
-export { DEFAULT_SIZES, Model, type ModelBatch, type ModelOptions, type PassResult } from "./models/model.ts"
-export { Run, runStream } from "./run/loop.ts"
-export { matchProbability } from "./run/match.ts"
-export { RUN_DEFAULTS, type RunOptions } from "./run/options.ts"
-export type { Measures, Milliseconds, RunResult, SegmentReport } from "./run/report.ts"
-export { LinUcb, type LinUcbOptions } from "./search/lin-ucb.ts"
+export { matchProbability } from "./learning/equal-memory.ts"
+export { Run, runStream } from "./learning/loop.ts"
+export { RUN_DEFAULTS, type RunOptions } from "./learning/options.ts"
+export type { Measures, Milliseconds, RunResult, SegmentReport } from "./learning/report.ts"
+export { EmbeddingTable, type TableOptions } from "./models/embedding-table.ts"
+export { DEFAULT_SIZES, type ModelBatch, type PassResult } from "./models/model.ts"
+export { Model, type ModelOptions } from "./models/paper/model.ts"
+export { LinUcb, type LinUcbOptions } from "./policies/lin-ucb.ts"
 export {
   discountFor,
   type RegretBound,
   type RegretBoundOptions,
   regretBound,
   regretRate,
-} from "./search/regret-bound.ts"
+} from "./policies/regret-bound.ts"
 export type { NamedStream } from "./stream/columns.ts"
 export { streamFromInteractions } from "./stream/memory.ts"
 export { shuffleStream } from "./stream/shuffled.ts"
 export type { Stream } from "./stream/stream.ts"
-export { type SyntheticOptions, type SyntheticStream, synthetic } from "./stream/synthetic.ts"
+export { type SyntheticOptions, type SyntheticStream, synthetic } from "./stream/synthetic/synthetic.ts"
 export type { HeadKind, Interaction, ItemFeatures, Side, Task } from "./types.ts"

@@ -33,6 +33,8 @@ export interface Segment extends InteractionBatch {
   trainLength: number
   /** When it was closed, in milliseconds since 1970; live only. */
   time?: number
+  /** Bytes of the names of each row's ids; live, with a budget in bytes. */
+  nameBytes?: Record<Side, Uint16Array>
 }
 
 /** Item features: row `i` of `values` belongs to item index `i`; `present[i]` is 0 for an item without an entry. */

@@ -1,4 +1,4 @@
-/** The two doors of the package as it is published: dist/bundle. */
+/** The two entry points of the package as it is published: dist/bundle. */
 
 import { execFile } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"

@@ -1,6 +1,6 @@
 /**
  * Bundles what tsc wrote to dist/bundle, which is what the package runs: reading 180 small files takes Node longer than
- * running them. It has the two doors, the library and the command, and the programs that they start in a thread or a
+ * running them. It has the two entry points, the library and the command, and the programs that they start in a thread or a
  * process of their own. Folders below dist are one deep, as the modules are, so that paths taken from import.meta hold in
  * both. The declarations that the library's names lead to go to dist/types.
  */

@@ -23,7 +23,7 @@ import { Log } from "../dist/cluster/log.js"
 import { readPartition, readStatus } from "../dist/cluster/status.js"
 import { readUsers } from "../dist/cluster/users.js"
 import { Random } from "../dist/kernels/random.js"
-import { Run } from "../dist/run/loop.js"
+import { Run } from "../dist/learning/loop.js"
 import { patiently, startCluster, startProxy } from "./redis-cluster.mjs"
 
 const MAIN = join(import.meta.dirname, "..", "dist", "cli", "main.js")
@@ -179,14 +179,16 @@ const FAULTS = {
   },
 }
 
-/** Waits until all events are learned and all homes have their changes, then counts what rows say. */
+/** Waits until all events are learned and all owners have their changes, then counts what rows say. */
 async function countApplied(cluster) {
   for (const end = Date.now() + 60_000; ; ) {
     const { totals } = await patiently(() => readStatus(cluster))
     const items = new Items(cluster, () => {})
     const states = await patiently(() => Promise.all(cluster.all.map((p) => readPartition(cluster, p))))
-    const homes = await patiently(() => Promise.all(cluster.all.map((home) => items.load(home))))
-    const settled = homes.every(({ applied }) => states.every(({ offset, partition }) => applied[partition] === offset))
+    const owners = await patiently(() => Promise.all(cluster.all.map((owner) => items.load(owner))))
+    const settled = owners.every(({ applied }) =>
+      states.every(({ offset, partition }) => applied[partition] === offset),
+    )
     const forgetting = await patiently(() =>
       Promise.all(
         cluster.all.map((p) =>
@@ -205,7 +207,7 @@ async function countApplied(cluster) {
   const run = new Run(cluster.options.run)
   const counts = { user: new Map(), item: new Map() }
   const items = new Items(cluster, putInto(run))
-  for (const home of cluster.all) await items.load(home)
+  for (const owner of cluster.all) await items.load(owner)
   for (const [name, index] of items.names())
     counts.item.set(name, run.learner.live.explain("item", index)?.indicators.frequency ?? 0)
   for (const p of cluster.all)

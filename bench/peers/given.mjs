@@ -2,12 +2,12 @@
 
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { EmbeddingTable } from "../../dist/embedding/table.js"
 import { openKernels } from "../../dist/kernels/open.js"
 import { Random } from "../../dist/kernels/random.js"
 import { State } from "../../dist/kernels/state.js"
-import { Model } from "../../dist/models/model.js"
-import { Controller } from "../../dist/search/controller.js"
+import { EmbeddingTable } from "../../dist/models/embedding-table.js"
+import { Model } from "../../dist/models/paper/model.js"
+import { Controller } from "../../dist/policies/controller.js"
 
 export const SIZES = [2, 4, 8, 16, 64, 128]
 export const HIDDEN = 512

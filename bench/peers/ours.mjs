@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
-import { Run } from "../../dist/run/loop.js"
+import { Run } from "../../dist/learning/loop.js"
 
 const { values } = parseArgs({
   options: {

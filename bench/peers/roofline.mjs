@@ -5,8 +5,8 @@
  */
 
 import { openKernels } from "../../dist/kernels/open.js"
-import { Run } from "../../dist/run/loop.js"
-import { Ranking } from "../../dist/run/ranking.js"
+import { Run } from "../../dist/learning/loop.js"
+import { Ranking } from "../../dist/models/paper/ranking.js"
 import { buildModel, ITEMS } from "../rank.mjs"
 import { measure } from "../report.mjs"
 import { HIDDEN, SEGMENT } from "./given.mjs"

@@ -1,8 +1,8 @@
 /** One run of `bench -- scale`: node scale-run.mjs <paper|default> <events>. One JSON line. */
 
-import { Run } from "../../dist/run/loop.js"
+import { Run } from "../../dist/learning/loop.js"
 import { cutSegments } from "../../dist/stream/segments.js"
-import { synthetic } from "../../dist/stream/synthetic.js"
+import { synthetic } from "../../dist/stream/synthetic/synthetic.js"
 
 const PARTS = 10
 const [recipe, limit] = [process.argv[2], Number(process.argv[3])]

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { openData } from "../../dist/datasets/open.js"
-import { synthetic } from "../../dist/stream/synthetic.js"
+import { synthetic } from "../../dist/stream/synthetic/synthetic.js"
 import { SEGMENT, takeEvents, writeGiven } from "./given.mjs"
 import { findPython } from "./peer.mjs"
 

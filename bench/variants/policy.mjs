@@ -1,9 +1,9 @@
 /** The default's policy with one thing changed: how rungs are rewarded, weighed, explored, and what is known of an id. */
 
 import { Random } from "../../dist/kernels/random.js"
-import { LinUcb } from "../../dist/search/lin-ucb.js"
-import { PRESETS } from "../../dist/search/presets.js"
-import { RENT, Rent } from "../../dist/search/rent.js"
+import { LinUcb } from "../../dist/policies/lin-ucb.js"
+import { PRESETS } from "../../dist/policies/presets.js"
+import { RENT, Rent } from "../../dist/policies/rent.js"
 import { lossesAfter, lossesOfProbe } from "./rewards.mjs"
 
 const SIDES = ["user", "item"]
@@ -162,13 +162,13 @@ export class Variant extends Rent {
     return arms
   }
 
-  study(side, round) {
-    super.study(side, this.#change(side, round).changed)
+  learnUnplayed(side, round) {
+    super.learnUnplayed(side, this.#change(side, round).changed)
   }
 
   /** A new segment begins, of any task. */
-  pass(time) {
-    super.pass(time)
+  advanceTime(time) {
+    super.advanceTime(time)
     for (const side of SIDES) this.#grown[side].clear()
   }
 

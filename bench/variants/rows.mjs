@@ -1,11 +1,11 @@
 /**
- * Other recipes for the vectors of src/models/factor.ts, one output: its training written down again around a step, with
+ * Other recipes for the vectors of src/models/calibrated/factor.ts, one output: its training written down again around a step, with
  * its constants open.
  */
 
-import { FactorModel } from "../../dist/models/factor.js"
-import { Factor } from "../../dist/run/factor.js"
-import { withDefaults } from "../../dist/run/options.js"
+import { FactorLearner } from "../../dist/learning/factor-learner.js"
+import { withDefaults } from "../../dist/learning/options.js"
+import { FactorModel } from "../../dist/models/calibrated/factor.js"
 
 /** Row optimizers and the rates tried, of users, 8 numbers for everybody; items have a quarter, as in the default. */
 const RATES = {
@@ -145,5 +145,5 @@ export function uniformLearner(variant, seed) {
     for (let pass = 1; pass < passes; pass++) for (let r = 0; r < user.length; r++) learn(user[r], item[r], label[r])
     return { logits: new Float64Array(0), losses }
   }
-  return { options, learner: new Factor(model) }
+  return { options, learner: new FactorLearner(model) }
 }

@@ -4,7 +4,7 @@ import { Cluster, type ClusterOptions } from "../cluster/cluster.ts"
 import { ClusterRecommender } from "../cluster/reader.ts"
 import type { Recommender, RecommenderOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
-import { RUN_OPTIONS } from "../run/options.ts"
+import { RUN_OPTIONS } from "../learning/options.ts"
 import type { Configuration } from "../server/configuration.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import { flagOf, readFlag, readList, readWhole } from "./flags.ts"
@@ -26,14 +26,14 @@ const PATIENCE = 15_000
 
 /** Does something with a cluster; where that does not answer it is done again, for a while. */
 export async function patiently<T>(action: () => Promise<T>, onNote: (text: string) => void): Promise<T> {
-  let told = ""
+  let reported = ""
   for (const until = Date.now() + PATIENCE; ; ) {
     try {
       return await action()
     } catch (error) {
       if (!(error instanceof DessError && error.code === "UNAVAILABLE") || Date.now() >= until) throw error
-      if (error.message !== told) onNote(`${error.message} (asking again for ${PATIENCE / 1000} s)`)
-      told = error.message
+      if (error.message !== reported) onNote(`${error.message} (asking again for ${PATIENCE / 1000} s)`)
+      reported = error.message
       await new Promise((resolve) => setTimeout(resolve, 1000))
     }
   }

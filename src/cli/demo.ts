@@ -1,11 +1,11 @@
 /** `dess demo` (npm start): DESS against the controls and fixed sizes on the embedded stream, one table at the end. */
 
 import { join } from "node:path"
+import { type Holding, matchProbability } from "../learning/equal-memory.ts"
+import type { RunOptions } from "../learning/options.ts"
+import type { RunResult } from "../learning/report.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
-import { type Holding, matchProbability } from "../run/match.ts"
-import type { RunOptions } from "../run/options.ts"
-import type { RunResult } from "../run/report.ts"
-import { type SyntheticStream, synthetic } from "../stream/synthetic.ts"
+import { type SyntheticStream, synthetic } from "../stream/synthetic/synthetic.ts"
 import type { Side } from "../types.ts"
 import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
@@ -114,7 +114,7 @@ async function runEntries(stream: SyntheticStream, seed: number, signal: AbortSi
     const options = { ...own, seed }
     const match = own.method === "random-grow" && target ? await matchProbability(stream, options, target) : undefined
     const matched = match ? { probability: match.probability } : {}
-    const { result } = await drive(stream, { ...options, ...matched }, { label: name.padEnd(26), signal })
+    const result = await drive(stream, { ...options, ...matched }, { label: name.padEnd(26), signal })
     const whole = result.interactions === stream.interactions
     const far = whole ? "" : `, first ${result.interactions.toLocaleString("en")}`
     outcomes.push({ name: `${name}${match ? ` (${describeHolding(match.holds)})` : ""}${far}`, whole, result })

@@ -4,8 +4,8 @@ import { type ParseArgsConfig, parseArgs } from "node:util"
 import { parseBytes } from "../engine/options.ts"
 import { DessError, show } from "../errors.ts"
 import { type Described, describeOption } from "../experiments/schema.ts"
-import { type OptionName, RUN_OPTIONS, type RunOption } from "../run/options.ts"
-import { checkSchema, type Schema, type ValueOf } from "../run/schema.ts"
+import { type OptionName, RUN_OPTIONS, type RunOption } from "../learning/options.ts"
+import { checkSchema, type Schema, type ValueOf } from "../learning/schema.ts"
 
 /** A flag that is `repeated` is given once per value; its values are not cut at commas. */
 type Flag = Described & { repeated?: true }

@@ -76,13 +76,13 @@ export async function importCommand(args: string[]): Promise<void> {
   const started = performance.now()
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
   let keys = 0
-  let told = false
+  let isReported = false
   try {
     const readEvent = createEventReader(choice)
     const readItem = createItemReader(choice)
     for await (const { rows, where, latin1 = false } of readTable(file)) {
-      if (latin1 && !told) noteLatin1(file)
-      told = latin1
+      if (latin1 && !isReported) noteLatin1(file)
+      isReported = latin1
       for (let from = 0; from < rows.length; from += BATCH) {
         const batch = rows.slice(from, from + BATCH)
         if (items) counts.accepted += await target.putItems(batch.map((row, r) => readItem(row, () => where(from + r))))

@@ -2,7 +2,7 @@
 
 import { rebuild } from "../engine/rebuild.ts"
 import { DessError, show } from "../errors.ts"
-import { dropUndefined } from "../run/options.ts"
+import { dropUndefined } from "../learning/options.ts"
 import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 import { formatSeconds, ReplayLine } from "./terminal.ts"
 

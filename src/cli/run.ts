@@ -2,8 +2,8 @@
 
 import { describeLiked, type Liked, likedOf } from "../datasets/data-stream.ts"
 import { DATA_OPTIONS, openEntry } from "../experiments/data.ts"
-import { chosenDiscount } from "../run/create.ts"
-import { runStream } from "../run/loop.ts"
+import { chosenDiscount } from "../learning/create.ts"
+import { runStream } from "../learning/loop.ts"
 import {
   dropUndefined,
   OPTION_ENTRIES,
@@ -13,8 +13,8 @@ import {
   type RunOption,
   type RunOptions,
   withDefaults,
-} from "../run/options.ts"
-import type { RunResult, SegmentReport } from "../run/report.ts"
+} from "../learning/options.ts"
+import type { RunResult, SegmentReport } from "../learning/report.ts"
 import type { Stream } from "../stream/stream.ts"
 import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
@@ -87,8 +87,11 @@ export async function runCommand(args: string[]): Promise<void> {
   const method = given.method ?? (stream.features === undefined ? "dess-fre" : RUN_DEFAULTS.method)
   const known = { horizon: Number.isFinite(horizon) ? horizon : undefined, likeThreshold: stream.likeThreshold }
   const whole = { ...given, method, ...dropUndefined(known) }
-  const { result, segments, interrupted } = await untilStopped(async (signal) => ({
-    ...(await drive(stream, whole, { label: method, signal })),
+  const lines: string[] = []
+  // Only for the file: thousands of reports are most of what a long run would keep.
+  const report = out === undefined ? undefined : (segment: SegmentReport) => lines.push(`${JSON.stringify(segment)}\n`)
+  const { result, interrupted } = await untilStopped(async (signal) => ({
+    result: await drive(stream, whole, { label: method, signal, report }),
     interrupted: signal.aborted,
   }))
   const full = withDefaults(whole)
@@ -111,7 +114,7 @@ export async function runCommand(args: string[]): Promise<void> {
   }
   if (out !== undefined)
     writeFiles(out, {
-      "segments.jsonl": segments.map((segment) => `${JSON.stringify(segment)}\n`).join(""),
+      "segments.jsonl": lines.join(""),
       "result.json": `${JSON.stringify(summary, null, 2)}\n`,
     })
 }
@@ -122,19 +125,18 @@ type Summary = RunResult & { method: string; data: string; liked?: Liked; discou
 export async function drive(
   stream: Stream,
   options: RunOptions,
-  p: { label: string; signal: AbortSignal },
-): Promise<{ result: RunResult; segments: SegmentReport[] }> {
+  p: { label: string; signal: AbortSignal; report?: ((segment: SegmentReport) => void) | undefined },
+): Promise<RunResult> {
   const total =
     options.limit === undefined ? stream.interactions : Math.min(options.limit, stream.interactions ?? options.limit)
   const progress = new Progress(p.label, total)
   const run = runStream(stream, options)
-  const segments: SegmentReport[] = []
   let turned = performance.now()
   try {
     for (;;) {
       const { value, done } = await run.next(p.signal.aborted)
-      if (done) return { result: value, segments }
-      segments.push(value)
+      if (done) return value
+      p.report?.(value)
       progress.update(value.interactions)
       // The loop is all computing: let Ctrl-C in.
       if (performance.now() - turned > 50) {

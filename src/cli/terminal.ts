@@ -113,7 +113,7 @@ export class Progress {
 /** How far a replay of the journal is, on stderr: a line that moves on a terminal, else a line every ten seconds. */
 export class ReplayLine {
   readonly #label: string
-  #told = 0
+  #reported = 0
   #isDrawn = false
 
   constructor(label: string) {
@@ -122,8 +122,8 @@ export class ReplayLine {
 
   update({ events, share, elapsed, remaining }: ReplayProgress): void {
     const pause = process.stderr.isTTY ? 200 : 10_000
-    if (elapsed < 1000 || elapsed - this.#told < pause) return
-    this.#told = elapsed
+    if (elapsed < 1000 || elapsed - this.#reported < pause) return
+    this.#reported = elapsed
     const left = remaining === null ? "" : `, ${formatSeconds(remaining / 1000)} left`
     const rate = Math.round((1000 * events) / elapsed).toLocaleString("en")
     const text = `${this.#label} ${formatBar(share)}, ${events.toLocaleString("en")} events, ${rate}/s${left}`

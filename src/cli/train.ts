@@ -2,7 +2,7 @@
 
 import { parseArgs } from "node:util"
 import { Cluster } from "../cluster/cluster.ts"
-import { ClusterTrainer, type TrainerOptions } from "../cluster/trainer.ts"
+import { ClusterTrainer, type ClusterTrainerOptions } from "../cluster/trainer.ts"
 import { parseBytes, parseDuration } from "../engine/options.ts"
 import { DessError, show } from "../errors.ts"
 import { CLUSTER_FLAGS, CREATION_FLAGS, patiently, readClusterOptions } from "./cluster-options.ts"
@@ -66,7 +66,7 @@ export async function trainCommand(args: string[]): Promise<void> {
   }
 }
 
-function readTrainerOptions(values: Record<string, string | boolean | undefined>): TrainerOptions {
+function readTrainerOptions(values: Record<string, string | boolean | undefined>): ClusterTrainerOptions {
   const read = <T>(name: string, parse: (text: string) => T) => {
     const text = values[name] as string | undefined
     return text === undefined ? undefined : parse(text)

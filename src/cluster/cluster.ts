@@ -4,10 +4,10 @@ import { emptyFeatures } from "../engine/item-features.ts"
 import { completeOptions, type EngineOptions, type FixedOptions, fixedOptions } from "../engine/options.ts"
 import type { RecommenderOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
-import { Run } from "../run/loop.ts"
+import { Run } from "../learning/loop.ts"
 import type { ItemFeatures } from "../types.ts"
-import { Keys, metaKey } from "./keys.ts"
 import { type Argument, Redis, type RedisOptions, type Reply } from "./redis.ts"
+import { Keys, metaKey } from "./redis-keys.ts"
 import { runScript, type ScriptName } from "./scripts.ts"
 
 /** Version of everything that is kept in Redis. */
@@ -175,7 +175,7 @@ function checkPrefix(prefix: string): string {
   )
 }
 
-/** A segment's changes, one for each home, are arguments of one command in a script, which takes some 8,000. */
+/** A segment's changes, one for each owner, are arguments of one command in a script, which takes some 8,000. */
 const MOST_PARTITIONS = 2048
 
 function checkPartitions(count: number): number {

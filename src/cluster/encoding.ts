@@ -98,7 +98,7 @@ export function decodeStored(bytes: Buffer): Stored {
   return stored
 }
 
-/** A change on its way to the home: what training did, and the events behind it. */
+/** A change on its way to the owner: what training did, and the events behind it. */
 export interface ItemChange {
   index: number
   events: number
@@ -132,15 +132,15 @@ export function decodeChanges(bytes: Buffer): ItemChange[] {
   }))
 }
 
-/** What a home tells the world: rows as they stand, what they contain, and its clock. */
-export interface HomeNews {
+/** What an owner tells the world: rows as they stand, what they contain, and its clock. */
+export interface OwnerUpdate {
   /** By partition: the last event whose changes the rows contain. */
   applied: string[]
   clock: number
   rows: { index: number; record: Buffer }[]
 }
 
-export function encodeNews({ applied, clock, rows }: HomeNews): Buffer {
+export function encodeUpdate({ applied, clock, rows }: OwnerUpdate): Buffer {
   const writer = new Writer(32 + 24 * applied.length + rows.reduce((sum, { record }) => sum + record.length + 12, 0))
   writer.byte(CHANGES_VERSION)
   writer.number(applied.length)
@@ -154,7 +154,7 @@ export function encodeNews({ applied, clock, rows }: HomeNews): Buffer {
   return writer.done()
 }
 
-export function decodeNews(bytes: Buffer): HomeNews {
+export function decodeUpdate(bytes: Buffer): OwnerUpdate {
   checkVersion("news of a home", bytes[0], CHANGES_VERSION)
   const reader = new ByteReader(bytes, 1)
   return {
@@ -177,8 +177,8 @@ class Writer {
   #bytes: Buffer
   #at = 0
 
-  constructor(room: number) {
-    this.#bytes = Buffer.allocUnsafe(room)
+  constructor(capacity: number) {
+    this.#bytes = Buffer.allocUnsafe(capacity)
   }
 
   byte(value: number): void {

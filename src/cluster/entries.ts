@@ -1,10 +1,10 @@
-/** The catalogue's entries of all homes: read, then followed as they are put. */
+/** The catalogue's entries of all owners: read, then followed as they are put. */
 
 import type { StoredItem } from "../engine/records.ts"
 import type { Cluster } from "./cluster.ts"
 import { numberOf } from "./items.ts"
-import { ENTRIES_PER_BUCKET } from "./keys.ts"
 import type { Argument } from "./redis.ts"
+import { ENTRIES_PER_BUCKET } from "./redis-keys.ts"
 
 /** Hashes read at a time. */
 const AT_ONCE = 64
@@ -16,53 +16,53 @@ type Note = (index: number, entry: StoredItem) => void | Promise<void>
 export class Entries {
   readonly #cluster: Cluster
   readonly #note: Note
-  /** By home: the number of the last one heard of. */
-  readonly #heard: number[]
+  /** By owner: the number of the last one read. */
+  readonly #lastPut: number[]
 
   constructor(cluster: Cluster, note: Note) {
     this.#cluster = cluster
     this.#note = note
-    this.#heard = cluster.all.map(() => 0)
+    this.#lastPut = cluster.all.map(() => 0)
   }
 
-  /** After what to ask a home. */
-  after(home: number): string {
-    return `${this.#heard[home]}-0`
+  /** After what to ask an owner. */
+  after(owner: number): string {
+    return `${this.#lastPut[owner]}-0`
   }
 
-  /** All of a home, as they stand. */
-  async load(home: number): Promise<void> {
+  /** All of an owner, as they stand. */
+  async load(owner: number): Promise<void> {
     const { keys, redis } = this.#cluster
-    const key = keys.of(home, "home")
+    const key = keys.of(owner, "home")
     const [items, puts] = (await redis.send(key, ["HMGET", key, "items", "puts"])) as (Buffer | null)[]
-    this.#heard[home] = Number(puts ?? 0)
+    this.#lastPut[owner] = Number(puts ?? 0)
     const hashes = Math.ceil(Number(items ?? 0) / ENTRIES_PER_BUCKET)
     for (let from = 0; from < hashes; from += AT_ONCE)
       await Promise.all(
         Array.from({ length: Math.min(AT_ONCE, hashes - from) }, async (_, i) => {
-          const hash = keys.entries(home, (from + i) * ENTRIES_PER_BUCKET)
+          const hash = keys.entries(owner, (from + i) * ENTRIES_PER_BUCKET)
           const fields = (await redis.send(hash, ["HGETALL", hash])) as Buffer[]
-          for (let f = 0; f < fields.length; f += 2) await this.#take(home, String(fields[f]), String(fields[f + 1]))
+          for (let f = 0; f < fields.length; f += 2) await this.#take(owner, String(fields[f]), String(fields[f + 1]))
         }),
       )
   }
 
-  async #take(home: number, number: string, entry: string): Promise<void> {
-    await this.#note(this.#cluster.keys.index(home, Number(number)), JSON.parse(entry) as StoredItem)
+  async #take(owner: number, number: string, entry: string): Promise<void> {
+    await this.#note(this.#cluster.keys.index(owner, Number(number)), JSON.parse(entry) as StoredItem)
   }
 
   /** What came after those heard of, of `last` in all; where some is missing all are read. */
-  async hear(home: number, puts: readonly Buffer[], last: number): Promise<void> {
+  async applyPuts(owner: number, puts: readonly Buffer[], last: number): Promise<void> {
     const next = puts.length > 0 ? numberOf(puts[0]) : last + 1
-    if (next !== this.#heard[home] + 1) {
-      await this.load(home)
+    if (next !== this.#lastPut[owner] + 1) {
+      await this.load(owner)
       return
     }
     for (let i = 0; i < puts.length; i += 2) {
       const text = String(puts[i + 1])
       const at = text.indexOf(" ")
-      await this.#take(home, text.slice(0, at), text.slice(at + 1))
-      this.#heard[home] = numberOf(puts[i])
+      await this.#take(owner, text.slice(0, at), text.slice(at + 1))
+      this.#lastPut[owner] = numberOf(puts[i])
     }
   }
 }
@@ -75,23 +75,23 @@ export async function readEntry(cluster: Cluster, index: number): Promise<Stored
   return stored ? (JSON.parse(String(stored)) as StoredItem) : { categories: [], hidden: false, features: null }
 }
 
-/** Stores entries and tells those who follow, each home at once. */
+/** Stores entries and tells those who follow, each owner at once. */
 export async function writeEntries(
   cluster: Cluster,
   entries: readonly { index: number; entry: StoredItem }[],
 ): Promise<void> {
   const { keys } = cluster
-  const byHome = new Map<number, { names: string[]; args: Argument[] }>()
+  const byOwner = new Map<number, { names: string[]; args: Argument[] }>()
   for (const { index, entry } of entries) {
     const { partition, number } = keys.place(index)
-    const call = byHome.get(partition) ?? {
+    const call = byOwner.get(partition) ?? {
       names: [keys.of(partition, "home"), keys.of(partition, "puts")],
       args: [String(PUTS_KEPT)],
     }
-    byHome.set(partition, call)
+    byOwner.set(partition, call)
     const hash = keys.entries(partition, number)
     if (!call.names.includes(hash)) call.names.push(hash)
     call.args.push(String(call.names.indexOf(hash) + 1), String(number), JSON.stringify(entry))
   }
-  await Promise.all([...byHome.values()].map(({ names, args }) => cluster.run("put", names, args)))
+  await Promise.all([...byOwner.values()].map(({ names, args }) => cluster.run("put", names, args)))
 }

@@ -1,17 +1,17 @@
-/** The items of all homes as one process has them: names, popularity, and whose news was heard up to where. */
+/** The items of all owners as one process has them: names, popularity, and and how far updates were read. */
 
-import type { Run } from "../run/loop.ts"
+import type { Run } from "../learning/loop.ts"
 import type { Cluster } from "./cluster.ts"
-import { decodeStored, encodeStored, type HomeNews, type Popularity, type Stored } from "./encoding.ts"
-import { ROWS_PER_BUCKET } from "./keys.ts"
+import { decodeStored, encodeStored, type OwnerUpdate, type Popularity, type Stored } from "./encoding.ts"
 import { START } from "./log.ts"
 import type { Argument } from "./redis.ts"
+import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 
 /** Lists read at a time. */
 const AT_ONCE = 64
 
-/** A home as it is stored. */
-export interface HomeState {
+/** An owner as it is stored. */
+export interface OwnerState {
   seq: number
   /** Of its last writer. */
   fence: string
@@ -25,10 +25,10 @@ export function fade(trend: number, events: number, partitions: number): number 
   return trend * 0.97 ** ((events * partitions) / 500)
 }
 
-/** Takes the row of an item as its home has it; undefined where it has none yet. */
+/** Takes the row of an item as its owner has it; undefined where it has none yet. */
 type PutRow = (index: number, row: Uint8Array | undefined) => void
 
-/** Puts rows into a learner; one that its home does not have is not to be there. */
+/** Puts rows into a learner; one that its owner does not have is not to be there. */
 export function putInto(run: Run): PutRow {
   return (index, row) => {
     if (row) run.shared.putRow("item", index, row)
@@ -44,13 +44,13 @@ export class Items {
   readonly #popularity = new Map<number, Popularity>()
   /** Rows heard of that nobody here needed yet. */
   readonly #late = new Map<number, Uint8Array>()
-  /** By home: the last news heard of, and what its rows contain. */
-  readonly homes: HomeState[]
+  /** By owner: the last update read, and what its rows contain. */
+  readonly owners: OwnerState[]
 
   constructor(cluster: Cluster, put: PutRow) {
     this.#cluster = cluster
     this.#put = put
-    this.homes = cluster.all.map(() => ({ seq: 0, fence: "", applied: cluster.all.map(() => START), clock: 0 }))
+    this.owners = cluster.all.map(() => ({ seq: 0, fence: "", applied: cluster.all.map(() => START), clock: 0 }))
   }
 
   find(name: string): number | undefined {
@@ -73,7 +73,7 @@ export class Items {
     return this.#popularity.get(index) ?? { events: 0, trend: 0, clock: 0 }
   }
 
-  /** Counts events of an item at its home. */
+  /** Counts events of an item at its owner. */
   count(index: number, p: { events: number; likes: number; clock: number }): void {
     const { events, trend, clock } = this.popularity(index)
     const faded = fade(trend, p.clock - clock, this.#cluster.partitions)
@@ -83,13 +83,13 @@ export class Items {
   /** How much an item trends now. */
   trend(index: number): number {
     const { trend, clock } = this.popularity(index)
-    return fade(trend, this.homes[index % this.#cluster.partitions].clock - clock, this.#cluster.partitions)
+    return fade(trend, this.owners[index % this.#cluster.partitions].clock - clock, this.#cluster.partitions)
   }
 
-  /** Reads everything of a home. `lazily`: rows wait until they are caught up with. */
-  async load(home: number, { lazily } = { lazily: false }): Promise<HomeState> {
+  /** Reads everything of an owner. `lazily`: rows wait until they are caught up with. */
+  async load(owner: number, { lazily } = { lazily: false }): Promise<OwnerState> {
     const { keys, redis, partitions } = this.#cluster
-    const key = keys.of(home, "home")
+    const key = keys.of(owner, "home")
     const found = (await redis.send(key, ["HGETALL", key])) as Buffer[]
     const fields = new Map<string, string>()
     for (let i = 0; i < found.length; i += 2) fields.set(String(found[i]), String(found[i + 1]))
@@ -100,16 +100,16 @@ export class Items {
       await Promise.all(
         Array.from({ length: Math.min(AT_ONCE, lists - from) }, async (_, i) => {
           const first = (from + i) * ROWS_PER_BUCKET
-          const list = keys.rows("items", home, first)
+          const list = keys.rows("items", owner, first)
           const records = (await redis.send(list, ["LRANGE", list, "0", "-1"])) as Buffer[]
           records.forEach((record, place) => {
-            if (record.length > 0) this.#take(keys.index(home, first + place), decodeStored(record), lazily)
+            if (record.length > 0) this.#take(keys.index(owner, first + place), decodeStored(record), lazily)
           })
         }),
       )
     const applied = Array.from({ length: partitions }, (_, p) => fields.get(String(p)) ?? START)
-    this.homes[home] = { seq: number("seq"), fence: fields.get("fence") ?? "", applied, clock: number("clock") }
-    return this.homes[home]
+    this.owners[owner] = { seq: number("seq"), fence: fields.get("fence") ?? "", applied, clock: number("clock") }
+    return this.owners[owner]
   }
 
   #take(index: number, { name, row, popularity }: Stored, lazily = false): void {
@@ -137,18 +137,18 @@ export class Items {
     return put
   }
 
-  /** Whether news of a home cannot be followed: some is gone, or another wrote it, who may not have known the last. */
-  hasMissed(home: number, changes: readonly Buffer[], now: { seq: number; fence: string }): boolean {
-    const { seq, fence } = this.homes[home]
+  /** Whether updates of an owner cannot be followed: some is gone, or another wrote it, who may not have known the last. */
+  hasMissed(owner: number, changes: readonly Buffer[], now: { seq: number; fence: string }): boolean {
+    const { seq, fence } = this.owners[owner]
     if (now.fence !== fence) return true
     return changes.length > 0 ? numberOf(changes[0]) > seq + 1 : now.seq !== seq
   }
 
-  /** Hears a home's news; returns the items whose rows came. `lazily`: rows wait until they are caught up with. */
-  hear(home: number, { seq, news, lazily }: { seq: number; news: HomeNews; lazily: boolean }): number[] {
-    for (const { index, record } of news.rows) this.#take(index, decodeStored(record), lazily)
-    this.homes[home] = { ...this.homes[home], seq, applied: news.applied, clock: news.clock }
-    return news.rows.map(({ index }) => index)
+  /** Applies an owner's update; returns the items whose rows came. `lazily`: rows wait until they are caught up with. */
+  applyUpdate(owner: number, { seq, update, lazily }: { seq: number; update: OwnerUpdate; lazily: boolean }): number[] {
+    for (const { index, record } of update.rows) this.#take(index, decodeStored(record), lazily)
+    this.owners[owner] = { ...this.owners[owner], seq, applied: update.applied, clock: update.clock }
+    return update.rows.map(({ index }) => index)
   }
 
   /** What is stored of an item. */
@@ -156,27 +156,27 @@ export class Items {
     return encodeStored({ name: this.#names[index] ?? "", row, popularity: this.popularity(index) })
   }
 
-  /** Gives numbers to names that have none here, asking their homes. */
+  /** Gives numbers to names that have none here, asking their owners. */
   async meet(names: Iterable<string>): Promise<void> {
     const { keys } = this.#cluster
-    const byHome = new Map<number, string[]>()
+    const byOwner = new Map<number, string[]>()
     for (const name of new Set(names)) {
       if (this.#index.has(name)) continue
-      const home = keys.partitionOf(name)
-      const there = byHome.get(home)
+      const owner = keys.partitionOf(name)
+      const there = byOwner.get(owner)
       if (there) there.push(name)
-      else byHome.set(home, [name])
+      else byOwner.set(owner, [name])
     }
     await Promise.all(
-      [...byHome].map(async ([home, some]) => {
-        const args: Argument[] = [keys.of(home, "items:"), String(ROWS_PER_BUCKET)]
+      [...byOwner].map(async ([owner, some]) => {
+        const args: Argument[] = [keys.of(owner, "items:"), String(ROWS_PER_BUCKET)]
         for (const name of some) args.push(name, encodeStored({ name, row: new Uint8Array(0) }))
-        const hashes = some.map((name) => keys.names("items", home, name))
-        const numbers = (await this.#cluster.run("meet", [keys.of(home, "home"), ...hashes], args)) as number[]
+        const hashes = some.map((name) => keys.names("items", owner, name))
+        const numbers = (await this.#cluster.run("meet", [keys.of(owner, "home"), ...hashes], args)) as number[]
         // A number that a failed master took with it would be given twice: a replica must know it, where there is one.
         await this.#cluster.redis.send(hashes[0], ["WAIT", "1", "200"])
         numbers.forEach((number, i) => {
-          const index = keys.index(home, number)
+          const index = keys.index(owner, number)
           this.#index.set(some[i], index)
           this.#names[index] = some[i]
         })

@@ -7,20 +7,21 @@ import type { StoredItem } from "../engine/records.ts"
 import { DessError } from "../errors.ts"
 import type { Kernels } from "../kernels/kernels.ts"
 import { openKernels } from "../kernels/open.ts"
-import { FactorReader } from "../run/factor-reader.ts"
-import type { LearnerExplanation, LearnerStatus } from "../run/learner.ts"
-import type { Run } from "../run/loop.ts"
+import { createRowModel } from "../learning/create.ts"
+import { FactorReader } from "../learning/factor-reader.ts"
+import type { LearnerExplanation, LearnerStatus } from "../learning/learner.ts"
+import type { Run } from "../learning/loop.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
-import { decodeNews, decodeStored } from "./encoding.ts"
+import { decodeStored, decodeUpdate } from "./encoding.ts"
 import { Entries, readEntry, writeEntries } from "./entries.ts"
 import { readGlobal } from "./global-state.ts"
 import { Items, numberOf, putInto } from "./items.ts"
-import { ROWS_PER_BUCKET } from "./keys.ts"
 import { compareIds } from "./log.ts"
-import type { News } from "./trainer.ts"
+import { ROWS_PER_BUCKET } from "./redis-keys.ts"
+import type { PartitionUpdates } from "./trainer.ts"
 
-/** Milliseconds between two looks at the homes' news, and for which a user's row is taken as fresh. */
+/** Milliseconds between two looks at the owners' updates, and for which a user's row is taken as fresh. */
 const PAUSE = 100
 const FRESH = 1000
 /** Milliseconds a read waits for what it is to come after. */
@@ -50,7 +51,7 @@ export class Mirror implements ReadModel {
   #grown = false
   /** The version of the global state in memory. */
   #global = 0
-  #heard = 0
+  #updatedAt = 0
   #trended = 0
   #timer: NodeJS.Timeout | undefined
   #closed = false
@@ -61,7 +62,7 @@ export class Mirror implements ReadModel {
     this.#options = options
     this.#run = cluster.newRun().run
     this.#kernels = openKernels({ threads: 1 })
-    this.reader = new FactorReader(this.#run.shared.model, this.#kernels)
+    this.reader = new FactorReader(this.#run.shared.model, createRowModel(cluster.options.run), this.#kernels)
     const put = putInto(this.#run)
     this.#items = new Items(cluster, (index, row) => {
       if (!this.#run.shared.has("item", index)) this.#grown = true
@@ -79,18 +80,18 @@ export class Mirror implements ReadModel {
     return this.#run.learner.status()
   }
 
-  /** Milliseconds since all homes were last heard. */
+  /** Milliseconds since all owners were last read. */
   get age(): number {
-    return this.#heard === 0 ? 0 : Date.now() - this.#heard
+    return this.#updatedAt === 0 ? 0 : Date.now() - this.#updatedAt
   }
 
   /** Reads all items, then goes on hearing of them. */
   async start(): Promise<void> {
-    await Promise.all(this.#cluster.all.map((home) => this.#items.load(home)))
-    await Promise.all(this.#cluster.all.map((home) => this.#entries.load(home)))
+    await Promise.all(this.#cluster.all.map((owner) => this.#items.load(owner)))
+    await Promise.all(this.#cluster.all.map((owner) => this.#entries.load(owner)))
     await this.#loadGlobal()
     this.#refresh()
-    this.#heard = Date.now()
+    this.#updatedAt = Date.now()
     this.#arm()
   }
 
@@ -100,30 +101,34 @@ export class Mirror implements ReadModel {
 
   async #follow(): Promise<void> {
     try {
-      await Promise.all(this.#cluster.all.map((home) => this.#hear(home)))
+      await Promise.all(this.#cluster.all.map((owner) => this.#readUpdates(owner)))
       if (Date.now() - this.#trended > TRENDS) await this.#loadGlobal()
       this.#refresh()
-      this.#heard = Date.now()
+      this.#updatedAt = Date.now()
     } catch (error) {
       if (!this.#closed) this.#options.onNote((error as Error).message)
     }
     this.#arm()
   }
 
-  async #hear(home: number): Promise<void> {
+  async #readUpdates(owner: number): Promise<void> {
     const { keys } = this.#cluster
-    const names = ["deltas", "evidence", "changes", "home", "puts"].map((what) => keys.of(home, what))
+    const names = ["deltas", "evidence", "changes", "home", "puts"].map((what) => keys.of(owner, what))
     for (;;) {
-      const after = ["0-0", "", `${this.#items.homes[home].seq}-0`, this.#entries.after(home)]
-      const [, , changes, puts, seq, fence, last] = (await this.#cluster.run("news", names, after)) as News
-      if (this.#items.hasMissed(home, changes, { seq, fence: String(fence) })) await this.#items.load(home)
+      const after = ["0-0", "", `${this.#items.owners[owner].seq}-0`, this.#entries.after(owner)]
+      const [, , changes, puts, seq, fence, last] = (await this.#cluster.run(
+        "updates",
+        names,
+        after,
+      )) as PartitionUpdates
+      if (this.#items.hasMissed(owner, changes, { seq, fence: String(fence) })) await this.#items.load(owner)
       else
         for (let i = 0; i < changes.length; i += 2) {
-          const news = decodeNews(changes[i + 1])
-          const heard = this.#items.hear(home, { seq: numberOf(changes[i]), news, lazily: false })
-          for (const index of heard) this.#noteItem(index)
+          const update = decodeUpdate(changes[i + 1])
+          const changed = this.#items.applyUpdate(owner, { seq: numberOf(changes[i]), update, lazily: false })
+          for (const index of changed) this.#noteItem(index)
         }
-      await this.#entries.hear(home, puts, last)
+      await this.#entries.applyPuts(owner, puts, last)
       if (changes.length < 400 && puts.length < 400) return
     }
   }
@@ -145,13 +150,8 @@ export class Mirror implements ReadModel {
   #refresh(): void {
     if (!this.#grown && Date.now() - this.#trended < TRENDS) return
     this.#trended = Date.now()
-    const items: number[] = []
-    for (const [, index] of this.#items.names()) {
-      this.#noteItem(index)
-      if (this.#run.shared.has("item", index)) items.push(index)
-    }
+    for (const [, index] of this.#items.names()) this.#noteItem(index)
     this.#grown = false
-    this.reader.items = Int32Array.from(items)
   }
 
   async #loadGlobal(): Promise<void> {

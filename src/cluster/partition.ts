@@ -1,12 +1,12 @@
 /**
- * One partition in the hands of its owner: the users whose events it holds, and the items it is home to. A segment is
- * written at once with everything that belongs to it; the rows of items follow at their home, with the outbox positions
+ * One partition as its trainer has it: the users whose events it holds, and the items it owns. A segment is
+ * written at once with everything that belongs to it; the rows of items follow at their owner, with the outbox positions
  * they contain.
  */
 
 import { DessError } from "../errors.ts"
-import { BudgetExceeded } from "../run/limiter.ts"
-import type { Run } from "../run/loop.ts"
+import { BudgetExceeded } from "../learning/limiter.ts"
+import type { Run } from "../learning/loop.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Segment } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
@@ -14,15 +14,15 @@ import {
   type ClusterEvent,
   decodeStored,
   encodeChanges,
-  encodeNews,
   encodeStored,
+  encodeUpdate,
   type ItemChange,
 } from "./encoding.ts"
 import { Scrubbing } from "./forgetting.ts"
-import type { HomeState, Items } from "./items.ts"
-import { ROWS_PER_BUCKET } from "./keys.ts"
+import type { Items, OwnerState } from "./items.ts"
 import type { Leases } from "./leases.ts"
 import { compareIds, type LogEntry, readEvents, START } from "./log.ts"
+import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 import { type Fence, FencedWrite } from "./writes.ts"
 
 /** Items a user is known to have met, the latest. */
@@ -31,7 +31,7 @@ const LONGEST_MET = 2000
 const EVIDENCE_KEPT = 5000
 const CHANGES_KEPT = 500
 
-export interface Hands {
+export interface PartitionContext {
   cluster: Cluster
   leases: Leases
   items: Items
@@ -51,13 +51,13 @@ export interface Hands {
 export class Partition {
   readonly number: number
   readonly fence: string
-  readonly #hands: Hands
+  readonly #context: PartitionContext
   /** Whether the learner's rows know what a user has met. */
   readonly #rowsKnowMet: boolean
   /** Writes so far, and the last event in them. */
   seq = 0
   offset = START
-  /** Events up to which homes contain changes whose segment was lost with a master: learned anew with the same ends. */
+  /** Events up to which owners contain changes whose segment was lost with a master: learned anew with the same ends. */
   #ends: string[] = []
   #users = 0
   readonly #index = new Map<string, number>()
@@ -67,58 +67,58 @@ export class Partition {
   /** Users evicted since the last segment, whose rows may be in the write under way. */
   readonly #evicted = new Set<string>()
   #writing: Promise<void> = Promise.resolve()
-  /** Users and home items to be written. */
+  /** Users and owned items to be written. */
   readonly touched = { user: new Set<number>(), item: new Set<number>() }
-  home: HomeState
-  /** Own changes by home that its rows may not contain yet, oldest first. */
+  owner: OwnerState
+  /** Own changes by owner that its rows may not contain yet, oldest first. */
   readonly inFlight = new Map<number, { id: string; changes: ItemChange[] }[]>()
-  /** When the home was written last, and whether its positions moved since. */
+  /** When the owner was written last, and whether its positions moved since. */
   written = 0
   moved = false
-  /** The event up to which the rows of all homes contain changes: when looked at last, and the time before that. */
+  /** The event up to which the rows of all owners contain changes: when looked at last, and the time before that. */
   appliedSeen = START
   appliedEverywhere = START
 
   /** Events of forgotten users on their way out of the log. */
   readonly scrubbing: Scrubbing
 
-  private constructor(hands: Hands, p: { number: number; fence: string; scrubbing: Scrubbing }) {
+  private constructor(context: PartitionContext, p: { number: number; fence: string; scrubbing: Scrubbing }) {
     const { number, fence, scrubbing } = p
-    this.#hands = hands
+    this.#context = context
     this.scrubbing = scrubbing
     this.number = number
     this.fence = fence
-    this.#rowsKnowMet = hands.cluster.options.run.task === "topk"
-    this.home = hands.items.homes[number]
+    this.#rowsKnowMet = context.cluster.options.run.task === "topk"
+    this.owner = context.items.owners[number]
   }
 
-  /** Takes up a partition whose lease was just acquired: nobody else can write to it. `contained`: by home, see containedAt. */
+  /** Takes up a partition whose lease was just acquired: nobody else can write to it. `contained`: by owner, see containedAt. */
   static async open(
-    hands: Hands,
+    context: PartitionContext,
     { number, fence, contained }: { number: number; fence: string; contained: readonly string[] },
   ): Promise<Partition> {
-    const scrubbing = await Scrubbing.open(hands.cluster, number)
-    const partition = new Partition(hands, { number, fence, scrubbing })
-    const key = hands.cluster.keys.of(number, "state")
+    const scrubbing = await Scrubbing.open(context.cluster, number)
+    const partition = new Partition(context, { number, fence, scrubbing })
+    const key = context.cluster.keys.of(number, "state")
     const fields = ["HMGET", key, "seq", "offset", "users"]
-    const [[seq, offset, users], home] = await Promise.all([
-      hands.cluster.redis.send(key, fields) as Promise<(Buffer | null)[]>,
-      hands.items.load(number),
+    const [[seq, offset, users], owner] = await Promise.all([
+      context.cluster.redis.send(key, fields) as Promise<(Buffer | null)[]>,
+      context.items.load(number),
     ])
     partition.seq = Number(seq ?? 0)
     partition.offset = String(offset ?? START)
     partition.#users = Number(users ?? 0)
-    partition.home = home
+    partition.owner = owner
     const ahead = contained.filter((id) => compareIds(id, partition.offset) > 0)
     partition.#ends = [...new Set(ahead)].sort(compareIds)
     return partition
   }
 
-  /** The last event of this partition whose changes a home contains. */
-  async containedAt(home: number): Promise<string> {
-    const { cluster, items, isOwn } = this.#hands
-    if (isOwn(home)) return items.homes[home].applied[this.number]
-    const key = cluster.keys.of(home, "home")
+  /** The last event of this partition whose changes an owner contains. */
+  async containedAt(owner: number): Promise<string> {
+    const { cluster, items, isOwn } = this.#context
+    if (isOwn(owner)) return items.owners[owner].applied[this.number]
+    const key = cluster.keys.of(owner, "home")
     return String((await cluster.redis.send(key, ["HGET", key, String(this.number)])) ?? START)
   }
 
@@ -128,13 +128,13 @@ export class Partition {
   }
 
   get #fenceNow(): Omit<Fence, "seq"> {
-    const { leases } = this.#hands
+    const { leases } = this.#context
     return { owner: leases.id, fence: this.fence, duration: leases.duration }
   }
 
   /** Gives indices to users and brings in the rows of those that are stored. */
   async #meetUsers(events: readonly ClusterEvent[]): Promise<void> {
-    const { cluster, run } = this.#hands
+    const { cluster, run } = this.#context
     const { keys } = cluster
     const names = [...new Set(events.map(({ user }) => user))].filter((name) => !this.#index.has(name))
     if (names.length === 0) return
@@ -164,7 +164,7 @@ export class Partition {
 
   /** Reads the events that come next in the log, and all that learning them needs. */
   async read(after: string, count: number): Promise<LogEntry[]> {
-    const { cluster, items } = this.#hands
+    const { cluster, items } = this.#context
     let entries = await readEvents(cluster, this.number, { after, count })
     const [end] = this.#ends
     if (end !== undefined) entries = entries.filter(({ id }) => compareIds(id, end) <= 0)
@@ -202,7 +202,7 @@ export class Partition {
 
   /** Forgets a user as an entry of the log asks, learner and Redis alike. */
   async forget({ id, event: { user } }: LogEntry): Promise<void> {
-    const { cluster, run, onTrouble } = this.#hands
+    const { cluster, run, onTrouble } = this.#context
     const { keys } = cluster
     const index = this.#index.get(user)
     if (index !== undefined) {
@@ -227,13 +227,13 @@ export class Partition {
 
   /** Learns what was read and writes all that belongs to it, at once. Resolves when it is written. */
   learn(events: readonly LogEntry[], time: number): Promise<void> {
-    const { run, cluster } = this.#hands
+    const { run, cluster } = this.#context
     this.#evicted.clear()
     const segment = this.#segment(
       events.map(({ event }) => event),
       time,
     )
-    this.#hands.catchUp(segment.item)
+    this.#context.catchUp(segment.item)
     const counters = new Map<string, number>([["applied", events.length]])
     try {
       const { testRows, accuracy, loss, recall, testUsers } = run.step(segment)
@@ -263,23 +263,23 @@ export class Partition {
       counts.set(segment.item[r], { events: count.events + 1, likes: count.likes + like })
       if (!this.#rowsKnowMet) this.#meetItem(segment.user[r], segment.item[r])
     }
-    this.#hands.sortTouched()
-    this.#hands.evict(run.left.user)
-    const changes = this.#changesByHome(counts)
+    this.#context.sortTouched()
+    this.#context.evict(run.left.user)
+    const changes = this.#changesByOwner(counts)
     const offset = events[events.length - 1].id
     const write = this.#write(offset, counters, changes)
     this.#advance(offset)
-    for (const [home, some] of changes) {
-      const waiting = this.inFlight.get(home)
+    for (const [owner, some] of changes) {
+      const waiting = this.inFlight.get(owner)
       if (waiting) waiting.push({ id: offset, changes: some })
-      else this.inFlight.set(home, [{ id: offset, changes: some }])
+      else this.inFlight.set(owner, [{ id: offset, changes: some }])
     }
-    this.#writing = write.send(cluster, this.#hands.onTrouble).then(() => {})
+    this.#writing = write.send(cluster, this.#context.onTrouble).then(() => {})
     return this.#writing
   }
 
   #segment(events: readonly ClusterEvent[], time: number): Segment {
-    const { items } = this.#hands
+    const { items } = this.#context
     const { length } = events
     const segment = {
       user: new Int32Array(length),
@@ -308,9 +308,9 @@ export class Partition {
     this.#met.set(user, met)
   }
 
-  /** What training did to items, and how often they were met, by their homes. */
-  #changesByHome(counts: ReadonlyMap<number, { events: number; likes: number }>): Map<number, ItemChange[]> {
-    const { run, cluster } = this.#hands
+  /** What training did to items, and how often they were met, by their owners. */
+  #changesByOwner(counts: ReadonlyMap<number, { events: number; likes: number }>): Map<number, ItemChange[]> {
+    const { run, cluster } = this.#context
     const byItem = new Map<number, ItemChange>()
     const of = (index: number) => {
       const change = byItem.get(index) ?? { index, events: 0, likes: 0, changes: [] }
@@ -319,25 +319,25 @@ export class Partition {
     }
     for (const { index, change } of run.shared.takeChanges()) of(index).changes.push(change)
     for (const [index, count] of counts) Object.assign(of(index), count)
-    const byHome = new Map<number, ItemChange[]>()
+    const byOwner = new Map<number, ItemChange[]>()
     for (const change of byItem.values()) {
       const { partition } = cluster.keys.place(change.index)
-      const there = byHome.get(partition)
+      const there = byOwner.get(partition)
       if (there) there.push(change)
-      else byHome.set(partition, [change])
+      else byOwner.set(partition, [change])
     }
-    return byHome
+    return byOwner
   }
 
   #write(offset: string, counters: Map<string, number>, changes: Map<number, ItemChange[]>): FencedWrite {
-    const { cluster, run, keepEvents } = this.#hands
+    const { cluster, run, keepEvents } = this.#context
     const { keys } = cluster
     const names = ["lease", "state", "deltas", "evidence", "events"].map((what) => keys.of(this.number, what))
     const write = new FencedWrite("segment", names, { ...this.#fenceNow, seq: this.seq })
     write.add(offset)
     write.addAll([...counters], (counter) => counter)
     write.add(Buffer.from(run.shared.takeEvidence()), EVIDENCE_KEPT, this.appliedEverywhere, keepEvents)
-    write.addAll([...changes], ([home, some]) => [home, encodeChanges(some)])
+    write.addAll([...changes], ([owner, some]) => [owner, encodeChanges(some)])
     const rows = Array.from(this.touched.user, (index) => {
       const { number } = keys.place(index)
       const row = run.shared.takeRow("user", index) ?? new Uint8Array(0)
@@ -359,41 +359,41 @@ export class Partition {
     return this.#names.keys()
   }
 
-  /** Takes in what another partition's training did to items of this home. */
+  /** Takes in what another partition's training did to items of this owner. */
   absorb(from: number, id: string, changes: readonly ItemChange[]): void {
-    if (compareIds(id, this.home.applied[from]) <= 0) return
-    const { run } = this.#hands
+    if (compareIds(id, this.owner.applied[from]) <= 0) return
+    const { run } = this.#context
     for (const { index, events, likes, changes: some } of changes) {
       for (const change of some) run.shared.addChange(index, change)
       this.#count(index, { events, likes })
       this.touched.item.add(index)
     }
-    this.home.applied[from] = id
+    this.owner.applied[from] = id
     this.moved = true
   }
 
   /** Notes that a partition of the same trainer has written: memory has its changes already. */
   contain(from: number, id: string, changes: readonly ItemChange[]): void {
-    if (compareIds(id, this.home.applied[from]) <= 0) return
+    if (compareIds(id, this.owner.applied[from]) <= 0) return
     for (const { index, events, likes } of changes) {
       this.#count(index, { events, likes })
       this.touched.item.add(index)
     }
-    this.home.applied[from] = id
+    this.owner.applied[from] = id
     this.moved = true
   }
 
   #count(index: number, { events, likes }: { events: number; likes: number }): void {
-    this.home.clock += events
-    if (events > 0) this.#hands.items.count(index, { events, likes, clock: this.home.clock })
+    this.owner.clock += events
+    if (events > 0) this.#context.items.count(index, { events, likes, clock: this.owner.clock })
   }
 
-  /** Writes the rows of this home that changed. All segments of this trainer must have been written. */
-  async writeHome(): Promise<void> {
-    const { cluster, items, run, onTrouble } = this.#hands
+  /** Writes the rows of this owner that changed. All segments of this trainer must have been written. */
+  async writeOwned(): Promise<void> {
+    const { cluster, items, run, onTrouble } = this.#context
     const { keys } = cluster
     await items.fetchNames(this.touched.item)
-    const { seq, applied, clock } = this.home
+    const { seq, applied, clock } = this.owner
     const names = ["lease", "home", "changes"].map((what) => keys.of(this.number, what))
     const write = new FencedWrite("home", names, { ...this.#fenceNow, seq })
     const rows = Array.from(this.touched.item, (index) => ({
@@ -404,13 +404,13 @@ export class Partition {
     this.moved = false
     this.written = Date.now()
     write.addAll([...applied.entries()], (entry) => entry)
-    write.add(encodeNews({ applied, clock, rows }), CHANGES_KEPT, clock)
+    write.add(encodeUpdate({ applied, clock, rows }), CHANGES_KEPT, clock)
     write.addRows(
       rows.map(({ index, record }) => {
         const { number } = keys.place(index)
         return { list: keys.rows("items", this.number, number), place: number % ROWS_PER_BUCKET, record }
       }),
     )
-    this.home.seq = await write.send(cluster, onTrouble)
+    this.owner.seq = await write.send(cluster, onTrouble)
   }
 }

@@ -1,11 +1,12 @@
 /**
- * A reader: the item matrix in memory, kept fresh from the homes' news; users' rows fetched when asked for and kept for a
+ * A reader: the item matrix in memory, kept fresh from the owners' updates; users' rows fetched when asked for and kept for a
  * second. It writes events and items, too, but holds nothing that is not in Redis: any number of them may come and go.
  */
 
 import { Broadcast } from "../engine/broadcast.ts"
 import { Catalogue } from "../engine/catalogue.ts"
 import { checkEvents, checkItems, checkName, checkTrials, toArray } from "../engine/check.ts"
+import { countGrowing, fixedBytes } from "../engine/process-memory.ts"
 import { checkPage, Reading } from "../engine/reading.ts"
 import type {
   Accepted,
@@ -15,6 +16,7 @@ import type {
   ItemEntry,
   ItemView,
   LiveReport,
+  MemoryParts,
   Prediction,
   Receipt,
   Recommendation,
@@ -65,6 +67,7 @@ export class ClusterRecommender implements Recommender {
   readonly #opened = Date.now()
   #partitions: PartitionStatus[] = []
   #duplicates = 0
+  #fixedBytes = 0
   #timer: NodeJS.Timeout | undefined
   #closed = false
 
@@ -87,6 +90,7 @@ export class ClusterRecommender implements Recommender {
     try {
       if (options.role !== "writer") await recommender.#mirror.start()
       await recommender.#count()
+      recommender.#fixedBytes = fixedBytes(recommender.#growing())
       return recommender
     } catch (error) {
       await recommender.close()
@@ -136,9 +140,9 @@ export class ClusterRecommender implements Recommender {
   // Reading
 
   async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
-    const { after, ...wish } = options
+    const { after, ...query } = options
     const reading = await this.#with(user, { after })
-    return reading.recommend(user, wish)
+    return reading.recommend(user, query)
   }
 
   async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {
@@ -293,6 +297,7 @@ export class ClusterRecommender implements Recommender {
       items: { known: sum(({ items }) => items), held: held.item.seen, hidden: this.#catalogue.hidden.size },
       memory: {
         budget: null,
+        parts: { ...this.#growing(), fixed: this.#fixedBytes },
         heldBytes: held.heldBytes,
         embeddingBytes: held.embeddingBytes,
         sizes: { user: held.user.histogram, item: held.item.histogram },
@@ -312,6 +317,11 @@ export class ClusterRecommender implements Recommender {
         newsAge: this.#mirror.age,
       },
     }
+  }
+
+  #growing(): Omit<MemoryParts, "fixed"> {
+    const { held, reader } = this.#mirror
+    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: 0 })
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@
  */
 
 import { setMaxListeners } from "node:events"
+import type { RedisClusterType } from "redis"
 import { DessError, missingPackage, show } from "../errors.ts"
 
 export type Argument = string | Buffer
@@ -20,33 +21,9 @@ export interface RedisOptions {
   timeout?: number | undefined
 }
 
-/** What there is of the client's interface that is used here. */
-interface Node {
-  id?: string
-  host: string
-  port: number
-  address: string
-}
-interface NodeClient {
-  connect(): Promise<unknown>
-  on(event: string, listener: (error: unknown) => void): unknown
-  sendCommand(args: Argument[], options?: object): Promise<unknown>
-  destroy(): void
-}
-interface ClusterClient {
-  masters: Node[]
-  connect(): Promise<unknown>
-  on(event: string, listener: (error: unknown) => void): unknown
-  sendCommand(key: Argument, readonly: boolean, args: Argument[], options?: object): Promise<unknown>
-  nodeClient(node: Node): Promise<NodeClient>
-  getNodeClientForKey(key: string, readonly: boolean): Promise<NodeClient>
-  destroy(): void
-}
-interface Package {
-  createClient(options: object): NodeClient
-  createCluster(options: object): ClusterClient
-  RESP_TYPES: Record<string, number>
-}
+type Package = typeof import("redis")
+type None = Record<never, never>
+type ClusterClient = RedisClusterType<None, None, None, 2>
 
 const OLDEST = [7, 0]
 const SLOTS = 16_384
@@ -81,7 +58,7 @@ export class Redis {
   async send(key: string, args: Argument[], readonly = false): Promise<Reply> {
     const client = await this.#connected()
     try {
-      return (await this.#within(client.sendCommand(key, readonly, args, this.#commandOptions()))) as Reply
+      return await this.#within(client.sendCommand<Reply>(key, readonly, args, this.#commandOptions()))
     } catch (error) {
       throw this.#translate(error, client)
     }
@@ -97,17 +74,17 @@ export class Redis {
       const node = await client.getNodeClientForKey(key, false)
       const [reply, reached] = await this.#within(
         Promise.all([
-          node.sendCommand(args, this.#commandOptions()),
+          node.sendCommand<Reply>(args, this.#commandOptions()),
           node.sendCommand(["WAIT", String(wait.replicas), String(wait.milliseconds)]),
         ]),
       )
-      return { reply: reply as Reply, reached: Number(reached) }
+      return { reply, reached: Number(reached) }
     } catch (error) {
       throw this.#translate(error, client)
     }
   }
 
-  #commandOptions(): object {
+  #commandOptions() {
     const { BLOB_STRING, SIMPLE_STRING, BIG_NUMBER, DOUBLE } = this.#package.RESP_TYPES
     return {
       typeMapping: { [BLOB_STRING]: Buffer, [SIMPLE_STRING]: Buffer, [BIG_NUMBER]: String, [DOUBLE]: Number },
@@ -158,7 +135,17 @@ export class Redis {
     const client = this.#package.createCluster({
       RESP: 2,
       rootNodes: this.#roots.map((root) => ({ url: root.href })),
-      defaults: { ...this.#credentials(), disableOfflineQueue: true, socket: this.#socket(sockets.signal) },
+      defaults: {
+        ...this.#credentials(),
+        disableOfflineQueue: true,
+        // What fails is told at once: everything is built anew then, not this connection. One address that is silent leaves time for another.
+        socket: {
+          connectTimeout: this.#timeout / 2,
+          reconnectStrategy: false,
+          signal: sockets.signal,
+          ...(this.#roots[0].protocol === "rediss:" && { tls: true as const }),
+        },
+      },
       nodeAddressMap: (address: string) => this.#mapped(address),
       // A node is connected to when it is asked: one that is down must not keep the others from answering.
       minimizeConnections: true,
@@ -181,19 +168,12 @@ export class Redis {
     this.#sockets.get(client)?.abort()
   }
 
-  #credentials(): object {
-    const { username, password, protocol } = this.#roots[0]
+  #credentials() {
+    const { username, password } = this.#roots[0]
     return {
       ...(username === "" ? {} : { username: decodeURIComponent(username) }),
       ...(password === "" ? {} : { password: decodeURIComponent(password) }),
-      ...(protocol === "rediss:" ? { socket: { tls: true } } : {}),
     }
-  }
-
-  #socket(signal: AbortSignal): object {
-    const tls = this.#roots[0].protocol === "rediss:"
-    // What fails is told at once: everything is built anew then, not this connection. One address that is silent leaves time for another.
-    return { connectTimeout: this.#timeout / 2, reconnectStrategy: false, signal, ...(tls ? { tls: true } : {}) }
   }
 
   #mapped(address: string): { host: string; port: number } | undefined {
@@ -315,7 +295,7 @@ function destroy(client: { destroy(): void }): void {
 
 async function loadPackage(): Promise<Package> {
   try {
-    return (await import("redis")) as unknown as Package
+    return await import("redis")
   } catch (cause) {
     throw missingPackage("cluster", "redis", cause)
   }

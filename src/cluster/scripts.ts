@@ -242,7 +242,7 @@ return found`,
    * evidence, last change, last entry ('' for what is not wanted), then the homes asked for.
    * → [outbox, evidence, changes, entries, number and fence of the home, number of the last entry].
    */
-  news: script(
+  updates: script(
     `local wanted, out = {}, {}
 for i = 5, #ARGV do wanted[ARGV[i]] = true end
 local function since(key, id)

@@ -15,16 +15,16 @@ import { fixedOptions } from "../engine/options.ts"
 import { listSnapshots, readNewest, snapshotPath, writeSnapshot } from "../engine/snapshots.ts"
 import { DessError, show } from "../errors.ts"
 import { type Json, State } from "../kernels/state.ts"
-import type { Run } from "../run/loop.ts"
+import type { Run } from "../learning/loop.ts"
 import type { ItemFeatures, Side } from "../types.ts"
 import { Cluster, type ClusterOptions, checkRecipe } from "./cluster.ts"
 import { encodeStored } from "./encoding.ts"
 import { Entries, writeEntries } from "./entries.ts"
 import { createGlobal, readGlobal } from "./global-state.ts"
 import { Items, putInto } from "./items.ts"
-import { ROWS_PER_BUCKET } from "./keys.ts"
 import { START } from "./log.ts"
 import type { Argument } from "./redis.ts"
+import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 import { readPartition } from "./status.ts"
 import { readUsers } from "./users.ts"
 
@@ -51,7 +51,7 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
     const global = await readGlobal(cluster)
     if (global) run.shared.putGlobal(global.bytes)
     const items = new Items(cluster, putInto(run))
-    for (const home of cluster.all) await items.load(home)
+    for (const owner of cluster.all) await items.load(owner)
     for (const [name, index] of items.names()) {
       catalogue.names.item.set(index, name)
       catalogue.setItem(index, { events: items.popularity(index).events, trend: items.trend(index) })
@@ -60,7 +60,7 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
       catalogue.put(index, item)
       if (features) setFeatures(features, [index], [item.features])
     })
-    for (const home of cluster.all) await reading.load(home)
+    for (const owner of cluster.all) await reading.load(owner)
     for (const p of cluster.all)
       for await (const portion of readUsers(cluster, p))
         for (const { index, stored } of portion) {
@@ -140,7 +140,7 @@ export async function loadDirectory(directory: string, options: ClusterOptions):
     if (!found || !created)
       throw new DessError("INVALID_DATA", `directory: expected one with a snapshot, got ${show(directory)}`)
     const { features, ...settled } = created
-    // It was kept on the house's scale and is asked for on the ratings' own.
+    // It was kept on the internal scale and is asked for on the ratings' own.
     const likeThreshold = (settled.likeThreshold * settled.scale.max) / 5
     const recommender = { ...settled, likeThreshold, ...(features ? { features } : {}) }
     const cluster = await Cluster.open({ ...options, recommender })

@@ -49,11 +49,11 @@ const SILENCE = 5000
 
 export async function readPartition(cluster: Cluster, partition: number): Promise<PartitionStatus> {
   const { keys, redis } = cluster
-  const [state, home, lease, events] = ["state", "home", "lease", "events"].map((what) => keys.of(partition, what))
+  const [state, ownerKey, lease, events] = ["state", "home", "lease", "events"].map((what) => keys.of(partition, what))
   const names = ["appended", "applied", "users", "offset", "gone", ...COUNTERS, ...CLASSES]
   const [fields, items, held, kept, time] = await Promise.all([
     redis.send(state, ["HMGET", state, ...names]) as Promise<(Buffer | null)[]>,
-    redis.send(home, ["HGET", home, "items"]) as Promise<Buffer | null>,
+    redis.send(ownerKey, ["HGET", ownerKey, "items"]) as Promise<Buffer | null>,
     redis.send(lease, ["HMGET", lease, "owner", "fence", "until"]) as Promise<(Buffer | null)[]>,
     redis.send(events, ["XLEN", events]) as Promise<number>,
     redis.send(events, ["TIME"]) as Promise<Buffer[]>,

@@ -1,7 +1,7 @@
 /**
- * A trainer: owns some of the partitions, learns their events, keeps the items they are home to, and follows the others.
+ * A trainer: owns some of the partitions, learns their events, keeps the items they own, and follows the others.
  *
- *   balance → for each own partition: read, learn, write → sync: take in what others did, write own homes → …
+ *   balance → for each own partition: read, learn, write → sync: take in what others did, write own items → …
  *
  * Everything happens in one loop; what is in memory is what Redis has, plus what is being written. Whenever that may no
  * longer be so (a lease was taken, a master went away with a write), memory is thrown away and read anew.
@@ -9,19 +9,19 @@
 
 import { setFeatures } from "../engine/item-features.ts"
 import { DessError } from "../errors.ts"
-import { liveOf, type Run } from "../run/loop.ts"
+import { liveOf, type Run } from "../learning/loop.ts"
 import type { Cluster } from "./cluster.ts"
-import { decodeChanges, decodeNews } from "./encoding.ts"
+import { decodeChanges, decodeUpdate } from "./encoding.ts"
 import { Entries } from "./entries.ts"
 import { GlobalState } from "./global-state.ts"
 import { Items, numberOf, putInto } from "./items.ts"
 import { Leases } from "./leases.ts"
 import { compareIds, type LogEntry, START } from "./log.ts"
-import { type Hands, Partition } from "./partition.ts"
+import { Partition, type PartitionContext } from "./partition.ts"
 import type { Reply } from "./redis.ts"
 import { Fenced } from "./writes.ts"
 
-export interface TrainerOptions {
+export interface ClusterTrainerOptions {
   /** Milliseconds a silent trainer keeps its partitions. Default 5,000. */
   lease?: number | undefined
   /** Milliseconds between two looks at what others did. Default 100. */
@@ -37,23 +37,23 @@ export interface TrainerOptions {
 /** Milliseconds between two rounds when there was little to do. */
 const IDLE = 50
 const BALANCE = 1000
-/** A home whose rows did not change is written so often. */
+/** An owner whose rows did not change is written so often. */
 const SLOW = 5000
 const CATCH_UP = 1000
 /** Partitions taken at a time. */
 const AT_ONCE = 128
 
-/** What the script `news` answers: outbox, evidence, changes, entries, number and fence of the home, of the last entry. */
-export type News = [Reply[][], Buffer[], Buffer[], Buffer[], number, Buffer, number]
+/** What the script `update` answers: outbox, evidence, changes, entries, number and fence of the owner, of the last entry. */
+export type PartitionUpdates = [Reply[][], Buffer[], Buffer[], Buffer[], number, Buffer, number]
 
 /** What was heard of a partition that another owns. */
-interface Heard {
+interface PartitionProgress {
   evidence: string
 }
 
 export class ClusterTrainer {
   readonly #cluster: Cluster
-  readonly #options: TrainerOptions
+  readonly #options: ClusterTrainerOptions
   readonly #leases: Leases
   readonly #note: (text: string) => void
   readonly #global: GlobalState
@@ -62,7 +62,7 @@ export class ClusterTrainer {
   /** Features of items; left out where the method asks for none. */
   #entries: Entries | undefined
   #own = new Map<number, Partition>()
-  #heard: Heard[] = []
+  #progress: PartitionProgress[] = []
   /** What was read ahead. */
   #next = new Map<Partition, Promise<LogEntry[]>>()
   #stopping = false
@@ -75,7 +75,7 @@ export class ClusterTrainer {
   #resets = 0
   #evicted = 0
 
-  constructor(cluster: Cluster, options: TrainerOptions = {}) {
+  constructor(cluster: Cluster, options: ClusterTrainerOptions = {}) {
     this.#cluster = cluster
     this.#options = options
     this.#leases = new Leases(cluster, options.lease ?? 5000)
@@ -151,7 +151,7 @@ export class ClusterTrainer {
     return new Items(this.#cluster, putInto(this.#run))
   }
 
-  get #hands(): Hands {
+  get #context(): PartitionContext {
     return {
       cluster: this.#cluster,
       leases: this.#leases,
@@ -182,9 +182,9 @@ export class ClusterTrainer {
     this.#balanced = 0
     const stored = await this.#global.read()
     if (stored) this.#run.shared.putGlobal(stored.bytes)
-    this.#heard = this.#cluster.all.map((p) => ({ evidence: stored?.positions[p] ?? START }))
-    await Promise.all(this.#cluster.all.map((home) => this.#items.load(home, { lazily: true })))
-    await Promise.all(this.#cluster.all.map((home) => this.#entries?.load(home)))
+    this.#progress = this.#cluster.all.map((p) => ({ evidence: stored?.positions[p] ?? START }))
+    await Promise.all(this.#cluster.all.map((owner) => this.#items.load(owner, { lazily: true })))
+    await Promise.all(this.#cluster.all.map((owner) => this.#entries?.load(owner)))
     this.#decide()
   }
 
@@ -199,7 +199,7 @@ export class ClusterTrainer {
     if (now - this.#balanced >= BALANCE) await this.#balance()
     const { segment } = this.#cluster.options
     const lost = [...this.#own.values()].filter(({ isReplaying }) => isReplaying)
-    // What is stored of own homes must be all there is of them: see #afterReplay.
+    // What is stored of own partitions must be all there is of them: see #afterReplay.
     if (lost.length > 0) await this.#sync()
     const own = lost.length > 0 ? lost : [...this.#own.values()]
     const batches = await Promise.all(own.map((one) => this.#next.get(one) ?? one.read(one.offset, segment)))
@@ -234,15 +234,15 @@ export class ClusterTrainer {
     return full || lost.length > 0 || scrubbing.length > 0
   }
 
-  /** Homes that contained a segment before it was learned anew must not get it twice: their rows are read again. */
+  /** Owners that contained a segment before it was learned anew must not get it twice: their rows are read again. */
   async #afterReplay(partition: Partition): Promise<void> {
     const again: number[] = []
-    for (const [home, waiting] of partition.inFlight) {
-      const contained = await partition.containedAt(home)
+    for (const [owner, waiting] of partition.inFlight) {
+      const contained = await partition.containedAt(owner)
       const rest = waiting.filter(({ id }) => compareIds(id, contained) > 0)
       for (const { id, changes } of waiting)
         if (compareIds(id, contained) <= 0) again.push(...changes.map(({ index }) => index))
-      partition.inFlight.set(home, rest)
+      partition.inFlight.set(owner, rest)
     }
     for (const index of again) this.#own.get(index % this.#cluster.partitions)?.touched.item.delete(index)
     await this.#items.fetch(new Set(again))
@@ -256,29 +256,29 @@ export class ClusterTrainer {
     for (const item of touched.item) this.#own.get(item % partitions)?.touched.item.add(item)
   }
 
-  /** What was written of own partitions is contained in own homes; the other homes have yet to tell. */
+  /** What was written of own partitions is contained in own partitions; the other owners have yet to tell. */
   #afterWrite(partition: Partition): void {
-    this.#heard[partition.number].evidence = later(this.#heard[partition.number].evidence, partition.offset)
-    for (const [number, home] of this.#own) {
-      for (const { id, changes } of partition.inFlight.get(number) ?? []) home.contain(partition.number, id, changes)
+    this.#progress[partition.number].evidence = later(this.#progress[partition.number].evidence, partition.offset)
+    for (const [number, owner] of this.#own) {
+      for (const { id, changes } of partition.inFlight.get(number) ?? []) owner.contain(partition.number, id, changes)
       partition.inFlight.delete(number)
-      const { applied } = home.home
+      const { applied } = owner.owner
       if (compareIds(partition.offset, applied[partition.number]) <= 0) continue
       applied[partition.number] = partition.offset
-      home.moved = true
+      owner.moved = true
     }
   }
 
   async #sync(): Promise<void> {
-    // Own homes have news only of features.
+    // Own items have updates only of features.
     const others = this.#entries ? this.#cluster.all : this.#cluster.all.filter((p) => !this.#own.has(p))
-    await Promise.all(others.map((p) => this.#hear(p)))
+    await Promise.all(others.map((p) => this.#readUpdates(p)))
     const now = Date.now()
     const slow = now - this.#slow >= SLOW
     const due = [...this.#own.values()].filter(
-      (home) => home.touched.item.size > 0 || (home.moved && now - home.written >= SLOW),
+      (owner) => owner.touched.item.size > 0 || (owner.moved && now - owner.written >= SLOW),
     )
-    await settle(due.map((home) => home.writeHome()))
+    await settle(due.map((owner) => owner.writeOwned()))
     if (slow) {
       this.#slow = now
       this.#noteApplied()
@@ -288,33 +288,39 @@ export class ClusterTrainer {
     this.#synced = Date.now()
   }
 
-  /** Outboxes may lose what all homes contained at the last look: a home that fell back a little finds it still there. */
+  /** Outboxes may lose what all owners contained at the last look: an owner that fell back a little finds it still there. */
   #noteApplied(): void {
     for (const partition of this.#own.values()) {
       partition.appliedEverywhere = partition.appliedSeen
-      const all = this.#items.homes.map(({ applied }) => applied[partition.number])
+      const all = this.#items.owners.map(({ applied }) => applied[partition.number])
       partition.appliedSeen = all.reduce((least, id) => (compareIds(id, least) < 0 ? id : least))
     }
   }
 
-  /** Takes in what is new of a partition: changes to own items, evidence, and, where it is another's, rows of its home. */
-  async #hear(p: number): Promise<void> {
+  /** Takes in what is new of a partition: changes to own items, evidence, and, where it is another's, rows of its owner. */
+  async #readUpdates(p: number): Promise<void> {
     const { keys } = this.#cluster
     const names = ["deltas", "evidence", "changes", "home", "puts"].map((what) => keys.of(p, what))
     const own = [...this.#own.values()]
     for (;;) {
-      const home = this.#items.homes[p]
-      const contained = own.map((one) => one.home.applied[p])
+      const owner = this.#items.owners[p]
+      const contained = own.map((one) => one.owner.applied[p])
       const from = contained.reduce((least, id) => (compareIds(id, least) < 0 ? id : least), contained[0] ?? START)
       const entry = this.#entries?.after(p) ?? ""
-      const args = [from, this.#heard[p].evidence, `${home.seq}-0`, entry, ...own.map(({ number }) => String(number))]
-      const reply = (await this.#cluster.run("news", names, args)) as Reply[]
-      const [outbox, evidence, changes, puts, seq, fence, last] = reply as News
-      await this.#entries?.hear(p, puts, last)
+      const args = [
+        from,
+        this.#progress[p].evidence,
+        `${owner.seq}-0`,
+        entry,
+        ...own.map(({ number }) => String(number)),
+      ]
+      const reply = (await this.#cluster.run("updates", names, args)) as Reply[]
+      const [outbox, evidence, changes, puts, seq, fence, last] = reply as PartitionUpdates
+      await this.#entries?.applyPuts(p, puts, last)
       for (const [id, ...fields] of outbox) this.#absorb(p, String(id), fields as Buffer[])
       for (let i = 0; i < evidence.length; i += 2) {
         this.#run.shared.addEvidence(evidence[i + 1])
-        this.#heard[p].evidence = String(evidence[i])
+        this.#progress[p].evidence = String(evidence[i])
       }
       if (!this.#own.has(p)) await this.#follow(p, changes, { seq, fence: String(fence) })
       if (outbox.length < 200 && [evidence, changes, puts].every(({ length }) => length < 400)) return
@@ -322,21 +328,21 @@ export class ClusterTrainer {
   }
 
   #absorb(p: number, id: string, fields: Buffer[]): void {
-    const byHome = new Map<number, Buffer>()
-    for (let i = 0; i < fields.length; i += 2) byHome.set(Number(String(fields[i])), fields[i + 1])
-    for (const [number, home] of this.#own) {
-      const bytes = byHome.get(number)
-      home.absorb(p, id, bytes ? decodeChanges(bytes) : [])
+    const byOwner = new Map<number, Buffer>()
+    for (let i = 0; i < fields.length; i += 2) byOwner.set(Number(String(fields[i])), fields[i + 1])
+    for (const [number, owner] of this.#own) {
+      const bytes = byOwner.get(number)
+      owner.absorb(p, id, bytes ? decodeChanges(bytes) : [])
     }
   }
 
-  /** News of another's home: its rows wait until they are needed here; own changes they contain are no longer in flight. */
+  /** Updates of another owner: its rows wait until they are needed here; own changes they contain are no longer in flight. */
   async #follow(p: number, changes: Buffer[], now: { seq: number; fence: string }): Promise<void> {
     if (this.#items.hasMissed(p, changes, now)) await this.#items.load(p, { lazily: true })
     else
       for (let i = 0; i < changes.length; i += 2)
-        this.#items.hear(p, { seq: numberOf(changes[i]), news: decodeNews(changes[i + 1]), lazily: true })
-    const { applied } = this.#items.homes[p]
+        this.#items.applyUpdate(p, { seq: numberOf(changes[i]), update: decodeUpdate(changes[i + 1]), lazily: true })
+    const { applied } = this.#items.owners[p]
     for (const partition of this.#own.values()) {
       const waiting = partition.inFlight.get(p)
       if (!waiting) continue
@@ -349,7 +355,7 @@ export class ClusterTrainer {
   }
 
   /**
-   * Brings rows of others' homes up to date before they are learned with, own changes on top that they do not contain
+   * Brings rows of others' owners up to date before they are learned with, own changes on top that they do not contain
    * yet. Ranking also reads items that are in no event: all of them, once a second.
    */
   #catchUp(items: Iterable<number>): void {
@@ -398,24 +404,24 @@ export class ClusterTrainer {
     const contained = await this.#contained([...fences.keys()])
     const taken = await Promise.all(
       Array.from(fences, ([number, fence]) =>
-        Partition.open(this.#hands, { number, fence, contained: contained.get(number) as string[] }),
+        Partition.open(this.#context, { number, fence, contained: contained.get(number) as string[] }),
       ),
     )
     if (fences.has(0)) await this.#global.read()
     for (const partition of taken) this.#own.set(partition.number, partition)
-    // What the others' outboxes hold for the new homes, and what their own hold for the homes that are here already.
-    await Promise.all(this.#cluster.all.map((p) => this.#hear(p)))
+    // What the others' outboxes hold for the new owners, and what their own hold for the owners that are here already.
+    await Promise.all(this.#cluster.all.map((p) => this.#readUpdates(p)))
     this.#decide()
     for (const number of fences.keys()) this.#note(`took partition ${number} (${this.#own.size} now)`)
   }
 
-  /** By partition: the last of its events whose changes a home contains, home by home. */
+  /** By partition: the last of its events whose changes an owner contains, owner by owner. */
   async #contained(numbers: readonly number[]): Promise<Map<number, string[]>> {
     const { keys, redis, all } = this.#cluster
     const found = await Promise.all(
-      all.map(async (home) => {
-        if (this.#own.has(home)) return numbers.map((number) => this.#items.homes[home].applied[number])
-        const key = keys.of(home, "home")
+      all.map(async (owner) => {
+        if (this.#own.has(owner)) return numbers.map((number) => this.#items.owners[owner].applied[number])
+        const key = keys.of(owner, "home")
         const positions = (await redis.send(key, ["HMGET", key, ...numbers.map(String)])) as (Buffer | null)[]
         return positions.map((position) => String(position ?? START))
       }),
@@ -426,11 +432,11 @@ export class ClusterTrainer {
   async #release(number: number): Promise<void> {
     const partition = this.#own.get(number)
     if (!partition) return
-    if (partition.touched.item.size > 0) await partition.writeHome()
+    if (partition.touched.item.size > 0) await partition.writeOwned()
     if (number === 0) await this.#storeGlobal(partition)
     await this.#leases.release(number, partition.fence)
     this.#own.delete(number)
-    this.#items.homes[number] = partition.home
+    this.#items.owners[number] = partition.owner
     this.#run.forget("user", new Set(partition.users))
     this.#sortTouched()
     this.#decide()
@@ -445,7 +451,7 @@ export class ClusterTrainer {
 
   /** Stores the global state in memory, with the evidence it contains. */
   #storeGlobal({ fence }: Partition): Promise<void> {
-    const positions = this.#heard.map(({ evidence }) => evidence)
+    const positions = this.#progress.map(({ evidence }) => evidence)
     return this.#global.store(fence, positions, this.#run.shared.takeGlobal())
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Cluster } from "./cluster.ts"
 import { decodeStored, type Stored } from "./encoding.ts"
-import { ROWS_PER_BUCKET } from "./keys.ts"
+import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 import { readPartition } from "./status.ts"
 
 /** Lists read at a time. */

@@ -16,7 +16,7 @@ export interface OpenOptions {
   limit?: number
   /** The scale of the file's ratings, 0 to 5 unless declared. */
   ratingScale?: RatingScale
-  /** A rating above it, on the scale declared, is a like; 3.5 on the house's scale unless told otherwise. */
+  /** A rating above it, on the scale declared, is a like; 3.5 on the internal scale unless told otherwise. */
   likeThreshold?: number
   /** Columns that are not called what they usually are. */
   columns?: ColumnChoice

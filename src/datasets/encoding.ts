@@ -14,7 +14,7 @@ export function decodeText(bytes: Buffer): string {
 /** Follows a file: its first field beyond ASCII tells the encoding, and one in the other is refused. */
 export class EncodingCheck {
   readonly #path: string
-  #told: { encoding: Encoding; line: number } | undefined
+  #detected: { encoding: Encoding; line: number } | undefined
 
   constructor(path: string) {
     this.#path = path
@@ -22,7 +22,7 @@ export class EncodingCheck {
 
   /** Undefined while all is ASCII. */
   get encoding(): Encoding | undefined {
-    return this.#told?.encoding
+    return this.#detected?.encoding
   }
 
   /** Takes the next records; they fill the first `used` bytes of the block. */
@@ -39,9 +39,9 @@ export class EncodingCheck {
   }
 
   #tell(encoding: Encoding, line: number): void {
-    this.#told ??= { encoding, line }
-    if (encoding === this.#told.encoding) return
-    const [utf8, other] = encoding === "UTF-8" ? [line, this.#told.line] : [this.#told.line, line]
+    this.#detected ??= { encoding, line }
+    if (encoding === this.#detected.encoding) return
+    const [utf8, other] = encoding === "UTF-8" ? [line, this.#detected.line] : [this.#detected.line, line]
     throw new DessError(
       "INVALID_DATA",
       `data file: expected one encoding, got UTF-8 on line ${utf8} and bytes that are not on line ${other} (${this.#path}, line ${line}); save it as UTF-8 throughout`,

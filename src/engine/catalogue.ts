@@ -5,19 +5,20 @@
  * every count shrinking.
  */
 
-import { grown, nextCapacity } from "../context/growth.ts"
-import { Lists } from "../context/lists.ts"
+import { ByteLists } from "../ids/byte-lists.ts"
+import { Columns } from "../ids/columns.ts"
+import { Names } from "../ids/names.ts"
+import { LONGEST_HISTORY } from "../ids/process-bytes.ts"
 import type { State, StateArray } from "../kernels/state.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import { ByteReader, ByteWriter } from "./byte-buffer.ts"
-import { Names } from "./names.ts"
-import type { EventRow, StoredItem } from "./records.ts"
+import { type EventsRecord, GONE, type StoredItem } from "./records.ts"
 import type { ItemView } from "./types.ts"
 
-/** Items kept per user; of more the oldest is forgotten. */
-const LONGEST_HISTORY = 10_000
 const DECAY_PER_EVENT = 0.97 ** (1 / 500)
+/** The weight of an event grows up to here; all counts, up to 16,000 times as much, stay numbers of 32 bits. */
+const MOST_WEIGHT = 1e30
 const NONE: ReadonlySet<number> = new Set()
 const PLAIN: StoredItem = { categories: [], hidden: false, features: null }
 
@@ -25,6 +26,7 @@ export class Catalogue {
   readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
   /** Items that were put. */
   readonly entries = new Map<number, StoredItem>()
+  #entryBytes = 0
   readonly hidden = new Set<number>()
   /** Items of each category. */
   readonly #categories = new Map<string, Set<number>>()
@@ -32,18 +34,14 @@ export class Catalogue {
    * An item that leaves stays in histories until they are looked at: leavings are counted, and a history remembers how
    * many there were when it was cleaned last.
    */
-  readonly #histories = new Lists()
+  readonly #histories = new ByteLists()
   #leavings = 0
-  #lastLeaving = new Uint32Array(64)
-  #cleaned = new Uint32Array(64)
-  /** By item: decayed count in units of the present weight, events, and when it was first known. */
-  #trend = new Float64Array(64)
-  #events = new Uint32Array(64)
-  #born = new Float64Array(64)
+  /** `last`: the segment of the last event. */
+  readonly #users = new Columns({ last: "u32", cleaned: "u32" })
+  /** `trend`: decayed count of likes in units of the present weight; `born`: when it was first known. */
+  readonly #items = new Columns({ last: "u32", lastLeaving: "u32", trend: "f32", events: "u32", born: "u32" })
   #weight = 1
   #clock = 0
-  /** By side: the segment of the id's last event. */
-  readonly #last: Record<Side, Uint32Array> = { user: new Uint32Array(64), item: new Uint32Array(64) }
   /** Events by class (multiclass) and likes among all: what is said of an unknown pair. */
   readonly #classes = new Float64Array(5)
   #likes = 0
@@ -53,27 +51,52 @@ export class Catalogue {
     this.#likeThreshold = likeThreshold
   }
 
-  /** Takes in an event that belongs to a segment. */
-  addOne({ user, item, rating }: Pick<EventRow, "user" | "item" | "rating">, segment: number): void {
+  /** Bytes needed, but for what follows from how much memory was asked for when: a function of the contents alone. */
+  get bytes(): { names: number; met: number; items: number; entries: number } {
+    return {
+      names: this.names.user.bytes + this.names.item.bytes,
+      met: this.#histories.bytes + this.#users.bytes,
+      items: this.#items.bytes,
+      entries: this.#entryBytes,
+    }
+  }
+
+  /** Takes in events that belong to a segment, but for rows that were erased. */
+  add(rows: Pick<EventsRecord, "user" | "item" | "rating">, segment: number): void {
+    for (let r = 0; r < rows.user.length; r++) if (rows.user[r] !== GONE) this.#addRow(rows, r, segment)
+  }
+
+  #addRow(rows: Pick<EventsRecord, "user" | "item" | "rating">, r: number, segment: number): void {
+    const [user, item, rating] = [rows.user[r], rows.item[r], rows.rating[r]]
     this.know(item)
-    this.#reserve("user", user)
-    this.#last.user[user] = segment
-    this.#last.item[item] = segment
-    this.#events[item]++
+    this.#users.reserve(user)
+    const { last, events, trend } = this.#items.at
+    this.#users.at.last[user] = segment
+    last[item] = segment
+    events[item]++
     const value = Number.isNaN(rating) ? 5 : rating
     const like = this.like(value)
     this.#likes += like
     this.#classes[classLabel(value)]++
     this.#weight /= DECAY_PER_EVENT
-    if (like) this.#trend[item] += this.#weight
-    if (this.#weight > 1e100) {
-      for (let i = 0; i < this.#trend.length; i++) this.#trend[i] /= this.#weight
+    if (like) trend[item] += this.#weight
+    if (this.#weight > MOST_WEIGHT) {
+      for (let i = 0; i < this.#items.length; i++) trend[i] /= this.#weight
       this.#weight = 1
     }
     if (this.hasMet(user, item)) return
-    this.#cleaned[user] = this.#leavings
-    if (this.#histories.count(user) >= LONGEST_HISTORY) this.#histories.remove(user, 0)
-    this.#histories.append(user, item)
+    this.#setCleaned(user)
+    const histories = this.#histories
+    // A number takes a byte at least: short lists need not be counted.
+    if (histories.room(user) >= LONGEST_HISTORY && histories.count(user) >= LONGEST_HISTORY) histories.removeFirst(user)
+    histories.append(user, item)
+  }
+
+  /** Notes that nobody who left is in a user's history. */
+  #setCleaned(user: number): void {
+    const { cleaned } = this.#users.at
+    // A page that is not written to takes no memory.
+    if (cleaned[user] !== this.#leavings) cleaned[user] = this.#leavings
   }
 
   /** 1 for a rating, on the scale 0 to 5, that is a like. */
@@ -81,28 +104,17 @@ export class Catalogue {
     return binaryLabel(rating, this.#likeThreshold)
   }
 
-  #reserve(side: Side, id: number): void {
-    if (id < this.#last[side].length) return
-    const capacity = nextCapacity(this.#last[side].length, id + 1)
-    this.#last[side] = grown(this.#last[side], capacity)
-    if (side === "user") this.#cleaned = grown(this.#cleaned, capacity)
-    else this.#lastLeaving = grown(this.#lastLeaving, capacity)
-  }
-
   /** Notes that an item exists. */
   know(item: number): void {
-    this.#reserve("item", item)
-    if (item >= this.#trend.length) {
-      const capacity = nextCapacity(this.#trend.length, item + 1)
-      this.#trend = grown(this.#trend, capacity)
-      this.#events = grown(this.#events, capacity)
-      this.#born = grown(this.#born, capacity)
-    }
-    if (this.#born[item] === 0) this.#born[item] = ++this.#clock
+    this.#items.reserve(item)
+    const { born } = this.#items.at
+    if (born[item] === 0) born[item] = ++this.#clock
   }
 
   put(item: number, entry: StoredItem | null): void {
-    const before = this.entries.get(item) ?? PLAIN
+    const known = this.entries.get(item)
+    const before = known ?? PLAIN
+    this.#entryBytes += (entry ? bytesOf(entry) : 0) - (known ? bytesOf(known) : 0)
     if (entry?.hidden) this.hidden.add(item)
     else this.hidden.delete(item)
     for (const name of before.categories) {
@@ -136,30 +148,30 @@ export class Catalogue {
   }
 
   events(item: number): number {
-    return item < this.#events.length ? this.#events[item] : 0
+    return item < this.#items.length ? this.#items.at.events[item] : 0
   }
 
   born(item: number): number {
-    return this.#born[item]
+    return item < this.#items.length ? this.#items.at.born[item] : 0
   }
 
   /** The decayed count of an item's likes. */
   trend(item: number): number {
-    return item < this.#trend.length ? this.#trend[item] / this.#weight : 0
+    return item < this.#items.length ? this.#items.at.trend[item] / this.#weight : 0
   }
 
   /** Takes what is known of an item from elsewhere. */
   setItem(item: number, { events, trend }: { events: number; trend: number }): void {
     this.know(item)
-    this.#events[item] = events
-    this.#trend[item] = trend * this.#weight
+    this.#items.at.events[item] = events
+    this.#items.at.trend[item] = trend * this.#weight
   }
 
   /** Takes what a user has met from elsewhere, oldest first. */
   setHistory(user: number, items: Iterable<number>): void {
-    this.#reserve("user", user)
-    this.#histories.clear(user)
-    for (const item of items) this.#histories.append(user, item)
+    this.#users.reserve(user)
+    this.#setCleaned(user)
+    this.#histories.set(user, items)
   }
 
   /** Takes the counts of all events from elsewhere. */
@@ -168,41 +180,43 @@ export class Catalogue {
     this.#classes.set(classes)
   }
 
-  /** How many indices of items there may be. */
-  get itemRoom(): number {
-    return this.#born.length
+  /** Indices of items there have been. */
+  get itemCount(): number {
+    return this.#items.length
   }
 
   hasMet(user: number, item: number): boolean {
-    return this.history(user).includes(item)
+    this.#clean(user)
+    return this.#histories.has(user, item)
   }
 
   /** Takes an item out of a user's history. */
   unmeet(user: number, item: number): void {
-    const at = this.history(user).indexOf(item)
-    if (at >= 0) this.#histories.remove(user, at)
+    this.#clean(user)
+    this.#histories.remove(user, item)
   }
 
-  /** Items a user has met, oldest first: a view until the next event. */
+  /** Items a user has met, oldest first. */
   history(user: number): Int32Array {
     this.#clean(user)
-    const count = this.#histories.count(user)
-    const from = count === 0 ? 0 : this.#histories.start[user]
-    return this.#histories.cells.subarray(from, from + count)
+    return this.#histories.of(user)
   }
 
   /** Takes items that left since the last time out of a user's history. */
   #clean(user: number): void {
-    const count = this.#histories.count(user)
-    if (count === 0 || this.#cleaned[user] === this.#leavings) return
-    const { cells, start } = this.#histories
-    for (let c = count - 1; c >= 0; c--)
-      if (this.#lastLeaving[cells[start[user] + c]] > this.#cleaned[user]) this.#histories.remove(user, c)
-    this.#cleaned[user] = this.#leavings
+    if (user >= this.#users.length) return
+    const cleaned = this.#users.at.cleaned[user]
+    if (cleaned === this.#leavings || this.#histories.room(user) === 0) return
+    const { lastLeaving } = this.#items.at
+    const all = this.#histories.of(user)
+    const left = all.filter((item) => item >= this.#items.length || lastLeaving[item] <= cleaned)
+    if (left.length < all.length) this.#histories.set(user, left)
+    this.#setCleaned(user)
   }
 
   lastSegment(side: Side, id: number): number {
-    return id < this.#last[side].length ? this.#last[side][id] : 0
+    const ids = side === "user" ? this.#users : this.#items
+    return id < ids.length ? ids.at.last[id] : 0
   }
 
   /** The share of likes, or of each class, among all events. */
@@ -218,13 +232,12 @@ export class Catalogue {
   drop(side: Side, ids: readonly number[]): void {
     if (side === "item" && ids.length > 0) this.#leavings++
     for (const id of ids) {
-      if (id < this.#last[side].length) this.#last[side][id] = 0
-      if (side === "item" && id < this.#lastLeaving.length) this.#lastLeaving[id] = this.#leavings
-      if (side === "user") this.#histories.clear(id)
-      else if (id < this.#trend.length) {
-        this.#trend[id] = 0
-        this.#events[id] = 0
-        this.#born[id] = 0
+      if (side === "user") {
+        this.#users.clear(id)
+        this.#histories.clear(id)
+      } else {
+        this.#items.clear(id)
+        if (id < this.#items.length) this.#items.at.lastLeaving[id] = this.#leavings
       }
     }
   }
@@ -239,16 +252,11 @@ export class Catalogue {
     }
     state.put("entries", new Uint8Array(entries.bytes))
     this.#histories.save(state.at("histories"))
-    state.put("trend", this.#trend)
-    state.put("events", this.#events)
-    state.put("born", this.#born)
-    state.put("lastUser", this.#last.user)
-    state.put("lastItem", this.#last.item)
-    state.put("classes", this.#classes)
-    state.put("cleaned", this.#cleaned)
-    state.put("lastLeaving", this.#lastLeaving)
+    this.#users.save(state.at("users"))
+    this.#items.save(state.at("items"))
+    state.put("classes", this.#classes.slice())
     state.put("clock", Float64Array.of(this.#weight, this.#clock, this.#likes, this.#leavings))
-    for (const [name, array] of state.arrays) state.arrays.set(name, array.slice() as StateArray)
+    for (const [name, array] of state.arrays) if (isGrowable(array)) state.arrays.set(name, copied(array))
   }
 
   load(state: State): void {
@@ -256,14 +264,9 @@ export class Catalogue {
     const entries = new ByteReader(state.take("entries", Uint8Array))
     while (!entries.isAtEnd) this.put(entries.whole(), JSON.parse(entries.text()) as StoredItem)
     this.#histories.load(state.at("histories"))
-    this.#trend = state.take("trend", Float64Array).slice()
-    this.#events = state.take("events", Uint32Array).slice()
-    this.#born = state.take("born", Float64Array).slice()
-    this.#last.user = state.take("lastUser", Uint32Array).slice()
-    this.#last.item = state.take("lastItem", Uint32Array).slice()
+    this.#users.load(state.at("users"))
+    this.#items.load(state.at("items"))
     this.#classes.set(state.take("classes", Float64Array))
-    this.#cleaned = state.take("cleaned", Uint32Array).slice()
-    this.#lastLeaving = state.take("lastLeaving", Uint32Array).slice()
     const [weight, clock, likes, leavings] = state.take("clock", Float64Array)
     this.#leavings = leavings
     this.#weight = weight
@@ -271,4 +274,23 @@ export class Catalogue {
     this.#likes = likes
     for (const item of this.entries.keys()) this.know(item)
   }
+}
+
+/** About what an entry takes with its place in the maps. */
+function bytesOf({ categories, features }: StoredItem): number {
+  let bytes = 200 + 8 * (features?.length ?? 0)
+  for (const category of categories) bytes += 48 + category.length
+  return bytes
+}
+
+function isGrowable(array: StateArray): boolean {
+  return (array.buffer as SharedArrayBuffer).growable === true
+}
+
+/** In shared memory: another thread takes it without a copy of its own. */
+function copied<A extends StateArray>(array: A): A {
+  const kind = array.constructor as new (buffer: SharedArrayBuffer) => A
+  const copy = new kind(new SharedArrayBuffer(array.byteLength))
+  copy.set(array)
+  return copy
 }

@@ -109,7 +109,7 @@ export function checkType(type: unknown, place = ""): string {
   )
 }
 
-/** What a user is thought to do, on the house's scale. */
+/** What a user is thought to do, on the internal scale. */
 export interface CheckedTrial {
   item: string
   rating: number

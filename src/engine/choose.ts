@@ -1,11 +1,11 @@
 /** From scores to a list: the model's best first; where it has nothing to say, what is trending; then what is new. */
 
 import { DessError } from "../errors.ts"
-import type { LabelledTrial, Reader } from "../run/reader.ts"
+import type { LabelledTrial, Reader } from "../learning/reader.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Recommendation, Source } from "./types.ts"
 
-export interface Wish {
+export interface ListQuery {
   /** Undefined for an unknown user. */
   user: number | undefined
   /** Length of the list, what is left out at its beginning included. */
@@ -18,16 +18,16 @@ export interface Wish {
   trials?: readonly LabelledTrial[] | undefined
 }
 
-export function chooseItems(catalogue: Catalogue, reader: Reader, wish: Wish): Recommendation[] {
-  const { user, total } = wish
-  const blocked = findBlocked(catalogue, wish)
-  const only = wish.only && Int32Array.from(new Set(wish.only))
+export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQuery): Recommendation[] {
+  const { user, total } = query
+  const blocked = findBlocked(catalogue, query)
+  const only = query.only && Int32Array.from(new Set(query.only))
   const list: Recommendation[] = []
   const add = (item: number, score: number, source: Source) => {
     blocked[item] = 1
     list.push({ item: catalogue.names.item.name(item) ?? "", score, source })
   }
-  const trials = wish.trials?.filter(({ item }) => reader.knows("item", item)) ?? []
+  const trials = query.trials?.filter(({ item }) => reader.knows("item", item)) ?? []
   const known = user !== undefined && reader.knows("user", user) ? user : undefined
   if (known !== undefined || trials.length > 0) {
     const items = only ? only.filter((item) => reader.knows("item", item)) : reader.items
@@ -67,9 +67,9 @@ function tryOut(reader: Reader, user: number | undefined, trials: readonly Label
 export function chooseSimilar(
   catalogue: Catalogue,
   reader: Reader,
-  wish: { item: number; total: number; categories: ReadonlySet<string> | undefined },
+  query: { item: number; total: number; categories: ReadonlySet<string> | undefined },
 ): Recommendation[] {
-  const { item, total, categories } = wish
+  const { item, total, categories } = query
   const nobody = { user: undefined, total, exclude: [item], only: undefined, seen: true }
   if (!reader.knows("item", item)) {
     const own = new Set(catalogue.entry(item).categories)
@@ -87,17 +87,17 @@ export function chooseSimilar(
 }
 
 /** By item: 1 where it may not stand in the list. */
-function findBlocked(catalogue: Catalogue, wish: Wish): Uint8Array {
-  const { itemRoom: room, names } = catalogue
-  const blocked = new Uint8Array(room).fill(1)
-  blocked.set(names.item.nameless.subarray(0, room))
-  for (const item of wish.exclude) blocked[item] = 1
-  if (!wish.seen) for (const { item } of wish.trials ?? []) blocked[item] = 1
-  if (!wish.seen && wish.user !== undefined) for (const item of catalogue.history(wish.user)) blocked[item] = 1
+function findBlocked(catalogue: Catalogue, query: ListQuery): Uint8Array {
+  const { itemCount, names } = catalogue
+  const blocked = new Uint8Array(itemCount)
+  names.item.markNameless(blocked)
+  for (const item of query.exclude) blocked[item] = 1
+  if (!query.seen) for (const { item } of query.trials ?? []) blocked[item] = 1
+  if (!query.seen && query.user !== undefined) for (const item of catalogue.history(query.user)) blocked[item] = 1
   for (const item of catalogue.hidden) blocked[item] = 1
-  if (!wish.categories) return blocked
+  if (!query.categories) return blocked
   const outside = new Uint8Array(blocked.length).fill(1)
-  for (const category of wish.categories) for (const item of catalogue.itemsOf(category)) outside[item] = blocked[item]
+  for (const category of query.categories) for (const item of catalogue.itemsOf(category)) outside[item] = blocked[item]
   return outside
 }
 

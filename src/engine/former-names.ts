@@ -31,7 +31,7 @@ export class FormerNames {
     item: new Map(),
   }
 
-  /** Takes in who left, or was erased; in order, each once. */
+  /** Takes in who left, or was erased. Those of now may come before those that are still to be read. */
   add(before: number, record: LeftRecord | ForgetRecord): void {
     if (record.kind === "forget") {
       if (record.user !== null) this.#add("user", record.user, { before, name: null })
@@ -45,7 +45,8 @@ export class FormerNames {
 
   #add(side: Side, index: number, one: { before: number; name: string | null }): void {
     const known = this.#left[side].get(index) ?? []
-    if (known.every(({ before }) => before !== one.before)) known.push(one)
+    const at = known.findLastIndex(({ before }) => before <= one.before)
+    if (known[at]?.before !== one.before) known.splice(at + 1, 0, one)
     this.#left[side].set(index, known)
   }
 
@@ -78,14 +79,14 @@ export function nameEvents(
     const [user, item] = [nameOf("user", record.user[r]), nameOf("item", record.item[r])]
     if (user === undefined || item === undefined) continue
     const rating = record.rating[r]
-    const stars = Number.isNaN(rating) ? {} : { rating: toldRating(rating, p.max) }
+    const stars = Number.isNaN(rating) ? {} : { rating: reportedRating(rating, p.max) }
     found.push({ user, item, ...stars, timestamp: record.timestamp[r] })
   }
   return found
 }
 
 /** The shortest number that is kept as this one: 4.7, not 4.699999809265137. */
-function toldRating(kept: number, max: number): number {
+function reportedRating(kept: number, max: number): number {
   const rating = (kept * max) / 5
   for (let digits = 1; digits < 10; digits++) {
     const short = Number(rating.toPrecision(digits))

@@ -4,27 +4,25 @@
  */
 
 import { createHash } from "node:crypto"
-import type { Limits } from "../run/idle.ts"
+import type { Limits } from "../ids/idle.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Build } from "./build.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { CheckedEvent, CheckedItem } from "./check.ts"
+import { EventRows } from "./event-rows.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
 import type { FeedbackEntry, FeedbackKey, Lookup, Note } from "./lookup.ts"
 import { changesOf } from "./lookup-holder.ts"
 import {
   type EventExtra,
-  type EventRow,
   type EventsRecord,
-  eventsOf,
   type ForgetRecord,
   GONE,
   type LeftRecord,
   type LogRecord,
   type NamedIndex,
   type OtherRecord,
-  rowsOf,
   withoutRows,
 } from "./records.ts"
 import type { Leaving } from "./trainer.ts"
@@ -56,6 +54,13 @@ export interface IntakeParts {
 /** Records that are applied the same way when they are new and when they are replayed. */
 type PlainRecord = Exclude<OtherRecord, { kind: "segment" | "names" | "left" | "forget" }>
 
+/** What is known of an event's key and of its user, item and type. */
+interface LookedUp {
+  hash: Buffer | undefined
+  hasKey: boolean
+  entry: FeedbackEntry | undefined
+}
+
 /** An erasure that is not done. */
 export type Erasure = Omit<ForgetRecord, "kind">
 
@@ -79,7 +84,7 @@ export class Intake {
   /** What was gone when it was recovered, at any time. */
   gone: string[] = []
   /** Gathered and not sealed. */
-  #rows: EventRow[] = []
+  readonly #rows = new EventRows()
   #extras: EventExtra[] = []
   #names: NamedIndex[] = []
   /** Events gathered or appended and not applied. */
@@ -89,7 +94,7 @@ export class Intake {
   /** Records of events that are appended and not applied. */
   readonly #unapplied: EventsRecord[] = []
   /** Applied rows of the open segment. */
-  #open: EventRow[] = []
+  readonly #open = new EventRows()
   /** Rows on their way behind the last end of a segment, and ends on their way. */
   #openPending = 0
   #endsPending = 0
@@ -100,6 +105,8 @@ export class Intake {
   unreleased: Leaving[] = []
   /** Of those, what is on its way to the disk. */
   readonly #releasing: Leaving[] = []
+  /** By index: names that were taken away, until the record that says so is applied. */
+  readonly #parting: Record<Side, Map<number, string>> = { user: new Map(), item: new Map() }
   /** From the start on: what a snapshot says of who left waits for the replay, too. */
   #isReplaying = true
   /** Indices with rows in the journal whose names are gone. */
@@ -125,13 +132,13 @@ export class Intake {
     // All that the disk may refuse to tell comes first: a batch is taken as a whole or not at all.
     const looked = events.map((event) => this.#lookUp(event))
     let duplicates = 0
-    for (const [e, event] of events.entries()) {
-      const { hash, entry, hasKey } = looked[e]
-      if (this.#isKnown(event, entry, replace) || hasKey || (hash && this.#pendingKeys.has(hash.toString("latin1")))) {
+    for (let e = 0; e < events.length; e++) {
+      const [event, found] = [events[e], looked[e]]
+      if (found && this.#isDuplicate(event, found, replace)) {
         duplicates++
         continue
       }
-      this.#gather(event, hash)
+      this.#gather(event, found?.hash)
       if (this.#openCount >= this.#parts.segment) this.closeSegment()
     }
     this.#arm()
@@ -139,23 +146,30 @@ export class Intake {
   }
 
   #gather({ user, item, rating, timestamp, type, comment }: CheckedEvent, key: Buffer | undefined): void {
-    const row = { user: this.#index("user", user), item: this.#index("item", item), rating, timestamp }
+    const [userIndex, itemIndex] = [this.#index("user", user), this.#index("item", item)]
+    const row = this.#rows.add()
+    const { at } = this.#rows
+    at.user[row] = userIndex
+    at.item[row] = itemIndex
+    at.rating[row] = rating
+    at.timestamp[row] = timestamp
     if (key || type !== undefined)
       this.#extras.push({
-        row: this.#rows.length,
+        row,
         ...(key && { key }),
         ...(type !== undefined && { type, ...(comment !== "" && { comment }) }),
       })
     if (key) this.#pendingKeys.add(key.toString("latin1"))
-    if (type !== undefined) this.#pendingFeedback.set(keyOf({ ...row, type }), { timestamp, comment })
-    this.#rows.push(row)
+    if (type !== undefined)
+      this.#pendingFeedback.set(keyOf({ user: userIndex, item: itemIndex, type }), { timestamp, comment })
     this.#openSince ??= performance.now()
     this.pending++
     this.#openPending++
   }
 
-  /** What the lookup table has of an event. */
-  #lookUp(event: CheckedEvent): { hash: Buffer | undefined; hasKey: boolean; entry: FeedbackEntry | undefined } {
+  /** What the lookup table has of an event; undefined for one that is never a duplicate. */
+  #lookUp(event: CheckedEvent): LookedUp | undefined {
+    if (event.key === undefined && event.type === undefined) return undefined
     const lookup = this.#parts.lookup()
     const hash = event.key === undefined || this.#parts.keys === 0 ? undefined : hashKey(event.key)
     const key = this.#feedbackKey(event)
@@ -166,10 +180,16 @@ export class Intake {
     }
   }
 
+  #isDuplicate(event: CheckedEvent, { hash, hasKey, entry }: LookedUp, replace: boolean): boolean {
+    if (hasKey || (hash && this.#pendingKeys.has(hash.toString("latin1")))) return true
+    return this.#isKnown(event, entry, replace)
+  }
+
   #feedbackKey({ user, item, type }: CheckedEvent): FeedbackKey | undefined {
+    if (type === undefined) return undefined
     const { names } = this.#parts.catalogue
     const [userIndex, itemIndex] = [names.user.find(user), names.item.find(item)]
-    if (type === undefined || userIndex === undefined || itemIndex === undefined) return undefined
+    if (userIndex === undefined || itemIndex === undefined) return undefined
     return { user: userIndex, item: itemIndex, type }
   }
 
@@ -191,6 +211,20 @@ export class Intake {
     return index
   }
 
+  /** Takes a name away; the record that says so has to follow. */
+  #part(side: Side, index: number): void {
+    const names = this.#parts.catalogue.names[side]
+    const name = names.name(index)
+    if (name === undefined) return
+    this.#parting[side].set(index, name)
+    names.remove(index)
+  }
+
+  /** Whom an index stands for by the records that are applied: whoever is about to leave has it still. */
+  nameOf(side: Side, index: number): string | undefined {
+    return this.#parting[side].get(index) ?? this.#parts.catalogue.names[side].name(index)
+  }
+
   /** Appends what was gathered: new names first. */
   seal(): void {
     const { journal, catalogue } = this.#parts
@@ -198,13 +232,14 @@ export class Intake {
       const names = this.#names
       this.#names = []
       const record: LogRecord = { kind: "names", names }
+      const users = names.reduce((count, { side }) => count + (side === "user" ? 1 : 0), 0)
       journal.append(record, () => {
-        for (const { side } of names) catalogue.names[side].settle(1)
+        catalogue.names.user.settle(users)
+        catalogue.names.item.settle(names.length - users)
       })
     }
     if (this.#rows.length === 0) return
-    const record = eventsOf(this.#rows, this.#extras)
-    this.#rows = []
+    const record = this.#rows.take(this.#extras)
     this.#extras = []
     this.#unapplied.push(record)
     journal.append(record, (position) => {
@@ -263,7 +298,7 @@ export class Intake {
     if (known.length === 0) return 0
     const indices = known.map((name) => names.find(name) as number)
     this.seal()
-    for (const index of indices) names.remove(index)
+    for (const index of indices) this.#part("item", index)
     const record: LeftRecord = { kind: "left", user: [], item: indices, names: { user: [], item: known } }
     // With their features: another item may get the index.
     this.#append({ kind: "items", items: indices.map((index) => ({ index, item: null })), features: indices })
@@ -279,7 +314,7 @@ export class Intake {
     const { catalogue, journal } = this.#parts
     this.seal()
     if (this.#parts.lookup()?.note("user", name)) this.putNotes("user", [{ id: name, note: null }])
-    if (index !== null) catalogue.names.user.remove(index)
+    if (index !== null) this.#part("user", index)
     const record: ForgetRecord = { kind: "forget", user: index, former, hash: hashName(name) }
     journal.append(record, (position) => {
       if (index !== null) catalogue.names.user.settle(1)
@@ -341,8 +376,11 @@ export class Intake {
   /** Takes back everything that was not applied. */
   rollback(): void {
     const { names } = this.#parts.catalogue
-    for (const side of SIDES) names[side].rollback()
-    this.#rows = []
+    for (const side of SIDES) {
+      names[side].rollback()
+      this.#parting[side].clear()
+    }
+    this.#rows.length = 0
     this.#extras = []
     this.#names = []
     this.#pendingKeys.clear()
@@ -389,7 +427,7 @@ export class Intake {
     const goes = new Set<number>()
     for (const side of SIDES)
       record[side].forEach((index, row) => {
-        if (index === GONE || names[side].nameless[index] === 0) return
+        if (index === GONE || names[side].has(index)) return
         this.#nobodys[side].add(index)
         goes.add(row)
       })
@@ -405,7 +443,7 @@ export class Intake {
       if (other === undefined || names.name(other) === undefined) continue
       names.drop(other)
       catalogue.drop(side, [other])
-      this.#takeOut((row) => row[side] === other)
+      this.#takeOut(side, new Set([other]))
       this.#forgetInModel(side, [other])
     }
     names.set(index, name)
@@ -468,10 +506,8 @@ export class Intake {
   #applyEvents(record: EventsRecord, position: number): void {
     const { catalogue } = this.#parts
     const before = this.#open.length
-    for (const row of rowsOf(record)) {
-      catalogue.addOne(row, this.segments + 1)
-      this.#open.push(row)
-    }
+    catalogue.add(record, this.segments + 1)
+    this.#open.append(record)
     this.accepted += this.#open.length - before
     if (record.extras.length === 0) return
     this.#look(record, position)
@@ -492,18 +528,23 @@ export class Intake {
   }
 
   #applySegment(time: number, since: number | undefined): void {
-    const rows = eventsOf(this.#open)
-    this.#open = []
-    const { length } = rows.user
+    const { user, item, rating, timestamp } = this.#open.take()
+    const { length } = user
     if (length === 0) return
     const number = ++this.segments
-    const rating = rows.rating.map((value) => (Number.isNaN(value) ? 5 : value))
-    const { user, item, timestamp } = rows
+    for (let r = 0; r < length; r++) if (Number.isNaN(rating[r])) rating[r] = 5
     const segment: Segment = {
       ...{ user, item, rating, timestamp, length },
       ...{ index: number - 1, trainLength: length, time },
     }
+    if (this.limits?.bytes !== undefined)
+      segment.nameBytes = { user: this.#nameBytes("user", user), item: this.#nameBytes("item", item) }
     this.#parts.learning.learn(number, segment, since)
+  }
+
+  #nameBytes(side: Side, ids: Int32Array): Uint16Array {
+    const names = this.#parts.catalogue.names[side]
+    return Uint16Array.from(ids, (id) => names.bytesOf(id))
   }
 
   #applyItems({ items, features }: Extract<OtherRecord, { kind: "items" }>): void {
@@ -511,8 +552,7 @@ export class Intake {
     for (const { index, item } of items) catalogue.put(index, item)
     const deleted = items.flatMap(({ index, item }) => (item === null ? index : []))
     if (deleted.length > 0) {
-      const isGone = new Set(deleted)
-      this.#takeOut(({ item }) => isGone.has(item))
+      this.#takeOut("item", new Set(deleted))
       this.#forgetInModel("item", deleted)
     }
     if (features.length === 0) return
@@ -526,7 +566,10 @@ export class Intake {
     for (const side of SIDES) {
       catalogue.drop(side, record[side])
       if (!this.#isReplaying) for (const index of record[side]) catalogue.names[side].recycle(index)
-      for (const index of record[side]) this.#nobodys[side].delete(index)
+      for (const index of record[side]) {
+        this.#nobodys[side].delete(index)
+        this.#parting[side].delete(index)
+      }
     }
     this.#look(record, position)
     this.#parts.onLeft(position, record)
@@ -535,20 +578,20 @@ export class Intake {
   #applyForget(record: ForgetRecord, position: number): void {
     const { user, former, hash } = record
     this.erasures.set(position, { user, former, hash })
-    if (user !== null) this.#nobodys.user.delete(user)
     this.#parts.onLeft(position, record)
     if (user === null) return
+    this.#nobodys.user.delete(user)
+    this.#parting.user.delete(user)
     this.#parts.catalogue.drop("user", [user])
-    this.#takeOut((row) => row.user === user)
+    this.#takeOut("user", new Set([user]))
     this.#look(record, position)
     this.#forgetInModel("user", [user])
   }
 
-  /** Takes rows out of the open segment. */
-  #takeOut(goes: (row: EventRow) => boolean): void {
-    const before = this.#open.length
-    this.#open = this.#open.filter((row) => !goes(row))
-    this.accepted -= before - this.#open.length
+  /** Takes rows of some ids out of the open segment. */
+  #takeOut(side: Side, ids: ReadonlySet<number>): void {
+    const column = this.#open.at[side]
+    this.accepted -= this.#open.remove((row) => ids.has(column[row]))
   }
 
   #forgetInModel(side: Side, ids: number[]): void {
@@ -576,7 +619,7 @@ export class Intake {
         if (side === "item" && catalogue.entries.has(id)) continue
         gone[side].push(id)
         former[side].push(name)
-        names.remove(id)
+        this.#part(side, id)
       }
     }
     if (gone.user.length + gone.item.length === 0) return

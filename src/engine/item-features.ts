@@ -15,11 +15,11 @@ export function setFeatures(
   const width = features.columns.length
   const most = items.reduce((largest, item) => Math.max(largest, item + 1), 0)
   if (most > features.present.length) {
-    const room = Math.max(most, 2 * features.present.length, 64)
-    const wider = new Float32Array(room * width)
+    const capacity = Math.max(most, 2 * features.present.length, 64)
+    const wider = new Float32Array(capacity * width)
     wider.set(features.values)
     features.values = wider
-    const present = new Uint8Array(room)
+    const present = new Uint8Array(capacity)
     present.set(features.present)
     features.present = present
   }

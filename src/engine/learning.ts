@@ -7,19 +7,19 @@ import type { DessError } from "../errors.ts"
 import type { Kernels } from "../kernels/kernels.ts"
 import { openKernels } from "../kernels/open.ts"
 import { availableCores } from "../kernels/pool.ts"
-import { createReader } from "../run/create.ts"
-import type { LearnerExplanation } from "../run/learner.ts"
-import type { FullRunOptions } from "../run/options.ts"
-import type { Reader, Room } from "../run/reader.ts"
+import { createReader } from "../learning/create.ts"
+import type { LearnerExplanation } from "../learning/learner.ts"
+import type { FullRunOptions } from "../learning/options.ts"
+import type { Reader, SharedRegion } from "../learning/reader.ts"
 import type { Segment, Side } from "../types.ts"
 import type { ReadModel } from "./reading.ts"
 import type { Aged, Learned, TrainerOptions } from "./trainer.ts"
-import { type News, type Question, TrainingThread } from "./training-thread.ts"
+import { type Question, type TrainerUpdate, TrainingThread } from "./training-thread.ts"
 
 /** Segments given to the thread and not yet learned. */
 const AHEAD = 4
 /** Numbers of the first room; larger ones are asked for. */
-const FIRST_ROOM = 65_536
+const FIRST_REGION = 65_536
 /** Versions whose freshness is remembered. */
 const REMEMBERED = 1000
 
@@ -45,7 +45,7 @@ export class Learning implements ReadModel {
   /** Not yet learned, and learned but not yet published. */
   #waiting: Waiting[] = []
   #unpublished: Waiting[] = []
-  #reading: Room | undefined
+  #reading: SharedRegion | undefined
   readonly freshness: number[] = []
 
   constructor(p: {
@@ -65,12 +65,12 @@ export class Learning implements ReadModel {
       this.#kernels.close()
       throw error
     }
-    this.thread = new TrainingThread(p.trainer, (news) => this.#hear(news))
+    this.thread = new TrainingThread(p.trainer, (update) => this.#receive(update))
   }
 
   /** From now on versions are published. */
   begin(): Promise<void> {
-    this.#give(this.reader.reserve(FIRST_ROOM))
+    this.#give(this.reader.reserve(FIRST_REGION))
     return this.ask({ kind: "publish" })
   }
 
@@ -110,21 +110,21 @@ export class Learning implements ReadModel {
     }
   }
 
-  #hear(news: News): void {
-    if (news.kind === "ended") {
+  #receive(update: TrainerUpdate): void {
+    if (update.kind === "ended") {
       this.#ended = true
       this.#onProgress?.()
       this.#pump()
-      this.#onEnd(news.error)
-    } else if (news.kind === "room") this.#give(this.reader.reserve(news.length))
-    else if (news.kind === "published") this.#goOver(news)
-    else if (news.kind === "aged") this.#onAged(news)
+      this.#onEnd(update.error)
+    } else if (update.kind === "region") this.#give(this.reader.reserve(update.length))
+    else if (update.kind === "published") this.#goOver(update)
+    else if (update.kind === "aged") this.#onAged(update)
     else {
       this.#ahead--
       const waiting = this.#waiting.shift()
       if (waiting) this.#unpublished.push(waiting)
       this.#pump()
-      this.#onLearned(news, waiting?.events ?? 0)
+      this.#onLearned(update, waiting?.events ?? 0)
       this.#onProgress?.()
     }
   }
@@ -144,7 +144,7 @@ export class Learning implements ReadModel {
   }
 
   /** Reads the new version from now on; the room read until now is free for the next. */
-  #goOver({ published, at, length, through }: Extract<News, { kind: "published" }>): void {
+  #goOver({ published, at, length, through }: Extract<TrainerUpdate, { kind: "published" }>): void {
     const before = this.#reading
     this.#reading = { floats: this.#kernels.floats as Float32Array, at, length }
     this.reader.apply(published, this.#reading)
@@ -152,9 +152,9 @@ export class Learning implements ReadModel {
     this.#give(before ?? this.reader.reserve(length))
   }
 
-  #give(room: Room): void {
+  #give(region: SharedRegion): void {
     const buffer = this.#kernels.floats.buffer as SharedArrayBuffer
-    this.thread.tell({ kind: "room", buffer, at: room.at, length: room.length })
+    this.thread.tell({ kind: "region", buffer, at: region.at, length: region.length })
   }
 
   #noteFreshness(through: number): void {

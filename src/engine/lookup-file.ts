@@ -222,10 +222,10 @@ function openRoot(lmdb: Lmdb, path: string, p: { noSync: boolean }): RootDatabas
 
 /** Why a transaction failed. A failed commit tells it by a promise of its own. */
 async function reasonOf(error: unknown): Promise<unknown> {
-  const told = (error as { commitError?: Promise<never> } | null)?.commitError
-  if (!told) return error
+  const reported = (error as { commitError?: Promise<never> } | null)?.commitError
+  if (!reported) return error
   const timeout = new Promise((resolve) => setTimeout(resolve, 1000, error).unref())
-  return Promise.race([told.catch((reason: unknown) => reason), timeout])
+  return Promise.race([reported.catch((reason: unknown) => reason), timeout])
 }
 
 /**

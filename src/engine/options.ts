@@ -1,11 +1,12 @@
 /** The options of a live recommender: defaults, units, and what is refused. */
 
 import { DessError, show } from "../errors.ts"
+import type { Limits } from "../ids/idle.ts"
 import { availableCores } from "../kernels/pool.ts"
-import type { Limits } from "../run/idle.ts"
-import { dropUndefined, type FullRunOptions, type RunOptions, withDefaults } from "../run/options.ts"
+import { dropUndefined, type FullRunOptions, type RunOptions, withDefaults } from "../learning/options.ts"
 import { DEFAULT_SCALE, type RatingScale } from "../stream/interaction.ts"
 import { checkOptionNames } from "./check.ts"
+import { processPrices } from "./process-memory.ts"
 import type { Bytes, Duration, KeptJournal, RecommenderOptions, ReplayProgress } from "./types.ts"
 
 /** Everything decided. */
@@ -60,7 +61,7 @@ export function fixedOptions(options: EngineOptions): FixedOptions {
 /** Fills in the defaults, or what the directory was created with, and refuses what is outside its domain or differs. */
 export function completeOptions(given: RecommenderOptions, created?: FixedOptions): EngineOptions {
   checkOptionNames("options", given, NAMES)
-  const options = onHouseScale(dropUndefined(given), created?.scale)
+  const options = toInternalScale(dropUndefined(given), created?.scale)
   if (created) {
     if (options.price !== undefined && created.price === undefined)
       throw new DessError(
@@ -97,7 +98,10 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
     segment,
     delay: parseDuration("delay", options.delay ?? 1000),
     limits: {
-      bytes: options.memoryBudget === undefined ? undefined : parseBytes("memory budget", options.memoryBudget),
+      ...(options.memoryBudget !== undefined && {
+        bytes: parseBytes("memory budget", options.memoryBudget),
+        process: processPrices(run.task ?? "binary"),
+      }),
       shrinkAfter: idle.shrink === undefined ? undefined : parseDuration("idle shrink", idle.shrink),
       leaveAfter: idle.leave === undefined ? undefined : parseDuration("idle leave", idle.leave),
     },
@@ -115,7 +119,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
 }
 
 /** The like threshold comes on the scale of the ratings; inside, ratings go from 0 to 5. */
-function onHouseScale(options: RecommenderOptions, createdScale: RatingScale | undefined): RecommenderOptions {
+function toInternalScale(options: RecommenderOptions, createdScale: RatingScale | undefined): RecommenderOptions {
   const { likeThreshold } = options
   if (likeThreshold === undefined) return options
   const { min, max } = checkScale(options.scale ?? createdScale ?? DEFAULT_SCALE)

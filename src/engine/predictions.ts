@@ -1,6 +1,6 @@
 /** What the model thinks of pairs; those of one user are scored together. */
 
-import type { Reader } from "../run/reader.ts"
+import type { Reader } from "../learning/reader.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { checkName } from "./check.ts"
 import { expected, sigmoid, softmax } from "./choose.ts"

@@ -1,8 +1,8 @@
 /** Everything that only reads: the last published version and the catalogue. */
 
 import { DessError, show } from "../errors.ts"
-import type { LearnerExplanation } from "../run/learner.ts"
-import type { LabelledTrial, Reader } from "../run/reader.ts"
+import type { LearnerExplanation } from "../learning/learner.ts"
+import type { LabelledTrial, Reader } from "../learning/reader.ts"
 import { classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import type { Catalogue } from "./catalogue.ts"
@@ -136,7 +136,7 @@ export class Reading {
     const own = names.name(index)
     return this.#turns.run(async (pause) => {
       let found: SimilarUser[] = []
-      for (let from = 0; from < names.nameless.length; from += USERS_AT_ONCE) {
+      for (let from = 0; from < names.count; from += USERS_AT_ONCE) {
         // Forgotten meanwhile, and perhaps another user by now.
         if (names.name(index) !== own || !reader.knows("user", index)) return []
         const others = this.#knownUsers(from, index)
@@ -155,13 +155,12 @@ export class Reading {
 
   /** Of the next users those that have a name and are in the model, but for one. */
   #knownUsers(from: number, but: number): Int32Array {
-    const { nameless } = this.#catalogue.names.user
+    const names = this.#catalogue.names.user
     const { reader } = this.#model
-    const end = Math.min(nameless.length, from + USERS_AT_ONCE)
+    const end = Math.min(names.count, from + USERS_AT_ONCE)
     const known = new Int32Array(end - from)
     let count = 0
-    for (let id = from; id < end; id++)
-      if (nameless[id] === 0 && id !== but && reader.knows("user", id)) known[count++] = id
+    for (let id = from; id < end; id++) if (names.has(id) && id !== but && reader.knows("user", id)) known[count++] = id
     return known.subarray(0, count)
   }
 

@@ -6,11 +6,11 @@
 import { existsSync, readdirSync } from "node:fs"
 import { resolve, sep } from "node:path"
 import { DessError, show } from "../errors.ts"
+import { Names } from "../ids/names.ts"
 import type { Side } from "../types.ts"
 import { openDirectory } from "./directory.ts"
 import { FormerNames } from "./former-names.ts"
 import type { JournalFiles, Placed } from "./journal-files.ts"
-import { Names } from "./names.ts"
 import { Recommender } from "./open.ts"
 import { completeOptions, type FixedOptions, fixedOptions } from "./options.ts"
 import {

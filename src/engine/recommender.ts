@@ -8,8 +8,8 @@
  */
 
 import { DessError, show } from "../errors.ts"
-import { MOST_AT_ONCE as MOST_LEAVING, tickMilliseconds } from "../run/idle.ts"
-import type { SegmentReport } from "../run/report.ts"
+import { MOST_AT_ONCE as MOST_LEAVING, tickMilliseconds } from "../ids/idle.ts"
+import type { SegmentReport } from "../learning/report.ts"
 import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
@@ -35,6 +35,7 @@ import { Learning } from "./learning.ts"
 import type { Note } from "./lookup.ts"
 import { LookupHolder } from "./lookup-holder.ts"
 import type { EngineOptions } from "./options.ts"
+import { countGrowing, fixedBytes } from "./process-memory.ts"
 import { Reading } from "./reading.ts"
 import { Replay } from "./replay.ts"
 import type { Learned, Standing } from "./trainer.ts"
@@ -48,6 +49,7 @@ import type {
   ItemEntry,
   ItemView,
   LiveReport,
+  MemoryParts,
   ObserveOptions,
   Prediction,
   Receipt,
@@ -89,6 +91,8 @@ export class LiveRecommender implements Recommender {
   #learned = 0
   /** What the training thread held when it was asked or heard last. */
   #standing: Standing | undefined
+  /** What the process held when it was opened, but for what grows. */
+  #fixedBytes = 0
   #last: LiveReport | undefined
   /** The last reports, oldest first. */
   #past: LiveReport[] = []
@@ -156,6 +160,11 @@ export class LiveRecommender implements Recommender {
 
   /** Takes up what the directory holds. Resolves when it can be read, or, where asked for, when all is replayed. */
   async start(): Promise<void> {
+    await this.#start()
+    this.#fixedBytes = fixedBytes(this.#growing())
+  }
+
+  async #start(): Promise<void> {
     await this.#learning.thread.ready()
     const [directory, archive] = [this.#directory, this.#archive]
     if (!directory || !archive) {
@@ -455,7 +464,7 @@ export class LiveRecommender implements Recommender {
         for (const { position, record } of some)
           if (record.kind === "left" || record.kind === "forget") former.add(position, record)
       const { max } = this.#options.scale
-      const now = (side: Side, index: number) => this.#catalogue.names[side].name(index)
+      const now = (side: Side, index: number) => this.#intake.nameOf(side, index)
       // Named at once: who has an index now may leave while this is read.
       for await (const some of portions(files.read(files.first)))
         yield* some.flatMap(({ position, record }) =>
@@ -510,6 +519,7 @@ export class LiveRecommender implements Recommender {
       items: { known: item.size, held: held.item.seen, hidden: this.#catalogue.hidden.size },
       memory: {
         budget: limits.bytes ?? null,
+        parts: { ...this.#growing(), fixed: this.#fixedBytes },
         heldBytes: held.heldBytes,
         embeddingBytes: held.embeddingBytes,
         sizes: { user: held.user.histogram, item: held.item.histogram },
@@ -533,6 +543,13 @@ export class LiveRecommender implements Recommender {
       ...(this.#snapshotFailure === undefined ? {} : { snapshotFailure: this.#snapshotFailure }),
       last: this.#last ?? null,
     }
+  }
+
+  /** Bytes of what grows. */
+  #growing(): Omit<MemoryParts, "fixed"> {
+    const { held, metBytes } = this.#standing ?? NOTHING
+    const [catalogue, reader] = [this.#catalogue, this.#learning.reader]
+    return countGrowing({ held, metBytes, catalogue, reader, waiting: this.#queue() })
   }
 
   // Snapshots, erasures, closing
@@ -768,6 +785,7 @@ const EMPTY_REPORT: SegmentReport = {
 }
 
 const NOTHING: Standing = {
+  metBytes: 0,
   held: {
     user: { seen: 0, numbers: 0, histogram: {} },
     item: { seen: 0, numbers: 0, histogram: {} },

@@ -4,7 +4,7 @@
  */
 
 import { DessError, show } from "../errors.ts"
-import type { Limits } from "../run/idle.ts"
+import type { Limits } from "../ids/idle.ts"
 import type { Side } from "../types.ts"
 import { ByteReader, ByteWriter } from "./byte-buffer.ts"
 import type { FeedbackKey, Note } from "./lookup.ts"
@@ -199,7 +199,7 @@ function readEvents(reader: ByteReader): EventsRecord {
   return record
 }
 
-function emptyEvents(rows: number): EventsRecord {
+export function emptyEvents(rows: number): EventsRecord {
   return {
     kind: "events",
     user: new Int32Array(rows),
@@ -228,12 +228,6 @@ export function eventsOf(rows: readonly EventRow[], extras: EventExtra[] = []): 
   })
   record.extras = extras
   return record
-}
-
-/** The rows of a record that were not erased. */
-export function* rowsOf({ user, item, rating, timestamp }: EventsRecord): Generator<EventRow> {
-  for (let r = 0; r < user.length; r++)
-    if (user[r] !== GONE) yield { user: user[r], item: item[r], rating: rating[r], timestamp: timestamp[r] }
 }
 
 /** The record with rows emptied; their keys stay, so that an event sent again is not taken again. */

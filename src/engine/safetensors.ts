@@ -13,13 +13,15 @@ const TYPES = {
   F32: Float32Array,
   I32: Int32Array,
   U32: Uint32Array,
+  U16: Uint16Array,
   U8: Uint8Array,
 } as const
 
 type Type = keyof typeof TYPES
 
 const FORMAT = "dess"
-const VERSION = 1
+/** Older ones cannot be read: what they held is learned again from the journal. */
+const VERSION = 2
 const NO_CHECKSUM = "0".repeat(64)
 /** A gigabyte: hashing and writing take less than two at a time. */
 const PIECE = 2 ** 30
@@ -133,8 +135,9 @@ function readHeader(file: Source) {
     if (Number(metadata.version) > VERSION)
       throw new DessError(
         "UNSUPPORTED",
-        `snapshot: expected version ${VERSION} or older, got ${show(metadata.version)}; use a newer dess`,
+        `snapshot: expected version ${VERSION}, got ${show(metadata.version)}; use a newer dess`,
       )
+    if (Number(metadata.version) !== VERSION) throw damaged(`version ${VERSION}, got ${show(metadata.version)}`)
     const values = new Map<string, Json>(Object.entries(JSON.parse(metadata.values)))
     const entries = ([...header] as [string, Entry][]).sort(
       ([, a], [, b]) => a.data_offsets[0] - b.data_offsets[0] || a.data_offsets[1] - b.data_offsets[1],

@@ -1,14 +1,14 @@
 /** The training side: the loop of the experiments, fed with orders, publishing versions. Runs in a thread of its own. */
 
 import { DessError } from "../errors.ts"
+import type { Limits } from "../ids/idle.ts"
 import { type Json, State, type StateArray } from "../kernels/state.ts"
-import type { Limits } from "../run/idle.ts"
-import type { LearnerExplanation, LearnerStatus, LiveLearner } from "../run/learner.ts"
-import { liveOf, Run } from "../run/loop.ts"
-import type { RunOptions } from "../run/options.ts"
-import type { Outlook } from "../run/outlook.ts"
-import type { Published, Room } from "../run/reader.ts"
-import type { SegmentReport } from "../run/report.ts"
+import type { LearnerExplanation, LearnerStatus, LiveLearner } from "../learning/learner.ts"
+import { liveOf, Run } from "../learning/loop.ts"
+import type { RunOptions } from "../learning/options.ts"
+import type { Published, SharedRegion } from "../learning/reader.ts"
+import type { SegmentReport } from "../learning/report.ts"
+import type { Outlook } from "../policies/outlook.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
 import { emptyFeatures, setFeatures } from "./item-features.ts"
 import { hashState } from "./safetensors.ts"
@@ -44,7 +44,7 @@ export type Order =
   | { kind: "explain"; id: number; side: Side; index: number }
   | { kind: "publish"; id: number }
   | { kind: "hash"; id: number }
-  | { kind: "room"; buffer: SharedArrayBuffer; at: number; length: number }
+  | { kind: "region"; buffer: SharedArrayBuffer; at: number; length: number }
 
 export interface Learned {
   kind: "learned"
@@ -71,6 +71,8 @@ export interface Aged extends Leaving {
 /** What is held, and the ids that lost a step of their size, or left, since the beginning. */
 export interface Standing {
   held: LearnerStatus
+  /** Bytes of what users have met, as the task keeps it. */
+  metBytes: number
   totals: { shrunk: Record<Side, number>; left: Record<Side, number> }
 }
 
@@ -80,14 +82,14 @@ export type Answer =
   | Learned
   | Aged
   | { kind: "published"; through: number; published: Published; at: number; length: number }
-  | { kind: "room"; length: number }
+  | { kind: "region"; length: number }
   | { kind: "done"; id: number; value: unknown }
   | { kind: "failed"; id: number | undefined; code: string; message: string }
 
 /** Publishing takes at most this share of the thread's time. */
 const PUBLISH_SHARE = 0.4
 /** Segments whose leavings are part of a snapshot: those that may not have been heard of when it is taken. */
-const UNHEARD = 16
+const UNCONFIRMED = 16
 
 export class Trainer {
   readonly #run: Run
@@ -97,7 +99,7 @@ export class Trainer {
   /** Grows with the items; the learner sees the same object. */
   readonly #features: ItemFeatures | undefined
   readonly #totals: Standing["totals"] = { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } }
-  #room: Room | undefined
+  #region: SharedRegion | undefined
   #through = 0
   #dirty = false
   #published = Number.NEGATIVE_INFINITY
@@ -157,8 +159,8 @@ export class Trainer {
         this.#write(state)
         return hashState(state)
       }
-      case "room":
-        this.#room = { floats: new Float32Array(order.buffer), at: order.at, length: order.length }
+      case "region":
+        this.#region = { floats: new Float32Array(order.buffer), at: order.at, length: order.length }
         return this.#publishSoon()
       case "publish":
         this.#wanted.push(order.id)
@@ -194,7 +196,7 @@ export class Trainer {
       this.#totals.left[side] += left[side].length
     }
     if (left.user.length + left.item.length > 0)
-      this.#leavings = [...this.#leavings.slice(1 - UNHEARD), { number: this.#through, left }]
+      this.#leavings = [...this.#leavings.slice(1 - UNCONFIRMED), { number: this.#through, left }]
     return { shrunk, left }
   }
 
@@ -208,7 +210,7 @@ export class Trainer {
   }
 
   #standing(): Standing {
-    return { held: this.#run.learner.status(), totals: this.#totals }
+    return { held: this.#run.learner.status(), metBytes: this.#run.metBytes, totals: this.#totals }
   }
 
   #setFeatures(items: readonly number[], values: readonly (readonly number[] | null)[]): void {
@@ -266,22 +268,22 @@ export class Trainer {
   }
 
   #publish(): void {
-    const needed = this.#live.roomNeeded
-    const room = this.#room
+    const needed = this.#live.floatsNeeded
+    const region = this.#region
     // Without one: it comes when the reader has gone over to the version before, or with the room asked for.
-    if (!room) return
-    if (room.length < needed) {
-      this.#room = undefined
-      this.#say({ kind: "room", length: 2 * needed })
+    if (!region) return
+    if (region.length < needed) {
+      this.#region = undefined
+      this.#say({ kind: "region", length: 2 * needed })
       return
     }
     const start = performance.now()
-    const published = this.#live.publish(room)
-    this.#room = undefined
+    const published = this.#live.publish(region)
+    this.#region = undefined
     this.#dirty = false
     this.#published = performance.now()
     this.#cost = this.#published - start
-    this.#say({ kind: "published", through: this.#through, published, at: room.at, length: room.length })
+    this.#say({ kind: "published", through: this.#through, published, at: region.at, length: region.length })
     this.#answerWanted()
   }
 

@@ -1,9 +1,9 @@
 /** The live recommender as its users see it: what goes in, what comes out. Types only. */
 
-import type { SizeStep } from "../run/learner.ts"
-import type { RunOptions } from "../run/options.ts"
-import type { Outlook } from "../run/outlook.ts"
-import type { SegmentReport } from "../run/report.ts"
+import type { SizeStep } from "../learning/learner.ts"
+import type { RunOptions } from "../learning/options.ts"
+import type { SegmentReport } from "../learning/report.ts"
+import type { Outlook } from "../policies/outlook.ts"
 import type { Side, Task } from "../types.ts"
 import type { Note } from "./lookup.ts"
 
@@ -27,7 +27,7 @@ export interface RecommenderOptions
   > {
   /** Where events, ids, items and snapshots are kept (created when missing). Without: in memory only. */
   directory?: string | undefined
-  /** The most the embedding tables may hold. Default: no limit. */
+  /** The most that may grow with ids: vectors, names, what users have met, items. Default: no limit. */
   memoryBudget?: Bytes | undefined
   /** Default "topk". */
   task?: Task | undefined
@@ -285,6 +285,25 @@ export interface LiveReport extends SegmentReport {
   failed?: string
 }
 
+/** Bytes of the process, by what they are for. */
+export interface MemoryParts {
+  /** Vectors with their accumulators, and what leads from an id to its own. */
+  rows: number
+  /** How often ids are met, their indicators, the sizes they had, when they were met last. */
+  indicators: number
+  names: number
+  /** Items that users have met. */
+  met: number
+  /** What is known of items: trend, categories, features. */
+  items: number
+  /** Items in the form they are scored in. */
+  packed: number
+  /** Events on their way to the disk and to the learner. */
+  journal: number
+  /** The runtime, its code, parameters of no id, buffers: what the process held when it was opened and is none of the others. */
+  fixed: number
+}
+
 export interface Status {
   /**
    * learning: all is well. replaying: it takes up its journal; reading goes on from the snapshot, writing is refused.
@@ -314,6 +333,8 @@ export interface Status {
   memory: {
     /** null: no limit. */
     budget: number | null
+    /** Where the process's bytes are; they add up to about what it holds. */
+    parts: MemoryParts
     heldBytes: number
     embeddingBytes: number
     sizes: Record<Side, Record<string, number>>

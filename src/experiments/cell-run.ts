@@ -1,11 +1,11 @@
 /** One cell, run in this process. */
 
 import { type Liked, likedOf } from "../datasets/data-stream.ts"
-import { runStream } from "../run/loop.ts"
-import { matchProbability } from "../run/match.ts"
-import { dropInapplicable, dropUndefined, type RunOptions } from "../run/options.ts"
-import type { RunResult } from "../run/report.ts"
-import { parseMethod } from "../search/methods.ts"
+import { matchProbability } from "../learning/equal-memory.ts"
+import { runStream } from "../learning/loop.ts"
+import { dropInapplicable, dropUndefined, type RunOptions } from "../learning/options.ts"
+import type { RunResult } from "../learning/report.ts"
+import { parseMethod } from "../policies/methods.ts"
 import type { Side } from "../types.ts"
 import type { Cell } from "./cells.ts"
 import { openEntry } from "./data.ts"

@@ -1,7 +1,7 @@
 /** From a grid to its cells: one run each, with a key that says which run it is. */
 
-import { type Setting, settingOf } from "../run/options.ts"
-import { parseMethod } from "../search/methods.ts"
+import { type Setting, settingOf } from "../learning/options.ts"
+import { parseMethod } from "../policies/methods.ts"
 import type { HeadKind, Task } from "../types.ts"
 import { controlsOf, methodKind } from "./controls.ts"
 import type { GridData } from "./data.ts"

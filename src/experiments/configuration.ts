@@ -1,8 +1,8 @@
 /** What was run, in words: everything somebody needs to run it again. */
 
-import { SETTINGS, wordsOf } from "../run/options.ts"
-import { PRESETS } from "../search/presets.ts"
-import { RENT } from "../search/rent.ts"
+import { SETTINGS, wordsOf } from "../learning/options.ts"
+import { PRESETS } from "../policies/presets.ts"
+import { RENT } from "../policies/rent.ts"
 import { MAJORITY } from "./controls.ts"
 import { type Block, formatSetting } from "./summary.ts"
 

@@ -1,6 +1,6 @@
 /** Results as CSV: one file with a row per run, one with a row per method and measure. */
 
-import { SETTINGS, type Setting } from "../run/options.ts"
+import { SETTINGS, type Setting } from "../learning/options.ts"
 import { MAJORITY } from "./controls.ts"
 import { bytesOverTime } from "./cost-table.ts"
 import { paperFigure } from "./paper.ts"

@@ -7,13 +7,13 @@ import { nameOf } from "../datasets/formats.ts"
 import { parseColumnChoice } from "../datasets/header.ts"
 import { isPrepared, readManifest } from "../datasets/manifest.ts"
 import { DessError, show } from "../errors.ts"
-import { dropUndefined, RUN_OPTIONS, wordsOf } from "../run/options.ts"
-import type { ValueOf } from "../run/schema.ts"
+import { dropUndefined, RUN_OPTIONS, wordsOf } from "../learning/options.ts"
+import type { ValueOf } from "../learning/schema.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import type { Order } from "../stream/order.ts"
 import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
-import { synthetic } from "../stream/synthetic.ts"
+import { synthetic } from "../stream/synthetic/synthetic.ts"
 
 const SYNTHETIC_INTERACTIONS = 100_000
 const count = { type: "integer", minimum: 1 } as const

@@ -8,9 +8,9 @@ import {
   RUN_DEFAULTS,
   SETTINGS,
   withDefaults,
-} from "../run/options.ts"
-import { checkSchema } from "../run/schema.ts"
-import { parseMethod } from "../search/methods.ts"
+} from "../learning/options.ts"
+import { checkSchema } from "../learning/schema.ts"
+import { parseMethod } from "../policies/methods.ts"
 import { type DataEntry, findData, type GridData } from "./data.ts"
 import { PAPER_GRIDS, type PaperName } from "./paper-grids.ts"
 import { GRID_SCHEMA, gridName } from "./schema.ts"

@@ -1,6 +1,6 @@
-/** What the paper reports, to stand beside our figures (method.md §10; tables 1–4 of the paper). Never used to compute anything. */
+/** What the paper reports, to stand beside our figures (tables 1–4 of the paper). Never used to compute anything. */
 
-import type { Setting } from "../run/options.ts"
+import type { Setting } from "../learning/options.ts"
 import type { HeadKind, Task } from "../types.ts"
 import type { Measure } from "./summary.ts"
 

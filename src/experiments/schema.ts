@@ -1,7 +1,7 @@
 /** The JSON Schema of a grid's config file (`dess compare --schema` prints it); what is enforced is what is published. */
 
-import { describeConditions, OPTION_ENTRIES, RUN_OPTIONS, type RunOption } from "../run/options.ts"
-import type { Schema } from "../run/schema.ts"
+import { describeConditions, OPTION_ENTRIES, RUN_OPTIONS, type RunOption } from "../learning/options.ts"
+import type { Schema } from "../learning/schema.ts"
 import { DATA_OPTIONS } from "./data.ts"
 
 /** A schema with a description. */

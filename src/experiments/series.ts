@@ -1,6 +1,6 @@
 /** A run along its timeline, thinned: rates are means over the segments of a point, counts are those at its end. */
 
-import type { SegmentReport } from "../run/report.ts"
+import type { SegmentReport } from "../learning/report.ts"
 
 /** Columns of equal length, at most 200 points; null where nothing was tested. A column the task or method lacks is missing. */
 export interface Series {

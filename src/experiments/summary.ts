@@ -1,6 +1,6 @@
 /** Records in order: blocks of runs that may be compared with each other, and their measures over the seeds. */
 
-import { isDefault, SETTINGS, type Setting, wordsOf } from "../run/options.ts"
+import { isDefault, SETTINGS, type Setting, wordsOf } from "../learning/options.ts"
 import type { HeadKind, Task } from "../types.ts"
 import { compareMethods, MAJORITY, type MethodKind, methodKind } from "./controls.ts"
 import type { GridData } from "./data.ts"
@@ -137,12 +137,12 @@ function gatherEntries(records: readonly DoneRecord[]): Entry[] {
     return { label, method, kind: methodKind(method), runs }
   })
   // Every run knows how often the majority class is right; the entry with most seeds tells.
-  const teller = entries.reduce<Entry | undefined>(
+  const mostSeeds = entries.reduce<Entry | undefined>(
     (most, entry) => (entry.runs.length > (most?.runs.length ?? 0) ? entry : most),
     undefined,
   )
-  if (typeof teller?.runs[0].result.majorityAccuracy === "number")
-    entries.push({ label: MAJORITY, method: MAJORITY, kind: "control", runs: teller.runs })
+  if (typeof mostSeeds?.runs[0].result.majorityAccuracy === "number")
+    entries.push({ label: MAJORITY, method: MAJORITY, kind: "control", runs: mostSeeds.runs })
   return entries.sort((a, b) => compareMethods(a.label, b.label))
 }
 

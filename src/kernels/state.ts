@@ -6,7 +6,7 @@
 
 import { DessError } from "../errors.ts"
 
-export type StateArray = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array
+export type StateArray = Float32Array | Float64Array | Int32Array | Uint32Array | Uint16Array | Uint8Array
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 

@@ -1,7 +1,7 @@
 /** Who may pass, how many and how much at a time; and how long it took. */
 
 import type { FastifyReply, FastifyRequest } from "fastify"
-import type { Guard } from "./keys.ts"
+import type { Guard } from "./api-keys.ts"
 import type { Metrics } from "./metrics.ts"
 import { Refusal } from "./problem.ts"
 import { bodyLength, LINE_TYPES, mediaType } from "./request-body.ts"

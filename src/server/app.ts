@@ -4,14 +4,14 @@ import { setMaxListeners } from "node:events"
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
 import { show } from "../errors.ts"
 import { Admission } from "./admission.ts"
+import { type ApiKeys, createGuard } from "./api-keys.ts"
 import { Connections } from "./connections.ts"
-import { gorseRoutes } from "./gorse.ts"
-import type { FeedbackOptions } from "./gorse-feedback.ts"
+import type { FeedbackOptions } from "./gorse/feedback.ts"
+import { gorseRoutes } from "./gorse/routes.ts"
 import { PAGE_POLICY, SECURITY_HEADERS } from "./headers.ts"
-import { type ApiKeys, createGuard } from "./keys.ts"
 import { CONNECTION_LIMITS, type ConnectionLimits } from "./limits.ts"
 import { Metrics } from "./metrics.ts"
-import { nativeRoutes, type Surroundings } from "./native.ts"
+import { nativeRoutes, type RouteContext } from "./native.ts"
 import { operationRoutes } from "./operations.ts"
 import { checkHost, checkOrigin } from "./origin.ts"
 import { readPageFiles } from "./page-files.ts"
@@ -21,7 +21,7 @@ import { hasUnreadBody, LINE_TYPES, mediaType } from "./request-body.ts"
 import { methodsOf, type Route } from "./route.ts"
 import { compileValidator } from "./validate.ts"
 
-export interface AppOptions extends Pick<Surroundings, "recommender"> {
+export interface AppOptions extends Pick<RouteContext, "recommender"> {
   keys: ApiKeys
   /** The most a body that is not a stream may have. */
   bodyBytes: number
@@ -57,7 +57,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const metrics = new Metrics(() => connections.size)
   const guard = createGuard(keys)
   const { recommender } = options
-  const surroundings: Surroundings = {
+  const context: RouteContext = {
     recommender,
     stopping: stop.signal,
     guard,
@@ -93,8 +93,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     return sendProblem(reply, error)
   })
 
-  const gorse = options.gorse ? gorseRoutes(surroundings, options.gorse) : []
-  const api = [...nativeRoutes(surroundings), ...gorse]
+  const gorse = options.gorse ? gorseRoutes(context, options.gorse) : []
+  const api = [...nativeRoutes(context), ...gorse]
   const admission = new Admission({
     guard,
     metrics,
@@ -102,7 +102,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     bodyBytes,
     onTrusted: ({ raw }) => connections.trust(raw.socket),
   })
-  const routes = [...api, ...operationRoutes(surroundings, metrics, api)]
+  const routes = [...api, ...operationRoutes(context, metrics, api)]
   for (const route of routes) addRoute(app, route, admission)
   addPage(app, options.page)
   return app
@@ -150,7 +150,7 @@ function addRoute(app: FastifyInstance, route: Route, admission: Admission): voi
 
 function addPage(app: FastifyInstance, folder: string | undefined): void {
   for (const { path, type, tag, bytes } of folder === undefined ? [] : readPageFiles(folder))
-    app.get(path, async (request, reply) => {
+    app.get(path, { exposeHeadRoute: true }, async (request, reply) => {
       reply.headers({ "content-security-policy": PAGE_POLICY, "cache-control": "no-cache", etag: tag })
       if (request.headers["if-none-match"] === tag) return reply.code(304).send()
       return reply.type(type).send(bytes)

@@ -6,7 +6,7 @@ import { type EngineOptions, parseBytes } from "../engine/options.ts"
 import type { RecommenderOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
-import { type ApiKeys, readKey } from "./keys.ts"
+import { type ApiKeys, readKey } from "./api-keys.ts"
 import { isLoopback } from "./origin.ts"
 import { type CompleteSettings, type SettingName, type Settings, SettingsSchema } from "./settings.ts"
 

@@ -2,7 +2,7 @@
 
 import { setTimeout as wait } from "node:timers/promises"
 import type { Event, ItemEntry, Recommender } from "../engine/types.ts"
-import { type SyntheticStream, synthetic } from "../stream/synthetic.ts"
+import { type SyntheticStream, synthetic } from "../stream/synthetic/synthetic.ts"
 
 const TICK = 100
 const ITEMS_AT_ONCE = 2000

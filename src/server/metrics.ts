@@ -1,4 +1,7 @@
-/** Prometheus metrics: of the requests, and of the recommender as its status has it. */
+/**
+ * Prometheus metrics: of the requests, and of the recommender as its status has it. Not by prom-client: all but the
+ * requests is read from the status when asked for, which needs no registry, and loading it takes 50 ms and 2 MB.
+ */
 
 import type { Status } from "../engine/types.ts"
 import type { Side } from "../types.ts"
@@ -65,10 +68,10 @@ export class Metrics {
   /** The text of /metrics; without a status while the recommender starts. */
   text(status: Status | undefined): string {
     const page = new Page()
-    page.add("dess_connections", "gauge", "Open connections.", [["", this.#connections()]])
-    page.add("dess_requests_active", "gauge", "Requests under way.", [["", this.active]])
-    page.add("dess_request_body_bytes", "gauge", "Bytes of the bodies under way.", [["", this.heldBytes]])
-    page.add("dess_requests_total", "counter", "Requests answered.", [...this.#answers])
+    page.gauge("dess_connections", "Open connections.", this.#connections())
+    page.gauge("dess_requests_active", "Requests under way.", this.active)
+    page.gauge("dess_request_body_bytes", "Bytes of the bodies under way.", this.heldBytes)
+    page.counter("dess_requests_total", "Requests answered.", [...this.#answers])
     page.head("dess_request_seconds", "histogram", "Time to answer.")
     for (const [labels, { counts, sum }] of this.#timings) {
       let total = 0
@@ -80,100 +83,80 @@ export class Metrics {
       page.line("dess_request_seconds_count", labels, total)
     }
     const { user, system } = process.cpuUsage()
-    page.add("process_cpu_seconds_total", "counter", "Processor time, all threads.", [["", (user + system) / 1e6]])
-    page.add("process_resident_memory_bytes", "gauge", "Resident memory.", [["", process.memoryUsage.rss()]])
+    page.counter("process_cpu_seconds_total", "Processor time, all threads.", (user + system) / 1e6)
+    page.gauge("process_resident_memory_bytes", "Resident memory.", process.memoryUsage.rss())
     if (status) addStatus(page, status)
     return page.text
   }
 }
 
 function addStatus(page: Page, status: Status): void {
-  const { events, users, items, memory, freshness, journal, snapshot, last } = status
-  const one = (value: number): Row[] => [["", value]]
-  const sides = (value: Record<Side, number>): Row[] => [
-    [`side="user"`, value.user],
-    [`side="item"`, value.item],
-  ]
-  page.add("dess_up", "gauge", "1 while the recommender learns.", one(status.state === "learning" ? 1 : 0))
-  page.add("dess_refusing", "gauge", "1 while the disk takes no writes.", one(status.state === "refusing" ? 1 : 0))
-  page.add("dess_replaying", "gauge", "1 while the journal is replayed.", one(status.state === "replaying" ? 1 : 0))
-  if (status.replay) {
-    const { events: replayed, share, remaining } = status.replay
-    page.add("dess_replayed_events", "gauge", "Events of the journal learned again so far.", one(replayed))
-    page.add("dess_replayed_ratio", "gauge", "Of what is to be learned again.", one(share))
-    if (remaining !== null)
-      page.add("dess_replay_remaining_seconds", "gauge", "At the rate so far.", one(remaining / 1000))
-  }
-  if (status.erasures)
-    page.add(
-      "dess_erasures_pending",
-      "gauge",
-      "Users whose removal is noted and not done.",
-      one(status.erasures.pending),
-    )
-  page.add(
-    "dess_events_accepted_total",
-    "counter",
-    "Events accepted since the directory was created.",
-    one(events.accepted),
-  )
-  page.add("dess_events_learned_total", "counter", "Events learned.", one(events.learned))
-  page.add(
-    "dess_events_duplicate_total",
-    "counter",
-    "Events whose key was known, since the start.",
-    one(events.duplicates),
-  )
-  page.add("dess_queue_events", "gauge", "Events accepted and not yet learned.", one(events.queue))
-  page.add("dess_segments_total", "counter", "Segments closed.", one(status.segments))
-  page.add("dess_ids_known", "gauge", "Ids known.", sides({ user: users.known, item: items.known }))
-  page.add("dess_ids_held", "gauge", "Ids in the model.", sides({ user: users.held, item: items.held }))
-  page.add("dess_items_hidden", "gauge", "Items that are never recommended.", one(items.hidden))
-  if (memory.budget !== null)
-    page.add("dess_memory_budget_bytes", "gauge", "What the tables may hold.", one(memory.budget))
-  page.add("dess_held_bytes", "gauge", "What the tables hold.", one(memory.heldBytes))
-  page.add("dess_embedding_bytes", "gauge", "Of it, embeddings.", one(memory.embeddingBytes))
+  const { state, replay, events, users, items, memory, freshness, journal, snapshot, cluster, last } = status
+  page.gauge("dess_up", "1 while the recommender learns.", Number(state === "learning"))
+  page.gauge("dess_refusing", "1 while the disk takes no writes.", Number(state === "refusing"))
+  page.gauge("dess_replaying", "1 while the journal is replayed.", Number(state === "replaying"))
+  page.gauge("dess_replayed_events", "Events of the journal learned again so far.", replay?.events)
+  page.gauge("dess_replayed_ratio", "Of what is to be learned again.", replay?.share)
+  page.gauge("dess_replay_remaining_seconds", "At the rate so far.", seconds(replay?.remaining))
+  page.gauge("dess_erasures_pending", "Users whose removal is noted and not done.", status.erasures?.pending)
+  page.counter("dess_events_accepted_total", "Events accepted since the directory was created.", events.accepted)
+  page.counter("dess_events_learned_total", "Events learned.", events.learned)
+  page.counter("dess_events_duplicate_total", "Events whose key was known, since the start.", events.duplicates)
+  page.gauge("dess_queue_events", "Events accepted and not yet learned.", events.queue)
+  page.counter("dess_segments_total", "Segments closed.", status.segments)
+  page.gauge("dess_ids_known", "Ids known.", sides({ user: users.known, item: items.known }))
+  page.gauge("dess_ids_held", "Ids in the model.", sides({ user: users.held, item: items.held }))
+  page.gauge("dess_items_hidden", "Items that are never recommended.", items.hidden)
+  page.gauge("dess_memory_budget_bytes", "What may grow with ids.", memory.budget)
+  const parts = Object.entries(memory.parts).map(([part, bytes]): Row => [`part="${part}"`, bytes])
+  page.gauge("dess_memory_bytes", "What the process holds, by what it is for.", parts)
+  page.gauge("dess_held_bytes", "What the tables hold.", memory.heldBytes)
+  page.gauge("dess_embedding_bytes", "Of it, embeddings.", memory.embeddingBytes)
   const rows = (["user", "item"] as const).flatMap((side) =>
     Object.entries(memory.sizes[side]).map(([size, count]): Row => [`side="${side}",size="${size}"`, count]),
   )
-  page.add("dess_rows", "gauge", "Rows of each size.", rows)
-  page.add("dess_ids_shrunk_total", "counter", "Steps of size taken from ids.", sides(memory.shrunk))
-  page.add("dess_ids_left_total", "counter", "Ids that left the model.", sides(memory.left))
-  if (freshness)
-    page.add("dess_freshness_seconds", "gauge", "From acceptance to visibility in lists, recent versions.", [
-      [`quantile="0.5"`, freshness.p50 / 1000],
-      [`quantile="0.99"`, freshness.p99 / 1000],
-    ])
-  if (journal) {
-    page.add("dess_journal_events", "gauge", "Events a start would replay.", one(journal.events))
-    page.add("dess_journal_bytes", "gauge", "Size of the store.", one(journal.bytes))
-  }
-  if (snapshot)
-    page.add("dess_snapshot_timestamp_seconds", "gauge", "When the last was taken.", one(snapshot.time / 1000))
-  if (status.cluster) addCluster(page, status.cluster)
-  if (!last) return
-  page.add("dess_train_loss", "gauge", "Of the last segment.", one(last.trainLoss))
-  if (typeof last.loss === "number")
-    page.add("dess_loss", "gauge", "Of the last segment, before learning it.", one(last.loss))
-  if (typeof last.accuracy === "number") page.add("dess_accuracy", "gauge", "Of the last segment.", one(last.accuracy))
-  if (typeof last.recall === "number") page.add("dess_recall", "gauge", "Of the last segment.", one(last.recall))
-  if (typeof last.ndcg === "number") page.add("dess_ndcg", "gauge", "Of the last segment.", one(last.ndcg))
-  if (last.regret) page.add("dess_regret", "gauge", "Of the policy, so far.", sides(last.regret))
-  page.add("dess_mean_size", "gauge", "Numbers per id.", sides(last.meanSize))
+  page.gauge("dess_rows", "Rows of each size.", rows)
+  page.counter("dess_ids_shrunk_total", "Steps of size taken from ids.", sides(memory.shrunk))
+  page.counter("dess_ids_left_total", "Ids that left the model.", sides(memory.left))
+  const fresh: Row[] | null = freshness && [
+    [`quantile="0.5"`, freshness.p50 / 1000],
+    [`quantile="0.99"`, freshness.p99 / 1000],
+  ]
+  page.gauge("dess_freshness_seconds", "From acceptance to visibility in lists, recent versions.", fresh)
+  page.gauge("dess_journal_events", "Events a start would replay.", journal?.events)
+  page.gauge("dess_journal_bytes", "Size of the store.", journal?.bytes)
+  page.gauge("dess_snapshot_timestamp_seconds", "When the last was taken.", seconds(snapshot?.time))
+  page.gauge("dess_cluster_partitions", "Partitions of the cluster.", cluster?.partitions)
+  page.gauge("dess_cluster_partitions_owned", "Partitions with a trainer.", cluster?.owned)
+  const lost = "Acknowledged events lost with a master, as far as this process can tell."
+  page.counter("dess_cluster_events_lost_total", lost, cluster?.lost)
+  page.counter("dess_cluster_failures_total", "Commands Redis did not answer.", cluster?.failures)
+  page.gauge("dess_cluster_news_age_seconds", "Since the items' news was heard.", seconds(cluster?.newsAge))
+  page.gauge("dess_train_loss", "Of the last segment.", last?.trainLoss)
+  page.gauge("dess_loss", "Of the last segment, before learning it.", last?.loss)
+  page.gauge("dess_accuracy", "Of the last segment.", last?.accuracy)
+  page.gauge("dess_recall", "Of the last segment.", last?.recall)
+  page.gauge("dess_ndcg", "Of the last segment.", last?.ndcg)
+  page.gauge("dess_regret", "Of the policy, so far.", sides(last?.regret))
+  page.gauge("dess_mean_size", "Numbers per id.", sides(last?.meanSize))
 }
 
-function addCluster(page: Page, cluster: NonNullable<Status["cluster"]>): void {
-  const { partitions, owned, lost, failures, newsAge } = cluster
-  const add = (name: string, type: string, help: string, value: number) =>
-    page.add(`dess_cluster_${name}`, type, help, [["", value]])
-  add("partitions", "gauge", "Partitions of the cluster.", partitions)
-  add("partitions_owned", "gauge", "Partitions with a trainer.", owned)
-  add("events_lost_total", "counter", "Acknowledged events lost with a master, as far as this process can tell.", lost)
-  add("failures_total", "counter", "Commands Redis did not answer.", failures)
-  add("news_age_seconds", "gauge", "Since the items' news was heard.", newsAge / 1000)
+function seconds(milliseconds: number | null | undefined): number | undefined {
+  return typeof milliseconds === "number" ? milliseconds / 1000 : undefined
+}
+
+function sides(value: Record<Side, number> | null | undefined): Row[] | undefined {
+  return value
+    ? [
+        [`side="user"`, value.user],
+        [`side="item"`, value.item],
+      ]
+    : undefined
 }
 
 type Row = [labels: string, value: number]
+/** One number, or one for each set of labels; a metric that has neither is left out. */
+type Value = number | Row[] | null | undefined
 
 /** The text format of Prometheus. */
 class Page {
@@ -187,8 +170,18 @@ class Page {
     this.text += `${name}${labels === "" ? "" : `{${labels}}`} ${value}\n`
   }
 
-  add(name: string, type: string, help: string, rows: Row[]): void {
+  gauge(name: string, help: string, value: Value): void {
+    this.#add(name, "gauge", help, value)
+  }
+
+  counter(name: string, help: string, value: Value): void {
+    this.#add(name, "counter", help, value)
+  }
+
+  #add(name: string, type: string, help: string, value: Value): void {
+    if (value === null || value === undefined) return
     this.head(name, type, help)
-    for (const [labels, value] of rows) this.line(name, labels, value)
+    const rows: Row[] = typeof value === "number" ? [["", value]] : value
+    for (const [labels, count] of rows) this.line(name, labels, count)
   }
 }

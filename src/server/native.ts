@@ -4,7 +4,7 @@ import { Readable } from "node:stream"
 import { type Static, Type } from "typebox"
 import type { Event, Recommender, Status } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
-import type { Guard } from "./keys.ts"
+import type { Guard } from "./api-keys.ts"
 import { observeLines, type StreamLimits } from "./lines.ts"
 import { LiveEvents, publicReport } from "./live-events.ts"
 import { withoutPaths } from "./problem.ts"
@@ -12,7 +12,7 @@ import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
 import { createCheck } from "./validate.ts"
 
-export interface Surroundings {
+export interface RouteContext {
   /** Refuses while the recommender is starting or gone. */
   recommender(): Recommender
   /** Set when the service stops. */
@@ -24,9 +24,9 @@ export interface Surroundings {
   latency(): { p50: number; p99: number } | null
 }
 
-export function nativeRoutes(surroundings: Surroundings): Route[] {
-  const { recommender, stopping } = surroundings
-  const live = new LiveEvents(stopping, surroundings.latency)
+export function nativeRoutes(context: RouteContext): Route[] {
+  const { recommender, stopping } = context
+  const live = new LiveEvents(stopping, context.latency)
   const checkEvent = createCheck(schema.Event, "event")
   const tag = "native"
   return [
@@ -45,7 +45,7 @@ export function nativeRoutes(surroundings: Surroundings): Route[] {
               recommender: recommender(),
               check: checkEvent,
               signal: stopping,
-              limits: surroundings.streamLimits,
+              limits: context.streamLimits,
             })
           : recommender().observe(body as Event | Event[]),
     }),

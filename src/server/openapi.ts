@@ -1,4 +1,7 @@
-/** OpenAPI 3.1 of the routes: their schemas are JSON Schema already. */
+/**
+ * OpenAPI 3.1 of the routes: their schemas are JSON Schema already. Not by @fastify/swagger: it would have to be given
+ * all that is said here, as one more schema of each route.
+ */
 
 import type { TSchema } from "typebox"
 import type { Route } from "./route.ts"

@@ -4,14 +4,14 @@ import { type Static, Type } from "typebox"
 import type { Status } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
 import type { Metrics } from "./metrics.ts"
-import type { Surroundings } from "./native.ts"
+import type { RouteContext } from "./native.ts"
 import { describeApi } from "./openapi.ts"
 import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
 
 /** `others`: the routes to describe beside these. */
-export function operationRoutes({ recommender, stopping }: Surroundings, metrics: Metrics, others: Route[]): Route[] {
+export function operationRoutes({ recommender, stopping }: RouteContext, metrics: Metrics, others: Route[]): Route[] {
   const tag = "operations"
   const routes: Route[] = [
     route({
@@ -74,7 +74,7 @@ function describeHealth(status: Status | undefined, isStopping: boolean): Static
   }
 }
 
-function statusOf(recommender: Surroundings["recommender"]) {
+function statusOf(recommender: RouteContext["recommender"]) {
   try {
     return recommender().status()
   } catch (error) {

@@ -107,8 +107,8 @@ export function describeError(error: unknown): Answer {
 /** What is the caller's is told as it is; what is the service's own, without its paths. */
 function describeOwn({ code, message }: DessError): Answer {
   const status = STATUS[code]
-  const told = status < 500 ? message : withoutPaths(message)
-  return { status, error: code, message: told, log: status === 500 || told !== message }
+  const shown = status < 500 ? message : withoutPaths(message)
+  return { status, error: code, message: shown, log: status === 500 || shown !== message }
 }
 
 export function sendProblem(reply: FastifyReply, error: unknown): FastifyReply {

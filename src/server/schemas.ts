@@ -1,7 +1,7 @@
 /** What the native API takes and gives, as JSON Schema. The engine checks once more what a schema cannot say. */
 
 import { type TSchema, Type } from "typebox"
-import { REASONS } from "../run/size-log.ts"
+import { REASONS } from "../ids/size-log.ts"
 
 /** Limits of a request, the engine's own. */
 export const LIMITS = { batch: 10_000, idCharacters: 512, features: 4096, categories: 64, categoryCharacters: 128 }
@@ -229,6 +229,16 @@ export const Status = shape({
   items: shape({ known: Type.Integer(), held: Type.Integer(), hidden: Type.Integer() }),
   memory: shape({
     budget: nullable(Type.Number()),
+    parts: shape({
+      rows: Type.Number(),
+      indicators: Type.Number(),
+      names: Type.Number(),
+      met: Type.Number(),
+      items: Type.Number(),
+      packed: Type.Number(),
+      journal: Type.Number(),
+      fixed: Type.Number(),
+    }),
     heldBytes: Type.Number(),
     embeddingBytes: Type.Number(),
     sizes: shape({ user: Sizes, item: Sizes }),

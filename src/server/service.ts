@@ -114,13 +114,13 @@ async function untilThereIsRoom(
   open: () => Promise<Recommender>,
   { signal, onError }: { signal: AbortSignal; onError: ServiceOptions["onError"] },
 ): Promise<Recommender> {
-  for (let isTold = false; ; isTold = true) {
+  for (let isReported = false; ; isReported = true) {
     try {
       return await open()
     } catch (error) {
       const code = error instanceof DessError ? (error.cause as NodeJS.ErrnoException | undefined)?.code : undefined
       if (signal.aborted || !PASSING.has(code ?? "")) throw error
-      if (!isTold) onError(error, "start")
+      if (!isReported) onError(error, "start")
       await wait(TRY_AGAIN, undefined, { signal }).catch(() => {
         throw error
       })
@@ -130,12 +130,12 @@ async function untilThereIsRoom(
 
 /** Says when writing is refused, and when it is taken up again. */
 function tellRefusals(live: Recommender, onError: ServiceOptions["onError"]): () => void {
-  let told = live.state
+  let reported = live.state
   return () => {
-    if (live.state === told) return
+    if (live.state === reported) return
     if (live.state === "refusing") onError(new DessError("CLOSED", live.status().reason ?? ""), "disk")
-    else if (told === "refusing") onError(new DessError("CLOSED", "writing: it is taken up again"), "disk")
-    told = live.state
+    else if (reported === "refusing") onError(new DessError("CLOSED", "writing: it is taken up again"), "disk")
+    reported = live.state
   }
 }
 

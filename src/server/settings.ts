@@ -51,7 +51,7 @@ const cluster = {
 
 const recommender = {
   directory: Type.String({ minLength: 1, description: "where everything is kept; without: in memory only" }),
-  memoryBudget: bytes("the most the embedding tables may hold"),
+  memoryBudget: bytes("the most that may grow with ids: vectors, names, what users have met, items"),
   task: choice(["topk", "binary", "multiclass"], "what is learned"),
   method: Type.String({ description: "how embeddings are sized, as in dess run --help" }),
   model: choice(["ncf", "mf", "distance"], "the head"),

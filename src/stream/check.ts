@@ -1,4 +1,4 @@
-/** Checks of options, shared by the files of this room. */
+/** Checks of options, shared by the files of this folder. */
 
 import { DessError, show } from "../errors.ts"
 

@@ -4,7 +4,7 @@ import { DessError, show } from "../errors.ts"
 import type { InteractionBatch, ItemFeatures } from "../types.ts"
 import { checkSeed, checkWhole } from "./check.ts"
 import { alignFeatures, type FeatureTable } from "./features.ts"
-import { nameAt } from "./ids.ts"
+import { nameAt } from "./id-map.ts"
 import { checkOrder, type Order, shuffledOrder, timeOrder } from "./order.ts"
 import type { Stream } from "./stream.ts"
 

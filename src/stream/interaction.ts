@@ -21,7 +21,7 @@ export const DEFAULT_SCALE: RatingScale = { min: 0, max: 5 }
 const LONGEST_ID = 512
 const MILLISECONDS_FROM = 1e11
 
-/** The interaction with its rating on the house's scale and its time in seconds. `where` ("line 17") ends the refusal. */
+/** The interaction with its rating on the internal scale and its time in seconds. `where` ("line 17") ends the refusal. */
 export function checkInteraction(value: unknown, where = "", scale: RatingScale = DEFAULT_SCALE): Interaction {
   if (typeof value !== "object" || value === null) {
     throw refusal("interaction", "an object with user, item, rating and timestamp", { got: value, where })

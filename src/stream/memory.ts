@@ -2,7 +2,7 @@
 
 import type { Interaction } from "../types.ts"
 import { type Columns, type ColumnsOptions, type NamedStream, streamFromColumns } from "./columns.ts"
-import { IdMap } from "./ids.ts"
+import { IdMap } from "./id-map.ts"
 import { checkInteraction, DEFAULT_SCALE, type RatingScale } from "./interaction.ts"
 
 export interface MemoryOptions extends Omit<ColumnsOptions, "name" | "columns"> {

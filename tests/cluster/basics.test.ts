@@ -9,12 +9,12 @@ import { Cluster } from "../../src/cluster/cluster.ts"
 import {
   decodeChanges,
   decodeEvent,
-  decodeNews,
   decodeStored,
+  decodeUpdate,
   encodeChanges,
   encodeEvent,
-  encodeNews,
   encodeStored,
+  encodeUpdate,
 } from "../../src/cluster/encoding.ts"
 import { Leases } from "../../src/cluster/leases.ts"
 import { Log, type LoggedEvent, readEvents } from "../../src/cluster/log.ts"
@@ -55,7 +55,7 @@ test("encodings give back what went in", () => {
   const changes = [{ index: 77, events: 2, likes: 1, changes: [row, Buffer.alloc(200, 7)] }]
   expect(decodeChanges(encodeChanges(changes))).toEqual(changes)
   const news = { applied: ["0-0", "9-1", "1000-0"], clock: 12, rows: [{ index: 3, record: row }] }
-  expect(decodeNews(encodeNews(news))).toEqual(news)
+  expect(decodeUpdate(encodeUpdate(news))).toEqual(news)
   const token = new Map([
     [3, "170-4"],
     [11, "171-0"],

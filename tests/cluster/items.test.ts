@@ -40,8 +40,8 @@ describeWithRedis("items of a cluster", (redis) => {
       )
     const names = ["deltas", "evidence", "changes", "home", "puts"].map((what) => cluster.keys.of(0, what))
     const listen = async () => {
-      const reply = (await cluster.run("news", names, ["0-0", "", "0-0", all.after(0)])) as unknown[]
-      await all.hear(0, reply[3] as Buffer[], reply[6] as number)
+      const reply = (await cluster.run("updates", names, ["0-0", "", "0-0", all.after(0)])) as unknown[]
+      await all.applyPuts(0, reply[3] as Buffer[], reply[6] as number)
     }
     await put(0, 100, "first")
     await listen()

@@ -8,12 +8,12 @@ import { beforeAll, expect, test } from "vitest"
 import { openClusterReader } from "../../src/cli/cluster-options.ts"
 import type { Cluster } from "../../src/cluster/cluster.ts"
 import { readGlobal } from "../../src/cluster/global-state.ts"
-import { metaKey, ROWS_PER_BUCKET } from "../../src/cluster/keys.ts"
+import { metaKey, ROWS_PER_BUCKET } from "../../src/cluster/redis-keys.ts"
 import { loadDirectory, takeSnapshot } from "../../src/cluster/snapshot.ts"
 import { readPartition, readStatus } from "../../src/cluster/status.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
-import { Run } from "../../src/run/loop.ts"
+import { Run } from "../../src/learning/loop.ts"
 import { configure } from "../../src/server/configuration.ts"
 import { startService } from "../../src/server/service.ts"
 import { BINARY, closing, colours, feed, open, read, train } from "../support/cluster.ts"
@@ -149,7 +149,7 @@ describeWithRedis("trainers and readers", (redis) => {
       try {
         expect(single.status()).toMatchObject({ task, items: { held: 80, hidden: 1 }, users: { held: 60 } })
         const list = await single.recommend("user 4", asked)
-        // The reader's items are a moment behind their homes.
+        // The reader's items are a moment behind their owners.
         const agrees = async () => isDeepStrictEqual(await reader.recommend("user 4", asked), list)
         await eventually("the reader's list", agrees)
         expect(single.history("user 4")).toEqual(reader.history("user 4"))

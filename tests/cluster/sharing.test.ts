@@ -82,9 +82,9 @@ describeWithRedis("sharing", (redis) => {
     const put: [number, string | undefined][] = []
     const items = new Items(cluster, (index, row) => put.push([index, row && Buffer.from(row).toString()]))
     const hear = (seq: number, rows: Record<number, string>, lazily = true) =>
-      items.hear(0, {
+      items.applyUpdate(0, {
         seq,
-        news: {
+        update: {
           applied: POSITIONS,
           clock: seq,
           rows: Object.entries(rows).map(([index, row]) => ({
@@ -97,7 +97,7 @@ describeWithRedis("sharing", (redis) => {
     hear(1, { 0: "first", 2: "second" })
     hear(2, { 0: "newer", 4: "third", 6: "fourth" })
     expect(put).toEqual([])
-    expect([items.find("item 4"), items.homes[0].seq]).toEqual([4, 2])
+    expect([items.find("item 4"), items.owners[0].seq]).toEqual([4, 2])
     expect(items.catchUp([0, 1, 0])).toEqual(new Set([0]))
     expect(put).toEqual([[0, "newer"]])
     hear(3, { 2: "" })

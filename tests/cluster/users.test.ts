@@ -139,7 +139,7 @@ describeWithRedis("users of a cluster", (redis) => {
     await feed(reader, [...colours(3000)])
     await reader.drain()
     const before = await stored()
-    const passing = Array.from({ length: 3000 }, (_, n) => ({ user: `guest ${n}`, item: `item ${n % 80}`, rating: 3 }))
+    const passing = Array.from({ length: 7000 }, (_, n) => ({ user: `guest ${n}`, item: `item ${n % 80}`, rating: 3 }))
     await feed(reader, passing)
     await reader.drain()
     expect(trainer.standing.evicted).toBeGreaterThan(60)
@@ -160,7 +160,7 @@ describeWithRedis("users of a cluster", (redis) => {
       reader,
       Array.from({ length: 40 }, (_, n) => ({ user: `user ${n % 10}`, item: `item ${n}` })),
     )
-    const small = new ClusterTrainer(await again(redis(), cluster), { lease: 1000, memoryBudget: 70_000 })
+    const small = new ClusterTrainer(await again(redis(), cluster), { lease: 1000, memoryBudget: 83_000 })
     await expect(small.start()).rejects.toThrow(/--memory-budget: expected room for all items/)
     await train(redis(), cluster)
     await eventually("learning", async () => (await readStatus(cluster)).totals.lag === 0)

@@ -6,7 +6,7 @@ import { best, chooseSimilar } from "../../src/engine/choose.ts"
 import { copyState } from "../../src/engine/safetensors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
-import type { Reader } from "../../src/run/reader.ts"
+import type { Reader } from "../../src/learning/reader.ts"
 
 test("the best of many are those of a full sort, for any count, with equals and values that are left out", () => {
   const random = new Random(1, "best")
@@ -22,9 +22,15 @@ test("the best of many are those of a full sort, for any count, with equals and 
   }
 })
 
+const rowOf = (user: number, item: number) => ({
+  user: Int32Array.of(user),
+  item: Int32Array.of(item),
+  rating: Float32Array.of(5),
+})
+
 test("an item that left is in no history, whoever gets its index; also after a snapshot", () => {
   const catalogue = new Catalogue(3.5)
-  const meet = (user: number, item: number) => catalogue.addOne({ user, item, rating: 5 }, 1)
+  const meet = (user: number, item: number) => catalogue.add(rowOf(user, item), 1)
   for (const user of [0, 1, 200]) for (const item of [3, 4, 300]) meet(user, item)
   catalogue.drop("item", [4])
   meet(0, 4)
@@ -55,9 +61,9 @@ test("categories follow what is put", () => {
 })
 
 const three = {
-  itemRoom: 4,
+  itemCount: 4,
   hidden: new Set(),
-  names: { item: { name: (item: number) => `item ${item}`, nameless: new Uint8Array(4) } },
+  names: { item: { name: (item: number) => `item ${item}`, markNameless: () => {} } },
 } as unknown as Catalogue
 
 const readerOf = (cosines: number[]): Reader =>

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest"
 import { openDirectory } from "../../src/engine/directory.ts"
 import { findTraces } from "../../src/engine/erasure.ts"
 import { hashName } from "../../src/engine/intake.ts"
-import { eventsOf, type LogRecord, rowsOf } from "../../src/engine/records.ts"
+import { eventsOf, GONE, type LogRecord } from "../../src/engine/records.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { buildCommand } from "../support/command.ts"
 import { exported, filesWith, randomEvents, useDirectories } from "../support/directories.ts"
@@ -256,7 +256,7 @@ test("what goes from a journal is what a plain look through all lives says", asy
     const traces = await findTraces(() => placed, erasures)
     const kept = placed.flatMap(({ position, record }) => {
       const clean = traces.clean({ position, record })
-      return clean.kind === "events" ? [...rowsOf(clean)].map(() => position) : []
+      return clean.kind === "events" ? [...clean.user].flatMap((user) => (user === GONE ? [] : position)) : []
     })
     const right = truth
       .filter(({ position, user }) => !(position < (erasedUntil.get(user) ?? -1)))

@@ -3,11 +3,11 @@
 import { describe, expect, test } from "vitest"
 import { copyState, hashState } from "../../src/engine/safetensors.ts"
 import { State } from "../../src/kernels/state.ts"
-import { Run } from "../../src/run/loop.ts"
-import type { RunOptions } from "../../src/run/options.ts"
-import type { SegmentReport } from "../../src/run/report.ts"
+import { Run } from "../../src/learning/loop.ts"
+import type { RunOptions } from "../../src/learning/options.ts"
+import type { SegmentReport } from "../../src/learning/report.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
-import { synthetic } from "../../src/stream/synthetic.ts"
+import { synthetic } from "../../src/stream/synthetic/synthetic.ts"
 import type { Segment } from "../../src/types.ts"
 
 const LIVE = { testUsers: 4, smallestBatch: 32, remembered: 100 }

@@ -5,7 +5,7 @@ import { Catalogue } from "../../src/engine/catalogue.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { Reading } from "../../src/engine/reading.ts"
 import { Turns } from "../../src/engine/turns.ts"
-import type { Reader } from "../../src/run/reader.ts"
+import type { Reader } from "../../src/learning/reader.ts"
 
 const closing: (() => Promise<void>)[] = []
 afterEach(async () => {

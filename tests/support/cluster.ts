@@ -3,7 +3,7 @@
 import { afterEach } from "vitest"
 import { Cluster, type ClusterOptions } from "../../src/cluster/cluster.ts"
 import { ClusterRecommender } from "../../src/cluster/reader.ts"
-import { ClusterTrainer, type TrainerOptions } from "../../src/cluster/trainer.ts"
+import { ClusterTrainer, type ClusterTrainerOptions } from "../../src/cluster/trainer.ts"
 import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
 import type { RedisCluster } from "../../tools/redis-cluster.mjs"
 import { freshPrefix } from "./redis.ts"
@@ -33,7 +33,7 @@ export const again = (redis: RedisCluster, cluster: Cluster) =>
 export async function train(
   redis: RedisCluster,
   cluster: Cluster,
-  options: TrainerOptions = {},
+  options: ClusterTrainerOptions = {},
 ): Promise<ClusterTrainer> {
   const trainer = new ClusterTrainer(await again(redis, cluster), { lease: 4000, sync: 30, ...options })
   void trainer.start()

@@ -1,7 +1,8 @@
 /** Gradients by central differences, and every number of a model as a knob to turn. */
 
 import { expect } from "vitest"
-import type { Model, ModelBatch, Pass } from "../../src/models/model.ts"
+import type { ModelBatch } from "../../src/models/model.ts"
+import type { Model, Pass } from "../../src/models/paper/model.ts"
 import { readRow, SIDES } from "./model-state.ts"
 
 /** One number that a loss depends on, with the gradient somebody claims for it. */

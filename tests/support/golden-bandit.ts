@@ -1,6 +1,6 @@
 /** Replays a golden bandit case: every β, both scores, the arm, and θ at the end, to 1e-8·max(1, |want|). */
 
-import { LinUcb, type LinUcbOptions } from "../../src/search/lin-ucb.ts"
+import { LinUcb, type LinUcbOptions } from "../../src/policies/lin-ucb.ts"
 
 interface GoldenBandit extends LinUcbOptions {
   steps: { context: number[]; beta: number; scores: number[]; arm: number; reward: number }[]

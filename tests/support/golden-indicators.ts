@@ -3,7 +3,7 @@
  * frequencies, IND, and POD up to 32 raters, where it is taken anew at every event.
  */
 
-import { Indicators } from "../../src/context/indicators.ts"
+import { Indicators } from "../../src/ids/indicators.ts"
 
 interface GoldenIndicators {
   features: (number[] | null)[]

@@ -2,8 +2,9 @@
 
 import { expect } from "vitest"
 import type { Kernels } from "../../src/kernels/kernels.ts"
-import { Model, type ModelBatch } from "../../src/models/model.ts"
-import { probe } from "../../src/run/probe.ts"
+import type { ModelBatch } from "../../src/models/model.ts"
+import { Model } from "../../src/models/paper/model.ts"
+import { probe } from "../../src/models/paper/probe.ts"
 import type { HeadKind, Side, Task } from "../../src/types.ts"
 
 type Tensor = number | null | Tensor[]

@@ -1,8 +1,8 @@
 /** The mixtures of a model of the soft methods: to draw them, to read them bit for bit, to turn them. */
 
-import type { MixturePlaced } from "../../src/embedding/mixture.ts"
 import type { Random } from "../../src/kernels/random.ts"
-import type { Model, Pass } from "../../src/models/model.ts"
+import type { MixturePlaced } from "../../src/models/paper/mixture.ts"
+import type { Model, Pass } from "../../src/models/paper/model.ts"
 import type { Side } from "../../src/types.ts"
 import type { Knob } from "./finite-differences.ts"
 import { expectSameRow, type RowState, readRow, SIDES } from "./model-state.ts"

@@ -1,10 +1,10 @@
 /** Everything a model remembers, bit for bit: to ask whether something changed it. */
 
 import { expect } from "vitest"
-import type { EmbeddingTable } from "../../src/embedding/table.ts"
 import { DessError, type ErrorCode } from "../../src/errors.ts"
 import type { Random } from "../../src/kernels/random.ts"
-import type { Model } from "../../src/models/model.ts"
+import type { EmbeddingTable } from "../../src/models/embedding-table.ts"
+import type { Model } from "../../src/models/paper/model.ts"
 import type { Side } from "../../src/types.ts"
 
 export const SIDES: readonly Side[] = ["user", "item"]

@@ -3,8 +3,9 @@
  * It reads its parameters by name from a model, so that both speak of the same numbers.
  */
 
-import { Mixture } from "../../src/embedding/mixture.ts"
-import type { Model, ModelBatch } from "../../src/models/model.ts"
+import type { ModelBatch } from "../../src/models/model.ts"
+import { Mixture } from "../../src/models/paper/mixture.ts"
+import type { Model } from "../../src/models/paper/model.ts"
 import type { Side } from "../../src/types.ts"
 import { readRow } from "./model-state.ts"
 

@@ -1,11 +1,11 @@
 /** Short streams that can be edited, and runs along them with the clock left out. */
 
-import { runStream } from "../../src/run/loop.ts"
-import type { RunOptions } from "../../src/run/options.ts"
-import type { RunResult, SegmentReport } from "../../src/run/report.ts"
+import { runStream } from "../../src/learning/loop.ts"
+import type { RunOptions } from "../../src/learning/options.ts"
+import type { RunResult, SegmentReport } from "../../src/learning/report.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
 import type { Stream } from "../../src/stream/stream.ts"
-import { type SyntheticOptions, synthetic } from "../../src/stream/synthetic.ts"
+import { type SyntheticOptions, synthetic } from "../../src/stream/synthetic/synthetic.ts"
 import type { InteractionBatch, ItemFeatures, Segment } from "../../src/types.ts"
 
 export interface RecordedStream extends Stream {

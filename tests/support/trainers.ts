@@ -1,7 +1,7 @@
 /** Many trainers in one process: partitions of a log by user, and an exchange of changes, evidence and rows after every round. */
 
-import { Run } from "../../src/run/loop.ts"
-import type { RunOptions } from "../../src/run/options.ts"
+import { Run } from "../../src/learning/loop.ts"
+import type { RunOptions } from "../../src/learning/options.ts"
 import type { ItemFeatures, Segment } from "../../src/types.ts"
 
 export const LIVE = { testUsers: Number.POSITIVE_INFINITY, smallestBatch: 64, remembered: 100 }

@@ -4,7 +4,7 @@ import { Recommender } from "../../dist/index.js"
 
 const SMALL = { method: "dess-fre", model: "mf", sizes: [2, 4, 8], threads: 1, segment: 50, delay: 20 }
 const EAGER = { ...SMALL, snapshotEvents: 400 }
-const LIMITS = { memoryBudget: 100_000, idle: { shrink: "1s", leave: "2s" } }
+const LIMITS = { memoryBudget: 160_000, idle: { shrink: "1s", leave: "2s" } }
 /** As long as nobody waits. */
 const PATIENT = { leave: "365d" }
 

@@ -1,6 +1,6 @@
 /** The live view: every picture of the running recommender, a report at a time. */
 
-import type { Outlook } from "../../src/run/outlook.ts"
+import type { Outlook } from "../../src/policies/outlook.ts"
 import { find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { healthFigure, healthTiles } from "../views/health.ts"

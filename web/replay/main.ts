@@ -1,8 +1,8 @@
 /** The replay: a visitor chooses a method and watches it along the embedded stream, in this tab. */
 
 import "../style.css"
-import type { Outlook } from "../../src/run/outlook.ts"
-import type { RunResult, SegmentReport } from "../../src/run/report.ts"
+import type { RunResult, SegmentReport } from "../../src/learning/report.ts"
+import type { Outlook } from "../../src/policies/outlook.ts"
 import { find } from "../components/element.ts"
 import { offerFile } from "../components/offer-file.ts"
 import { startThemeSwitch } from "../components/theme.ts"

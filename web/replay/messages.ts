@@ -1,7 +1,7 @@
 /** What the page and its worker say to each other. */
 
-import type { Outlook } from "../../src/run/outlook.ts"
-import type { RunResult, SegmentReport } from "../../src/run/report.ts"
+import type { RunResult, SegmentReport } from "../../src/learning/report.ts"
+import type { Outlook } from "../../src/policies/outlook.ts"
 
 export interface ReplayOptions {
   method: string

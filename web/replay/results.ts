@@ -1,6 +1,6 @@
 /** A replay's figures: those of the moment in tiles, those of finished runs in a table. */
 
-import type { RunResult, SegmentReport } from "../../src/run/report.ts"
+import type { RunResult, SegmentReport } from "../../src/learning/report.ts"
 import { find } from "../components/element.ts"
 import { createTable } from "../components/table.ts"
 import { fixedBytes } from "../views/sizes.ts"

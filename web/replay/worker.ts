@@ -1,9 +1,9 @@
 /** Runs a method along the embedded stream: the same loop, models and Wasm kernels as in Node, in one thread. */
 
-import { Run } from "../../src/run/loop.ts"
-import { Network } from "../../src/run/network.ts"
+import { Run } from "../../src/learning/loop.ts"
+import { NetworkLearner } from "../../src/learning/network-learner.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
-import { synthetic } from "../../src/stream/synthetic.ts"
+import { synthetic } from "../../src/stream/synthetic/synthetic.ts"
 import type { FromWorker, ReplayOptions, ToWorker } from "./messages.ts"
 
 let speed = 0
@@ -29,7 +29,7 @@ async function replay({ interactions, ...options }: ReplayOptions): Promise<void
       const report = run.step(segment)
       tell({ type: "segment", report, outlook: run.learner.outlook?.() })
     }
-    const kernels = run.learner instanceof Network ? run.learner.model.kernels.kind : "none"
+    const kernels = run.learner instanceof NetworkLearner ? run.learner.model.kernels.kind : "none"
     tell({ type: "end", result: run.result(), kernels })
   } finally {
     run.close()

@@ -3,7 +3,7 @@
 import type { Figure, Line, LinesPanel } from "../../src/figures/figure.ts"
 import type { Colour } from "../../src/figures/palette.ts"
 import { smooth, thin } from "../../src/figures/points.ts"
-import type { SegmentReport } from "../../src/run/report.ts"
+import type { SegmentReport } from "../../src/learning/report.ts"
 import type { Task } from "../../src/types.ts"
 
 /** Points a line needs at most. */

@@ -1,8 +1,8 @@
 /** What does the policy think? */
 
 import type { CellsPanel, Figure } from "../../src/figures/figure.ts"
-import type { Outlook } from "../../src/run/outlook.ts"
-import type { SegmentReport } from "../../src/run/report.ts"
+import type { SegmentReport } from "../../src/learning/report.ts"
+import type { Outlook } from "../../src/policies/outlook.ts"
 import type { Side } from "../../src/types.ts"
 import { formatNumber } from "../components/stops.ts"
 import { lineOf, linesPanel } from "./learning.ts"

@@ -1,8 +1,8 @@
 /** Every picture of a run, kept up to date from its reports. The replay and the dashboard show the same ones. */
 
 import type { Figure } from "../../src/figures/figure.ts"
-import type { Outlook } from "../../src/run/outlook.ts"
-import type { SegmentReport } from "../../src/run/report.ts"
+import type { SegmentReport } from "../../src/learning/report.ts"
+import type { Outlook } from "../../src/policies/outlook.ts"
 import type { Task } from "../../src/types.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { learningFigure } from "./learning.ts"

@@ -3,7 +3,7 @@
 import type { AreasPanel, Figure, Line } from "../../src/figures/figure.ts"
 import { type Colour, sizeColour } from "../../src/figures/palette.ts"
 import { thin } from "../../src/figures/points.ts"
-import type { SegmentReport } from "../../src/run/report.ts"
+import type { SegmentReport } from "../../src/learning/report.ts"
 import type { Side } from "../../src/types.ts"
 import { lineOf, linesPanel } from "./learning.ts"
 

@@ -1,0 +1,61 @@
+/** Where the bytes of the process are: what grows with ids, counted part by part, and the rest, measured once. */
+
+import { readFileSync } from "node:fs"
+import type { ProcessPrices } from "../ids/process-bytes.ts"
+import type { LearnerStatus } from "../learning/learner.ts"
+import type { Reader } from "../learning/reader.ts"
+import type { Task } from "../types.ts"
+import type { Catalogue } from "./catalogue.ts"
+import type { MemoryParts } from "./types.ts"
+
+/** Bytes of an event that waits. */
+const EVENT = 64
+
+/** Bytes the process cannot give back: pages of mapped files do not count, where the system tells them apart. */
+export function residentBytes(): number {
+  try {
+    const status = readFileSync("/proc/self/status", "utf8")
+    const kilobytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1])
+    const bytes = 1024 * (kilobytes("RssAnon") + kilobytes("RssShmem"))
+    if (Number.isFinite(bytes)) return bytes
+  } catch {
+    // Not Linux.
+  }
+  return process.memoryUsage.rss()
+}
+
+/** Counts what grows. */
+export function countGrowing(p: {
+  held: LearnerStatus
+  metBytes?: number
+  catalogue: Catalogue
+  reader: Reader
+  waiting: number
+}): Omit<MemoryParts, "fixed"> {
+  const { names, met, items, entries } = p.catalogue.bytes
+  return {
+    rows: p.held.heldBytes,
+    indicators: p.held.besideBytes ?? 0,
+    names,
+    met: met + (p.metBytes ?? 0),
+    items: items + entries,
+    packed: p.reader.packedBytes,
+    journal: EVENT * p.waiting,
+  }
+}
+
+/** What the process holds now beyond what grows. */
+export function fixedBytes(growing: Omit<MemoryParts, "fixed">): number {
+  return Math.max(0, residentBytes() - Object.values(growing).reduce((sum, bytes) => sum + bytes, 0))
+}
+
+/**
+ * What the main thread keeps of every index: of a user the place of its name (4, and 6 in the table), of its list (5, and
+ * 4 of the smallest), the segment it was met at last and when its list was cleaned (4 each); of an item its name's, trend,
+ * events, age, segment and leaving (20), and its place among those packed (5, owner and order 8, one bias an output).
+ */
+export function processPrices(task: Task): ProcessPrices {
+  const outputs = task === "multiclass" ? 5 : 1
+  // For lists the learner keeps what a user has met as well.
+  return { user: 27, item: 10 + 20 + 13 + 4 * outputs, met: task === "topk" ? 9 : 3 }
+}

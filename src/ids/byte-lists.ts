@@ -1,0 +1,310 @@
+/**
+ * Lists of whole numbers, one per id, seven bits to a byte: most take one to three bytes a number.
+ *
+ * A list lives in a chunk of 4, 8, 12, 16, 24, 32, 48, … bytes, the smallest that holds it, with zeros behind. Every
+ * number is kept as one more, so no byte of a list is 0. A chunk that is left is given to another list; when too many
+ * wait for one, all lists move together in place.
+ */
+
+import type { State } from "../kernels/state.ts"
+import { Columns, enlarged, growable } from "./columns.ts"
+
+/** Chunks are counted in units of so many bytes. */
+const UNIT = 4
+/** Units of a chunk, by its size: 1, 2, 3, 4, 6, 8, 12, 16, … */
+const UNITS = [1, ...Array.from({ length: 56 }, (_, s) => (s % 2 === 0 ? 2 : 3) * (1 << (s >> 1)))]
+/** Addresses reserved for the lists, in units. */
+const RESERVED = 536_870_912
+/** The lists move together when more than an eighth of the units is free, and so many. */
+const LEAST_FREE = 1024
+/** They do so a part at a time: the memory this takes beside is in proportion to a part. */
+const PARTS = 16
+const LEAST_PART = 262_144
+/** Chunks of more bytes are searched by the system's own search. */
+const LONG = 192
+/** More than there are ids. */
+const IDS = 268_435_456
+
+export class ByteLists {
+  /** The same memory in units and in bytes. */
+  #units = growable("u32", 1024, RESERVED)
+  #bytes = bytesIn(this.#units)
+  /** `size`: 1 + the size of its chunk, 0 for an id without one. */
+  #ids = new Columns({ start: "u32", size: "u8" })
+  /** Of each size, 1 + the first chunk that is free, whose first unit says the next in the same way. */
+  readonly #free = new Uint32Array(UNITS.length)
+  #freeUnits = 0
+  #end = 0
+  /** A number that is looked for. */
+  readonly #wanted = new Uint8Array(5)
+
+  /** Ids from here on have never had a list. */
+  get reach(): number {
+    return this.#ids.length
+  }
+
+  /** Bytes needed: a function of the lists alone. */
+  get bytes(): number {
+    return UNIT * (this.#end - this.#freeUnits) + this.#ids.bytes
+  }
+
+  /** Bytes written to. */
+  get heldBytes(): number {
+    return UNIT * this.#end + this.#ids.bytes
+  }
+
+  /** Bytes an id's list has room for. */
+  room(id: number): number {
+    const size = id < this.#ids.length ? this.#ids.at.size[id] : 0
+    return size === 0 ? 0 : UNIT * UNITS[size - 1]
+  }
+
+  /** How many numbers the id's list holds; 0 for an id never met. */
+  count(id: number): number {
+    const from = this.#from(id)
+    const end = from + this.room(id)
+    let count = 0
+    for (let at = from; at < end && this.#bytes[at] !== 0; at++) if (this.#bytes[at] < 0x80) count++
+    return count
+  }
+
+  has(id: number, value: number): boolean {
+    return this.#find(id, value) >= 0
+  }
+
+  /** The id's numbers, in order. */
+  of(id: number): Int32Array {
+    const numbers = new Int32Array(this.count(id))
+    let at = this.#from(id)
+    for (let n = 0; n < numbers.length; n++) {
+      let [number, shift] = [0, 0]
+      for (; this.#bytes[at] >= 0x80; shift += 7) number |= (this.#bytes[at++] & 0x7f) << shift
+      numbers[n] = (number | (this.#bytes[at++] << shift)) - 1
+    }
+    return numbers
+  }
+
+  /** Adds a number at the end of the id's list. */
+  append(id: number, value: number): void {
+    this.#ids.reserve(id)
+    const used = this.#used(id)
+    const needed = used + bytesOf(value)
+    if (needed > this.room(id)) this.#resize(id, used, needed)
+    this.#write(this.#from(id) + used, value)
+    this.#packWhenDue()
+  }
+
+  /** Makes a list of numbers the id's. */
+  set(id: number, values: Iterable<number>): void {
+    this.clear(id)
+    this.#ids.reserve(id)
+    const all = [...values]
+    const needed = all.reduce((sum, value) => sum + bytesOf(value), 0)
+    if (needed === 0) return
+    this.#resize(id, 0, needed)
+    let at = this.#from(id)
+    for (const value of all) at = this.#write(at, value)
+  }
+
+  /** Takes a number out of the id's list, where it is in it. */
+  remove(id: number, value: number): void {
+    const at = this.#find(id, value)
+    if (at >= 0) this.#cut(id, at, bytesOf(value))
+  }
+
+  /** Takes the first number out of the id's list. */
+  removeFirst(id: number): void {
+    const from = this.#from(id)
+    let end = from
+    while (this.#bytes[end] >= 0x80) end++
+    if (this.room(id) > 0) this.#cut(id, from, end + 1 - from)
+  }
+
+  /** Empties the id's list. */
+  clear(id: number): void {
+    if (this.room(id) === 0) return
+    this.#release(this.#ids.at.start[id], this.#ids.at.size[id] - 1)
+    this.#ids.clear(id)
+    this.#packWhenDue()
+  }
+
+  /** By id: the bytes of the list, counted, and the list. */
+  save(state: State): void {
+    const { reach } = this
+    const lists = new Uint8Array(new SharedArrayBuffer(UNIT * (this.#end - this.#freeUnits) + 5 * reach))
+    let end = 0
+    for (let id = 0; id < reach; id++) {
+      const used = this.#used(id)
+      end = writeNumber(lists, end, used)
+      const from = this.#from(id)
+      for (let b = 0; b < used; b++) lists[end++] = this.#bytes[from + b]
+    }
+    state.put("lists", lists.subarray(0, end))
+  }
+
+  load(state: State): void {
+    const lists = state.take("lists", Uint8Array)
+    this.#units = growable("u32", 1024, RESERVED)
+    this.#bytes = bytesIn(this.#units)
+    this.#ids = new Columns({ start: "u32", size: "u8" })
+    this.#free.fill(0)
+    this.#freeUnits = 0
+    this.#end = 0
+    for (let at = 0, id = 0; at < lists.length; id++) {
+      let [used, shift] = [0, 0]
+      for (; lists[at] >= 0x80; shift += 7) used |= (lists[at++] & 0x7f) << shift
+      used |= lists[at++] << shift
+      this.#ids.reserve(id)
+      if (used === 0) continue
+      this.#resize(id, 0, used)
+      const from = this.#from(id)
+      for (let b = 0; b < used; b++) this.#bytes[from + b] = lists[at++]
+    }
+  }
+
+  #from(id: number): number {
+    return id < this.#ids.length ? UNIT * this.#ids.at.start[id] : 0
+  }
+
+  /** Bytes of the id's list. */
+  #used(id: number): number {
+    const from = this.#from(id)
+    let end = from + this.room(id)
+    while (end > from && this.#bytes[end - 1] === 0) end--
+    return end - from
+  }
+
+  /** Where a number of the id's list begins; −1 where it is not in it. */
+  #find(id: number, value: number): number {
+    const bytes = this.#bytes
+    const from = this.#from(id)
+    const end = from + this.room(id)
+    const wanted = value + 1
+    if (end - from > LONG) return this.#findFar(from, end, wanted)
+    for (let at = from; at < end && bytes[at] !== 0; ) {
+      const start = at
+      let [number, shift] = [0, 0]
+      for (; bytes[at] >= 0x80; shift += 7) number |= (bytes[at++] & 0x7f) << shift
+      if ((number | (bytes[at++] << shift)) === wanted) return start
+    }
+    return -1
+  }
+
+  /** The same by the bytes of the number, behind the last byte of another. */
+  #findFar(from: number, end: number, wanted: number): number {
+    const chunk = this.#bytes.subarray(from, end)
+    const bytes = this.#wanted.subarray(0, writeNumber(this.#wanted, 0, wanted))
+    let at = chunk.indexOf(bytes)
+    while (at > 0 && chunk[at - 1] >= 0x80) at = chunk.indexOf(bytes, at + 1)
+    return at < 0 ? -1 : from + at
+  }
+
+  #write(at: number, value: number): number {
+    return writeNumber(this.#bytes, at, value + 1)
+  }
+
+  /** Takes bytes out of the id's list. */
+  #cut(id: number, at: number, count: number): void {
+    const from = this.#from(id)
+    const used = this.#used(id)
+    this.#bytes.copyWithin(at, at + count, from + used)
+    this.#bytes.fill(0, from + used - count, from + used)
+    if (used === count) this.clear(id)
+    else if (sizeOf(used - count) < this.#ids.at.size[id] - 1) this.#resize(id, used - count, used - count)
+    this.#packWhenDue()
+  }
+
+  /** Moves the id's list, of `used` bytes, to a chunk for as many as `needed`. */
+  #resize(id: number, used: number, needed: number): void {
+    const { start, size: sizes } = this.#ids.at
+    const size = sizeOf(needed)
+    const [from, before] = [start[id], sizes[id]]
+    const to = this.#allocate(size)
+    if (used > 0) this.#bytes.copyWithin(UNIT * to, UNIT * from, UNIT * from + used)
+    if (before > 0) this.#release(from, before - 1)
+    start[id] = to
+    sizes[id] = size + 1
+  }
+
+  /** A chunk of zeros. */
+  #allocate(size: number): number {
+    const units = UNITS[size]
+    if (this.#free[size] > 0) {
+      const start = this.#free[size] - 1
+      this.#free[size] = this.#units[start]
+      this.#units[start] = 0
+      this.#freeUnits -= units
+      return start
+    }
+    const start = this.#end
+    this.#end += units
+    if (this.#end > this.#units.length) {
+      this.#units = enlarged(this.#units, this.#end)
+      this.#bytes = bytesIn(this.#units)
+    }
+    return start
+  }
+
+  #release(start: number, size: number): void {
+    this.#units.fill(0, start, start + UNITS[size])
+    this.#units[start] = this.#free[size]
+    this.#free[size] = start + 1
+    this.#freeUnits += UNITS[size]
+  }
+
+  #packWhenDue(): void {
+    if (this.#freeUnits > LEAST_FREE && this.#freeUnits > this.#end / 8) this.#pack()
+  }
+
+  /** Moves the chunks together, in order of address. */
+  #pack(): void {
+    const { start, size } = this.#ids.at
+    const part = Math.max(LEAST_PART, Math.ceil(this.#end / PARTS))
+    const order = new Float64Array(Math.min(part, this.#ids.length))
+    let to = 0
+    for (let from = 0; from < this.#end; from += part) {
+      let count = 0
+      for (let id = 0; id < this.#ids.length; id++)
+        if (size[id] !== 0 && start[id] >= from && start[id] < from + part)
+          order[count++] = (start[id] - from) * IDS + id
+      for (const place of order.subarray(0, count).sort()) {
+        const id = place % IDS
+        const units = UNITS[size[id] - 1]
+        this.#units.copyWithin(to, start[id], start[id] + units)
+        start[id] = to
+        to += units
+      }
+    }
+    this.#units.fill(0, to, this.#end)
+    this.#end = to
+    this.#free.fill(0)
+    this.#freeUnits = 0
+  }
+}
+
+/** The memory of units as bytes. */
+function bytesIn(units: Uint32Array): Buffer {
+  return Buffer.from(units.buffer, 0, units.byteLength)
+}
+
+/** The smallest size that holds so many bytes. */
+function sizeOf(bytes: number): number {
+  let size = 0
+  while (UNIT * UNITS[size] < bytes) size++
+  return size
+}
+
+/** Bytes a number takes in a list. */
+function bytesOf(value: number): number {
+  let bytes = 1
+  for (let rest = value + 1; rest >= 0x80; rest >>>= 7) bytes++
+  return bytes
+}
+
+/** Writes seven bits to a byte, lowest first; returns where it ends. */
+function writeNumber(bytes: Uint8Array, from: number, number: number): number {
+  let [at, rest] = [from, number]
+  for (; rest >= 0x80; rest >>>= 7) bytes[at++] = (rest & 0x7f) | 0x80
+  bytes[at++] = rest
+  return at
+}

@@ -1,0 +1,124 @@
+/** The learners of the plain controls: no network, no sizes. */
+
+import { exp, log, sigmoid } from "../kernels/math.ts"
+import type { Pairs, PlainModel, PlainRanker } from "../models/controls/model.ts"
+import type { ModelBatch, PassResult } from "../models/model.ts"
+import type { Segment, Side } from "../types.ts"
+import type { Learner, LearnerStatus, Preparation, Ranker, SideStatus } from "./learner.ts"
+
+export class ControlLearner implements Learner {
+  readonly #model: PlainModel
+  readonly #seen: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+
+  constructor(model: PlainModel) {
+    this.#model = model
+  }
+
+  prepare(segment: Segment): Preparation {
+    for (const side of ["user", "item"] as const) for (const id of segment[side]) this.#seen[side].add(id)
+    return { milliseconds: { policy: 0, growth: 0 } }
+  }
+
+  train(batch: ModelBatch): PassResult {
+    const result = this.test(batch)
+    this.#model.learn({ ...pairsOf(batch), label: batch.label })
+    return result
+  }
+
+  test(batch: ModelBatch): PassResult {
+    const rows = batch.user.length
+    const { outputs } = this.#model
+    const logits = new Float64Array(rows * outputs)
+    this.#model.logits(logits, pairsOf(batch))
+    const losses = new Float64Array(rows)
+    for (let r = 0; r < rows; r++) losses[r] = taskLoss(logits.subarray(r * outputs, (r + 1) * outputs), batch.label[r])
+    return { logits, losses }
+  }
+
+  /** Ranks by the first output's logit. */
+  rank(items: readonly number[]): Ranker {
+    const item = Int32Array.from(items)
+    const scores = (user: number): Float64Array => {
+      const { outputs } = this.#model
+      const logits = new Float64Array(item.length * outputs)
+      this.#model.logits(logits, { length: item.length, user: new Int32Array(item.length).fill(user), item })
+      return outputs === 1 ? logits : logits.filter((_, i) => i % outputs === 0)
+    }
+    return { items: item, scores, release: () => {} }
+  }
+
+  status(): LearnerStatus {
+    const ids = this.#seen.user.size + this.#seen.item.size
+    const { embeddingBytes, heldBytes } = this.#model
+    const perId = ids === 0 ? 0 : embeddingBytes / 4 / ids
+    const side = (name: Side): SideStatus => ({
+      seen: this.#seen[name].size,
+      numbers: perId * this.#seen[name].size,
+      histogram: {},
+    })
+    return { user: side("user"), item: side("item"), embeddingBytes, heldBytes }
+  }
+
+  close(): void {}
+}
+
+/** A ranker of the top-k task; it learns the positives and knows no losses. */
+export class ControlRanking implements Learner {
+  readonly #ranker: PlainRanker
+  readonly #seen: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+
+  constructor(ranker: PlainRanker) {
+    this.#ranker = ranker
+  }
+
+  prepare(segment: Segment): Preparation {
+    for (const side of ["user", "item"] as const) for (const id of segment[side]) this.#seen[side].add(id)
+    return { milliseconds: { policy: 0, growth: 0 } }
+  }
+
+  train(batch: ModelBatch): PassResult {
+    const rows = Int32Array.from(batch.label, (_, r) => r).filter((r) => batch.label[r] === 1)
+    const user = rows.map((r) => batch.user[r])
+    const item = rows.map((r) => batch.item[r])
+    this.#ranker.learn({ length: rows.length, user, item })
+    return { logits: new Float64Array(0), losses: new Float64Array(0) }
+  }
+
+  test(): PassResult {
+    return { logits: new Float64Array(0), losses: new Float64Array(0) }
+  }
+
+  rank(items: readonly number[]): Ranker {
+    const ids = Int32Array.from(items)
+    const all = new Float64Array(ids.reduce((most, id) => Math.max(most, id + 1), 0))
+    const scores = (user: number): Float64Array => {
+      this.#ranker.scores(all, user)
+      return Float64Array.from(ids, (id) => all[id])
+    }
+    return { items: ids, scores, release: () => {} }
+  }
+
+  status(): LearnerStatus {
+    const side = (name: Side): SideStatus => ({ seen: this.#seen[name].size, numbers: 0, histogram: {} })
+    return { user: side("user"), item: side("item"), embeddingBytes: 0, heldBytes: this.#ranker.heldBytes }
+  }
+
+  close(): void {}
+}
+
+function pairsOf(batch: ModelBatch): Pairs {
+  return { length: batch.user.length, user: Int32Array.from(batch.user), item: Int32Array.from(batch.item) }
+}
+
+/** The task loss of method.md §2: (σ(z) − y)², or cross-entropy over several outputs. */
+function taskLoss(z: Float64Array, label: number): number {
+  if (z.length === 1) {
+    const miss = sigmoid(z[0]) - label
+    return miss * miss
+  }
+  let max = z[0]
+  for (const value of z) max = Math.max(max, value)
+  let sum = 0
+  for (const value of z) sum += exp(value - max)
+  return log(sum) + max - z[label]
+}

@@ -1,0 +1,193 @@
+/** From a method's name to the learner that runs it. */
+
+import { DessError } from "../errors.ts"
+import type { Kernels } from "../kernels/kernels.ts"
+import { openKernels } from "../kernels/open.ts"
+import { FactorModel } from "../models/calibrated/factor.ts"
+import type { RowModel } from "../models/calibrated/rows.ts"
+import { SequenceModel } from "../models/calibrated/sequence.ts"
+import { PlainBias } from "../models/controls/bias.ts"
+import { PlainFactor } from "../models/controls/factor.ts"
+import { PlainKnn } from "../models/controls/knn.ts"
+import { PlainPopular } from "../models/controls/popular.ts"
+import { Model, type ModelOptions } from "../models/paper/model.ts"
+import { AlwaysGrow, NeverGrow, RandomGrow } from "../policies/controls.ts"
+import { Dess } from "../policies/dess.ts"
+import { Esapn } from "../policies/esapn.ts"
+import { type Method, parseMethod, type SearchMethod } from "../policies/methods.ts"
+import type { SizePolicy } from "../policies/policy.ts"
+import { PRESETS, type Preset } from "../policies/presets.ts"
+import { discountFor } from "../policies/regret-bound.ts"
+import { RENT, Rent } from "../policies/rent.ts"
+import type { ItemFeatures, Task } from "../types.ts"
+import { ControlLearner, ControlRanking } from "./control-learner.ts"
+import { FactorLearner } from "./factor-learner.ts"
+import { FactorReader } from "./factor-reader.ts"
+import type { Learner } from "./learner.ts"
+import { NetworkLearner } from "./network-learner.ts"
+import type { FullRunOptions } from "./options.ts"
+import { NetworkReader, type Reader } from "./reader.ts"
+import { SoftLearner } from "./soft-learner.ts"
+import { RatingEvaluator, type TaskEvaluator } from "./task-evaluator.ts"
+import { TopkEvaluator } from "./topk-evaluator.ts"
+
+/** Builds the evaluator of a run's task. */
+export function createTaskEvaluator(options: FullRunOptions): TaskEvaluator {
+  const { task, likeThreshold, live } = options
+  if (task !== "topk") return new RatingEvaluator({ task, likeThreshold })
+  const { k, negatives, seed, recipe } = options
+  const mixture = recipe === "calibrated"
+  return new TopkEvaluator({ k, negatives, seed, mixture, ...(live && { likeThreshold, testUsers: live.testUsers }) })
+}
+
+/** Builds the learner a run's options ask for. */
+export function createLearner(options: FullRunOptions, features?: ItemFeatures): Learner {
+  const { sizes, seed, task, model: head, threads } = options
+  const method = parseMethod(options.method, sizes)
+  if (method.family === "ranker")
+    return new ControlRanking(method.decay === undefined ? new PlainKnn() : new PlainPopular({ decay: method.decay }))
+  const outputs = task === "multiclass" ? 5 : 1
+  if (method.family === "plain-bias") return new ControlLearner(new PlainBias(outputs))
+  if (method.family === "plain-factor")
+    return new ControlLearner(new PlainFactor({ width: method.width, outputs, seed }))
+  if (options.recipe === "calibrated") return createFactor(method, options, features)
+  const kernels = openKernels(threads === undefined ? {} : { threads })
+  try {
+    const { ranking, norm } = options
+    const model = new Model({ kernels, task, head, seed, ranking, norm, ...shapeOf(method, sizes) })
+    if (method.family === "soft") return new SoftLearner(model, { method: method.method, seed })
+    const { live } = options
+    if (method.family !== "search") return new NetworkLearner(model, undefined, live)
+    const preset = PRESETS[options.preset]
+    const policy = createPolicy(method, { kernels, preset, options, features })
+    return new NetworkLearner(model, { policy, preset, initial: method.initial, features }, live)
+  } catch (error) {
+    kernels.close()
+    throw error
+  }
+}
+
+/** The calibrated recipe: below the first size of the ladder stands 0, the biases alone. */
+function createFactor(method: Method, options: FullRunOptions, features: ItemFeatures | undefined): Learner {
+  const model = factorModel(method, options)
+  const { live } = options
+  if (method.family !== "search") return new FactorLearner(model, undefined, live)
+  const preset = PRESETS[options.preset]
+  const policy = createFactorPolicy(method, { model, preset, options, features })
+  const learner = new FactorLearner(model, { policy, preset, initial: method.initial, features }, live)
+  if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
+  return learner
+}
+
+function factorModel(method: Method, options: FullRunOptions): RowModel {
+  const { task, seed } = options
+  const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
+  const start = sizes.indexOf(
+    method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : firstSize(method, options),
+  )
+  if (task === "topk") return new SequenceModel({ sizes, start, seed })
+  return new FactorModel({ task, sizes, start, seed })
+}
+
+/** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
+const RANKING_START = 64
+
+/** What a new id of a method that searches starts with. `random-grow` starts small: it has to find the memory of others, and takes nothing back. */
+function firstSize(method: Method, { task, sizes }: FullRunOptions): number {
+  const small = method.family === "search" && method.policy.name === "random"
+  const wide = task === "topk" && !small ? sizes.filter((size) => size <= RANKING_START) : []
+  return wide[wide.length - 1] ?? sizes[0]
+}
+
+/** A first guess at how much a rung changes the loss of an event, by task. */
+const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 }
+
+function createFactorPolicy(
+  method: SearchMethod,
+  p: { model: RowModel; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
+): SizePolicy {
+  const { model, preset, options, features } = p
+  const { tables } = model
+  const { policy } = method
+  // Its controller is the only network there: one thread does.
+  if (policy.name === "esapn")
+    return new Esapn({ kernels: openKernels({ threads: 1 }), sizes: model.sizes, seed: options.seed })
+  if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
+  const dimension = contextDimension(policy.context, preset, features)
+  const discount = options.discount === undefined ? RENT.discount : discountOf(options, preset, dimension)
+  return new Rent({
+    context: policy.context,
+    dimension,
+    sizes: { user: tables.user.sizes, item: tables.item.sizes },
+    price: options.price ?? preset.rent,
+    ...RENT,
+    discount,
+    prior: SPREAD[options.task],
+  })
+}
+
+/** Builds a model of rows, as the learner of these options has one. */
+export function createRowModel(options: FullRunOptions): RowModel {
+  return factorModel(parseMethod(options.method, options.sizes), options)
+}
+
+/** Builds the reader of the versions a live learner of these options publishes. `kernels` with shared memory; the caller closes them. */
+export function createReader(options: FullRunOptions, kernels: Kernels): Reader {
+  const { sizes, seed, task, model: head } = options
+  const method = parseMethod(options.method, sizes)
+  if (options.recipe === "calibrated")
+    return new FactorReader(factorModel(method, options), factorModel(method, options), kernels)
+  return new NetworkReader(new Model({ kernels, task, head, seed, moments: false, ...shapeOf(method, sizes) }))
+}
+
+/** How the rows of a method with a network are held. */
+function shapeOf(method: Method, sizes: readonly number[]): Pick<ModelOptions, "input" | "sizes" | "start"> {
+  if (method.family === "fixed") return { input: "plain", sizes: [method.size] }
+  if (method.family === "soft") return { input: "mixture", sizes }
+  return { sizes, start: method.family === "uniform" ? sizes.indexOf(method.size) : 0 }
+}
+
+function createPolicy(
+  method: SearchMethod,
+  p: { kernels?: Kernels; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
+): SizePolicy {
+  const { kernels, preset, options, features } = p
+  const { policy } = method
+  if (policy.name === "dess") {
+    const dimension = contextDimension(policy.context, preset, features)
+    const { subgaussian, forget } = preset
+    return new Dess(policy.context, {
+      dimension,
+      subgaussian,
+      discount: discountOf(options, preset, dimension),
+      forget,
+    })
+  }
+  if (policy.name === "esapn" && kernels) return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })
+  if (policy.name === "random") return new RandomGrow(options)
+  return policy.name === "never" ? new NeverGrow() : new AlwaysGrow()
+}
+
+/** Coordinates of a context; refuses features that are not there. */
+function contextDimension(kind: "fre" | "cv", preset: Preset, features: ItemFeatures | undefined): number {
+  if (kind === "cv" && features === undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "method dess-cv: expected items with features, this data has none; use dess-fre",
+    )
+  return (kind === "cv" ? 2 : 1) + (preset.constant ? 1 : 0)
+}
+
+/** γ that `discount: "auto"` takes; undefined where nothing is chosen. */
+export function chosenDiscount(options: FullRunOptions, features?: ItemFeatures): number | undefined {
+  const method = parseMethod(options.method, options.sizes)
+  if (options.discount !== "auto" || method.family !== "search" || method.policy.name !== "dess") return undefined
+  const preset = PRESETS[options.preset]
+  return discountOf(options, preset, contextDimension(method.policy.context, preset, features))
+}
+
+/** γ: the preset's, or the one asked for. */
+function discountOf(options: FullRunOptions, preset: Preset, dimension: number): number {
+  const { discount = preset.discount, variation = 0, horizon = 0 } = options
+  return discount === "auto" ? discountFor(variation, dimension, horizon) : discount
+}

@@ -1,0 +1,331 @@
+/**
+ * Shares a factor learner. A change of an item is what its row became less what it was (its base, taken before the first
+ * event since changes were taken), head and vectors alike: rows take gradient steps, and accumulators are sums, so
+ * changes of several processes add up. Made at another size than the row has here, the numbers both hold are added.
+ *
+ * The frame stays as it is: turning it would have to happen everywhere at once. So rows hold more numbers than they
+ * would, since one cut short loses more.
+ *
+ * Under a budget in bytes copies of items owned elsewhere count, but only users and owned items give way, when the next
+ * segment arrives; until then what others send comes on top.
+ *
+ * Pieces of bytes are those of `SharedRun` without their beginning. `read…` checks all, and returns what applies it.
+ */
+
+import { addMet, type Met } from "../ids/activity.ts"
+import { readIndicators, writeIndicators } from "../ids/indicator-bytes.ts"
+import { Packer, type Unpacker } from "../kernels/packing.ts"
+import type { RowModel } from "../models/calibrated/rows.ts"
+import type { Side } from "../types.ts"
+import type { FactorRows, RowShare } from "./factor-rows.ts"
+import type { FactorSearch } from "./factor-search.ts"
+import { type Base, type ItemChange, ShareLedger } from "./share-ledger.ts"
+
+/** An item's index elsewhere; undefined for one that is not there. */
+export type Renumber = (item: number) => number | undefined
+
+/** The latest time a clock may show. */
+const END = 1e12
+
+export class FactorShare implements RowShare {
+  /** The options that decide what rows mean. */
+  readonly shape: string
+  readonly #rows: FactorRows
+  readonly #search: FactorSearch | undefined
+  readonly #ledger: ShareLedger
+  #time = 0
+  readonly #global: Float64Array
+
+  constructor(rows: FactorRows, search: FactorSearch | undefined) {
+    this.#rows = rows
+    this.#search = search
+    const { model, indicators, limiter } = rows
+    this.#ledger = new ShareLedger({ items: model.tables.item, indicators, limiter })
+    const { task, sizes, seed, heads } = model
+    const policy = search?.options.policy
+    this.shape = JSON.stringify(["factor", task, sizes, seed, heads, indicators.columns, policy?.context ?? null])
+    this.#global = model.global.slice()
+    this.restart()
+  }
+
+  /** Begins anew with the rows as they are: nothing has changed since. */
+  restart(): void {
+    const { model, time } = this.#rows
+    this.#time = time
+    this.#global.set(model.global)
+    this.#ledger.restart()
+    this.#rows.returns.record()
+    this.#search?.options.policy.record?.()
+  }
+
+  get model(): RowModel {
+    return this.#rows.model
+  }
+
+  has(side: Side, id: number): boolean {
+    return this.model.tables[side].has(id)
+  }
+
+  /** Items that are also read for a user. */
+  latest(user: number): number[] {
+    const { model } = this.#rows
+    return model.tables.user.has(user) ? (model.latestOf?.(user) ?? []) : []
+  }
+
+  // What the rows say.
+
+  note(side: Side, id: number): void {
+    const ledger = this.#ledger
+    ledger.touch(side, id)
+    if (side === "user") return
+    if (!this.has("item", id)) ledger.leave(id)
+    else if (!ledger.bases.has(id)) ledger.bases.set(id, this.#baseOf(id))
+  }
+
+  #baseOf(item: number): Base {
+    const { model, activity } = this.#rows
+    const table = model.tables.item
+    const row = new Float32Array(table.size(item))
+    table.read(item, row, 0)
+    return { step: table.step(item), row, met: activity.of("item", item) }
+  }
+
+  /** The base of a row that changed its size follows it: numbers the row got or lost are no change. */
+  resized(item: number, cold: boolean): void {
+    const base = this.#ledger.bases.get(item)
+    if (!base) return
+    const { row: old, step } = base
+    const now = this.#baseOf(item)
+    if (now.step === step) return
+    const keep = (from: number, to: number) => {
+      now.row[to] = old[from]
+    }
+    this.#match(step, now.step, keep, cold)
+    const { model } = this.#rows
+    if (cold || model.sizes[step] === 0) model.renew("item", now.row)
+    base.step = now.step
+    base.row = now.row
+  }
+
+  /** Pairs the places of numbers that rows of an item of two sizes both hold. */
+  #match(from: number, to: number, each: (from: number, to: number) => void, cold = false): void {
+    const { heads, vectors, sizes } = this.#rows.model
+    const head = heads.item
+    for (let k = 0; k < head; k++) each(k, k)
+    const shared = cold ? 0 : Math.min(sizes[from], sizes[to])
+    for (let v = 0; v < vectors.item; v++)
+      for (let k = 0; k < shared; k++) each(head + v * sizes[from] + k, head + v * sizes[to] + k)
+  }
+
+  isOwner(item: number): boolean {
+    return this.#ledger.isOwner(item)
+  }
+
+  visited(): number[] {
+    return this.#ledger.takeVisited()
+  }
+
+  decide(isOwner: (item: number) => boolean): void {
+    this.#ledger.decide(isOwner)
+  }
+
+  takeTouched(): Record<Side, number[]> {
+    return this.#ledger.takeTouched()
+  }
+
+  // Rows.
+
+  writeRow(side: Side, id: number, out: Packer, renumber?: Renumber): void {
+    const { model, activity, indicators, limiter } = this.#rows
+    const table = model.tables[side]
+    out.byte(table.step(id))
+    const row = new Float32Array(table.size(id))
+    table.read(id, row, 0)
+    if (renumber && side === "user") model.renumber?.(row, renumber)
+    for (const number of row) out.float(number)
+    const { count, last } = activity.of(side, id)
+    out.double(count)
+    out.double(last)
+    out.count(limiter.lastOf(side, id))
+    writeIndicators(out, indicators, { side, id })
+  }
+
+  readRow(side: Side, id: number, from: Unpacker): () => void {
+    const rows = this.#rows
+    const { model, indicators, activity, limiter } = rows
+    const table = model.tables[side]
+    const step = from.byte()
+    if (step > table.top) throw from.damaged(`a step up to ${table.top}`, step)
+    const row = from.floats(table.sizes[step])
+    if (!model.accepts(side, row)) throw from.damaged("numbers of such a row", Array.from(row.subarray(0, 8)))
+    const met = readMet(from)
+    const second = from.count(0xffff_ffff)
+    const putIndicators = readIndicators(from, indicators, { side, id })
+    return () => {
+      if (side === "item") this.#settle(id)
+      const before = table.has(id) ? table.step(id) : -1
+      table.ensure(id)
+      table.replace(id, step, row, 0)
+      if (before !== step) rows.logSize(side, id, { step, why: "elsewhere" })
+      if (side === "user" && before === -1) rows.arrived.add(id)
+      activity.put(side, id, met)
+      if (rows.segments === 0) rows.time = this.#time = Math.max(rows.time, met.last)
+      putIndicators()
+      if (rows.decides(side, id)) limiter.meet(side, id, { second, segment: rows.segments })
+      if (rows.live && side === "item") rows.changed.add(id)
+    }
+  }
+
+  drop(side: Side, id: number): void {
+    if (!this.has(side, id)) return
+    if (side === "item") this.#settle(id)
+    const { model, indicators, activity, limiter, sizeLog, live, changed } = this.#rows
+    const one = new Set([id])
+    model.tables[side].free(id)
+    indicators.forget(side, one)
+    activity.forget(side, one)
+    limiter.forget(side, one)
+    sizeLog?.forget(side, one)
+    this.#search?.forget(side, one)
+    this.#ledger.untouch(side, id)
+    if (side === "item") this.#ledger.leave(id)
+    if (live && side === "item") changed.add(id)
+  }
+
+  // Changes of items.
+
+  takeChanges(seal: (write: (out: Packer) => void) => Uint8Array): ItemChange[] {
+    return this.#ledger.takeChanges(seal, (item) => this.#settle(item))
+  }
+
+  /** Sets the change of an item aside, to be taken; its row as it is now is the next base. */
+  #settle(item: number): void {
+    const base = this.#ledger.bases.get(item)
+    if (!base) return
+    this.#ledger.bases.delete(item)
+    const now = this.#baseOf(item)
+    const change = now.row.map((number, k) => number - base.row[k])
+    const events = this.#ledger.takeEvents(item)
+    const met = this.#rows.activity.since("item", item, base.met)
+    if (events === 0 && met.count === 0 && change.every((number) => number === 0)) return
+    const { step } = now
+    this.#ledger.setAside(item, (out) => {
+      out.byte(step)
+      for (const number of change) out.float(number)
+      out.double(met.count)
+      out.double(met.last)
+      out.count(events)
+    })
+  }
+
+  readChange(item: number, from: Unpacker): () => void {
+    const rows = this.#rows
+    const { model, indicators, activity } = rows
+    const table = model.tables.item
+    const step = from.byte()
+    if (step > table.top) throw from.damaged(`a step up to ${table.top}`, step)
+    const change = from.floats(table.sizes[step])
+    const met = readMet(from)
+    const events = from.count(0xffff_ffff)
+    const fresh = !table.has(item)
+    if (fresh) model.meetOne("item", item)
+    const held = table.step(item)
+    const row = new Float32Array(table.sizes[held])
+    table.read(item, row, 0)
+    if (fresh) table.free(item)
+    const addTo = (target: Float32Array) => (k: number, to: number) => {
+      target[to] += change[k]
+    }
+    this.#match(step, held, addTo(row))
+    if (!(row.every(Number.isFinite) && model.accepts("item", row)))
+      throw from.damaged("a change that leaves a row", Array.from(change.subarray(0, 8)))
+    return () => {
+      if (model.meetOne("item", item)) rows.logSize("item", item, { step: held, why: "met" })
+      const base = this.#ledger.bases.get(item)
+      if (base) {
+        this.#match(step, base.step, addTo(base.row))
+        base.met = addMet(base.met, met)
+      }
+      const [numbers, at] = [table.numbersOf(item), table.placeOf(item)]
+      for (let k = 0; k < row.length; k++) numbers[at + k] = row[k]
+      activity.add("item", item, met)
+      indicators.addElsewhere(item, events)
+      if (rows.live) rows.changed.add(item)
+      if (this.#ledger.visit(item) && events > 0) rows.limiter.meet("item", item, { segment: rows.segments })
+    }
+  }
+
+  // What belongs to no id.
+
+  writeEvidence(out: Packer): void {
+    this.#search?.learnNow()
+    const { model } = this.#rows
+    out.double(this.#rows.time - this.#time)
+    for (let c = 0; c < model.global.length; c++) out.double(model.global[c] - this.#global[c])
+    this.#global.set(model.global)
+    this.#time = this.#rows.time
+    this.#rows.returns.writeEvidence(out)
+    this.#search?.options.policy.writeEvidence?.(out)
+  }
+
+  readEvidence(from: Unpacker): () => void {
+    const rows = this.#rows
+    const time = from.double()
+    if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
+    const global = from.doubles(rows.model.global.length)
+    const count = rows.returns.readEvidence(from)
+    const learn = this.#search?.options.policy.readEvidence?.(from)
+    return () => {
+      rows.time += time
+      this.#time += time
+      rows.returns.advanceTime(time)
+      for (let c = 0; c < global.length; c++) {
+        rows.model.global[c] += global[c]
+        this.#global[c] += global[c]
+      }
+      count()
+      learn?.()
+    }
+  }
+
+  /** Doubles with their number before; the 0 behind them is that of the numbers older releases averaged. */
+  writeGlobal(out: Packer): void {
+    const { model, time } = this.#rows
+    const learned = new Packer()
+    this.#rows.returns.writeAll(learned)
+    this.#search?.options.policy.writeAll?.(learned)
+    const bytes = learned.done()
+    out.count(1 + model.global.length + bytes.length / 8)
+    out.double(time)
+    for (const bias of model.global) out.double(bias)
+    out.bytes(bytes)
+    out.count(0)
+  }
+
+  readGlobal(from: Unpacker): () => void {
+    const rows = this.#rows
+    const { global } = rows.model
+    from.count()
+    const time = from.double()
+    if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
+    const biases = from.doubles(global.length)
+    const count = rows.returns.readAll(from)
+    const learn = this.#search?.options.policy.readAll?.(from)
+    from.count(0)
+    return () => {
+      if (rows.segments > 0) return
+      rows.time = time
+      this.#time = time
+      global.set(biases)
+      this.#global.set(biases)
+      count()
+      learn?.()
+    }
+  }
+}
+
+function readMet(from: Unpacker): Met {
+  const met = { count: from.double(), last: from.double() }
+  if (!(met.count >= 0 && met.last >= 0 && met.last <= END)) throw from.damaged("a count and a time from 0", met)
+  return met
+}

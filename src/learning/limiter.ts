@@ -1,0 +1,429 @@
+/** Keeps the tables of a learner within limits: idle ids shrink and leave, growth waits for room, new ids get it. */
+
+import { DessError } from "../errors.ts"
+import { Idle, type Limits, toleranceMilliseconds } from "../ids/idle.ts"
+import { ProcessBytes, type ProcessPrices } from "../ids/process-bytes.ts"
+import { StreamClock } from "../ids/stream-clock.ts"
+import type { Floats } from "../kernels/kernels.ts"
+import type { State } from "../kernels/state.ts"
+import type { EmbeddingTable } from "../models/embedding-table.ts"
+import type { Segment, Side } from "../types.ts"
+
+const SIDES = ["user", "item"] as const
+
+/** Bytes of a budget for the process that are left to batches, buffers and what waits to be collected: half of it, up to this. */
+const MOST_SPARED = 32 * 1024 * 1024
+
+/** Bytes a name is taken to have. */
+const USUAL_NAME = 16
+
+/** Where the new ids of a segment would fill more than this share of a budget, they start one size lower. */
+const ROOMY = 0.5
+
+/** Not even one segment fits. */
+export class BudgetExceeded extends DessError {
+  constructor(bytes: number) {
+    super(
+      "NUMERIC",
+      `memory budget: expected room for one segment and a place for every id met so far, got ${bytes} bytes`,
+    )
+  }
+}
+
+/** What a limiter works on. */
+export interface Limited {
+  tables: Record<Side, EmbeddingTable>
+  /** Drops everything kept of ids, their rows among it; the limiter's `forget` too. */
+  forget(side: Side, ids: ReadonlySet<number>): void
+  /** Whether the stay of an id is decided here. Default: every id's. */
+  keeps?(side: Side, id: number): boolean
+  /** Bytes kept of ids beside their rows. */
+  beside?(): number
+  /** Bytes that rows of a step have in a second form elsewhere in the process. */
+  packed?(side: Side, step: number): number
+  /** Moves an id one size down; left out where sizes are fixed. */
+  shrink?(side: Side, id: number): void
+  /** Takes rows out, cut to a step, and puts them back; where a row can be cut. */
+  cut?: { take(side: Side, id: number, step: number): Floats; put(side: Side, id: number, p: Cut): void }
+}
+
+/** A row that was taken out, and the step it is cut to. */
+export interface Cut {
+  step: number
+  row: Floats
+}
+
+export interface Unmet {
+  rows: number
+  largest: number
+}
+
+/** Ids that lost a step of their size, how many, and ids that left. */
+export interface Gone {
+  shrunk: Record<Side, number>
+  left: Record<Side, number[]>
+}
+
+export class Limiter {
+  readonly #limited: Limited
+  readonly #idle = new Idle()
+  /** The steps new ids start at where there is room. */
+  readonly #starts: Record<Side, number>
+  #limits: Limits | undefined
+  /** What the rest of the process keeps, where it is to fit in the budget, too. */
+  #process: ProcessBytes | undefined
+  /** Only read where there are idle limits. */
+  #clock = new StreamClock(0)
+  /** The first segment whose ids were met at a doubtful time. */
+  #doubtfulFrom: number | undefined
+  /** Milliseconds of the last segment. */
+  #now = 0
+
+  constructor(limited: Limited) {
+    this.#limited = limited
+    this.#starts = { user: limited.tables.user.start, item: limited.tables.item.start }
+  }
+
+  /** Refuses bytes that a segment of `events` new ids, and a first chunk of every size, could not live in. */
+  set(limits: Limits, events: number): void {
+    const { bytes } = limits
+    let least = 0
+    for (const side of SIDES) {
+      const table = this.#limited.tables[side]
+      const rows = new Int32Array(table.sizes.length).fill(1)
+      rows[this.#lowerStart(side)] = events
+      least += table.bytesFor(rows, 2 * events)
+    }
+    const { process } = limits
+    // Of names next to nothing is known yet.
+    if (process) least = Math.ceil(2 * (least + 2 * events * (process.user + process.item)))
+    if (bytes !== undefined && bytes < least)
+      throw new DessError("INVALID_ARGUMENT", `memory budget: expected at least ${least} bytes, got ${bytes}`)
+    this.#limits = limits
+    const isEmpty = SIDES.every((side) => this.#limited.tables[side].count === 0)
+    if (isEmpty) {
+      // Where there are ids, the next reading of the clock says what time it is for them.
+      this.#idle.keep(limits, { milliseconds: 0, here: () => [] })
+      this.#process = undefined
+    }
+    // Goes on counting where the budget is gone: there may be one again.
+    if (process) this.#process ??= this.#newProcess(process)
+  }
+
+  /** What the ids that are here are called is not known: they came before the budget. */
+  #newProcess(prices: ProcessPrices): ProcessBytes {
+    const process = new ProcessBytes(prices)
+    for (const side of SIDES) for (const id of this.#limited.tables[side].ids()) process.meet(side, id, USUAL_NAME)
+    return process
+  }
+
+  /** Bytes there may be; some of a budget for the process are left to what comes and goes. */
+  get bytes(): number | undefined {
+    const bytes = this.#limits?.bytes
+    return bytes === undefined || !this.#process ? bytes : bytes - Math.min(MOST_SPARED, bytes / 2)
+  }
+
+  /** Bytes that count. */
+  get held(): number {
+    const { tables } = this.#limited
+    return SIDES.reduce(
+      (sum, side) => sum + tables[side].heldBytes + this.#processBytes(side),
+      this.#process?.bytes ?? 0,
+    )
+  }
+
+  /** What is kept of the ids of a side outside of its table, but for what differs from id to id. */
+  #processBytes(side: Side): number {
+    if (!this.#process) return 0
+    const { tables, packed } = this.#limited
+    const rows = packed ? tables[side].histogram() : []
+    return rows.reduce(
+      (sum, count, step) => sum + count * (packed?.(side, step) ?? 0),
+      this.#perId(side) * tables[side].reach,
+    )
+  }
+
+  #perId(side: Side): number {
+    if (!this.#process) return 0
+    const { tables, beside } = this.#limited
+    // The ids of a segment are noted before they have rows.
+    return (
+      this.#process.perId(side) +
+      (beside?.() ?? 0) / Math.max(1, tables.user.reach + tables.item.reach, this.#process.reach)
+    )
+  }
+
+  /**
+   * Before the ids of a segment are met: those idle for long shrink and leave. Then, until the new ones have room, the
+   * longest idle ones give up their vectors, where that can be, and go when that is not enough. `number`: the segment's,
+   * growing.
+   */
+  makeRoom(segment: Segment, number: number): Gone | undefined {
+    const limits = this.#limits
+    if (!limits) return undefined
+    this.#read(segment.time ?? 0, segment.length, number)
+    for (const side of SIDES) {
+      const { keeps } = this.#limited
+      const met = keeps ? segment[side].filter((id) => keeps(side, id)) : segment[side]
+      this.#idle.meet(side, met, { milliseconds: this.#now, segment: number })
+    }
+    this.#countNames(segment)
+    const gone = this.#releaseIdle(limits)
+    const { shrunk, left } = gone
+    const { bytes = Number.POSITIVE_INFINITY } = this
+    this.#chooseStart(segment, bytes)
+    if (!limits.usersReturn) this.#strip(segment, { number, bytes, shrunk, left })
+    while (this.held + this.#bytesToMeet(segment) > bytes) {
+      const ids = this.#limited.tables.user.count + this.#limited.tables.item.count
+      const chosen = this.#idle.longest(Math.max(64, ids >> 6), number)
+      if (chosen.user.length + chosen.item.length === 0) {
+        this.#cut(segment, { bytes, shrunk })
+        break
+      }
+      for (const side of SIDES) this.#release(side, chosen[side], left)
+    }
+    if (limits.bytes !== undefined) {
+      const unmet = this.unmet(segment)
+      for (const side of SIDES) this.#limited.tables[side].reserve(unmet[side].largest)
+    }
+    return gone
+  }
+
+  #countNames({ nameBytes, ...segment }: Segment): void {
+    if (this.#process)
+      for (const side of SIDES)
+        for (let r = 0; r < segment.length; r++) this.#process.meet(side, segment[side][r], nameBytes?.[side][r] ?? 0)
+  }
+
+  /** Time passes without events: those idle for long shrink and leave. `number`: the last segment's. */
+  advanceTime(milliseconds: number, number: number): Gone | undefined {
+    const limits = this.#limits
+    if (!limits || toleranceMilliseconds(limits) === undefined) return undefined
+    this.#read(milliseconds, 0, number + 1)
+    return this.#releaseIdle(limits)
+  }
+
+  /** Takes a reading of the clock. `number`: the first segment whose ids are met after it. */
+  #read(milliseconds: number, events: number, number: number): void {
+    const limits = this.#limits ?? {}
+    const tolerance = toleranceMilliseconds(limits)
+    this.#now = milliseconds
+    const keep = () => this.#idle.keep(limits, { milliseconds: this.#now, here: (side) => this.#here(side) })
+    if (tolerance === undefined) {
+      keep()
+      return
+    }
+    const clock = this.#clock
+    clock.tolerance = tolerance
+    // Limits that are new, or a state without a clock: the ids already here say what time it was.
+    if (clock.time === undefined && this.#idle.latest > 0) clock.read(this.#idle.latest, 0)
+    this.#now = clock.read(milliseconds, events)
+    if (clock.jumped) this.#idle.rebase(this.#now, this.#doubtfulFrom ?? number)
+    if (clock.jumped || !clock.doubtful) this.#doubtfulFrom = undefined
+    // Of ids whose time was made up at a doubtful moment none counts as met before it.
+    const madeUp = keep()
+    if (clock.doubtful) this.#doubtfulFrom = madeUp ? 0 : (this.#doubtfulFrom ?? number)
+  }
+
+  /** Ids whose stay is decided here. */
+  *#here(side: Side): Generator<number> {
+    const { tables, keeps } = this.#limited
+    for (const id of tables[side].ids()) if (!keeps || keeps(side, id)) yield id
+  }
+
+  #releaseIdle(limits: Limits): Gone {
+    const gone: Gone = { shrunk: { user: 0, item: 0 }, left: { user: [], item: [] } }
+    for (const side of SIDES) {
+      const due = this.#idle.due(side, this.#now, limits)
+      this.#release(side, due.leave, gone.left)
+      gone.shrunk[side] = this.#shrink(side, due.shrink)
+    }
+    return gone
+  }
+
+  #chooseStart(segment: Segment, bytes: number): void {
+    const { tables } = this.#limited
+    for (const side of SIDES) tables[side].start = this.#starts[side]
+    if (this.held + this.#bytesToMeet(segment) <= ROOMY * bytes) return
+    for (const side of SIDES) tables[side].start = this.#lowerStart(side)
+  }
+
+  /** Only where rows can be cut is their size anybody's choice. */
+  #lowerStart(side: Side): number {
+    return this.#limited.cut ? Math.max(0, this.#starts[side] - 1) : this.#starts[side]
+  }
+
+  /** The longest idle ids, twice as many every time, give up their vectors until the new ones fit; who does not fit even so leaves. */
+  #strip(
+    segment: Segment,
+    p: { number: number; bytes: number; shrunk: Record<Side, number>; left: Record<Side, number[]> },
+  ): void {
+    const { tables, cut } = this.#limited
+    if (!cut) return
+    const ids = tables.user.count + tables.item.count
+    const unmet = this.unmet(segment)
+    const taken: { side: Side; id: number; row: Floats }[] = []
+    // A row that is put back stands at the start size for a moment.
+    const needed = (back: Record<Side, number>) =>
+      SIDES.reduce((bytes, side) => {
+        const added = addedAt(tables[side], tables[side].start, unmet[side].rows + 1)
+        added[0] += back[side]
+        return bytes + tables[side].bytesToAdd(added, unmet[side].largest)
+      }, this.held)
+    const waiting = { user: 0, item: 0 }
+    if (this.held + this.#bytesToMeet(segment) <= p.bytes) return
+    for (let count = 64; count < 2 * ids && needed(waiting) > p.bytes; count *= 2) {
+      const chosen = this.#idle.longest(count, p.number)
+      for (const side of SIDES)
+        for (const id of chosen[side]) {
+          if (!tables[side].has(id) || tables[side].step(id) === 0) continue
+          taken.push({ side, id, row: cut.take(side, id, 0) })
+          waiting[side]++
+        }
+    }
+    for (const { side, id, row } of taken)
+      if (needed({ user: 0, item: 0, [side]: 1 }) <= p.bytes) {
+        cut.put(side, id, { step: 0, row })
+        p.shrunk[side]++
+      } else this.#release(side, [id], p.left)
+  }
+
+  /** Nobody is idle: the segment's own ids lose what they have grown, from the largest rows on, until the new ones fit. */
+  #cut(segment: Segment, p: { bytes: number; shrunk: Record<Side, number> }): void {
+    const { tables, cut } = this.#limited
+    const taken: { side: Side; id: number; row: Floats }[] = []
+    const fits = () => this.held + this.#bytesToMeet(segment) <= p.bytes
+    for (let step = tables.user.top; cut && step > tables.user.start && !fits(); step--)
+      for (const side of SIDES)
+        for (const id of new Set(segment[side]))
+          if (tables[side].has(id) && tables[side].step(id) === step)
+            taken.push({ side, id, row: cut.take(side, id, tables[side].start) })
+    // A row that was taken out counts as one of the new until it is back, so it has room.
+    const room = fits()
+    for (const { side, id, row } of taken) cut?.put(side, id, { step: tables[side].start, row })
+    for (const { side } of taken) p.shrunk[side]++
+    if (!room) throw new BudgetExceeded(p.bytes)
+  }
+
+  /** Bytes that the rows of the segment's new ids would add. */
+  #bytesToMeet(segment: Segment): number {
+    const meeting = this.unmet(segment)
+    return SIDES.reduce((bytes, side) => bytes + this.bytesToAdd(side, meeting), 0)
+  }
+
+  /** The ids of a segment that have no row yet: how many, and the largest id to make a place for. */
+  unmet(segment: { user: Int32Array; item: Int32Array }): Record<Side, Unmet> {
+    const of = (side: Side) => {
+      const table = this.#limited.tables[side]
+      const fresh = new Set<number>()
+      let largest = 0
+      for (const id of segment[side]) {
+        if (!table.has(id)) fresh.add(id)
+        largest = Math.max(largest, id)
+      }
+      return { rows: fresh.size, largest }
+    }
+    return { user: of("user"), item: of("item") }
+  }
+
+  /** Bytes a side would grow by once its unmet ids have rows, and one more of a step where that is given. */
+  bytesToAdd(side: Side, unmet: Record<Side, Unmet>, step?: number): number {
+    const table = this.#limited.tables[side]
+    const { rows, largest } = unmet[side]
+    const added = addedAt(table, table.start, rows)
+    if (step !== undefined) added[step]++
+    const { packed } = this.#limited
+    const elsewhere =
+      packed && this.#process ? rows * packed(side, table.start) + (step === undefined ? 0 : packed(side, step)) : 0
+    return table.bytesToAdd(added, largest) + elsewhere + this.#perId(side) * Math.max(0, largest + 1 - table.reach)
+  }
+
+  #release(side: Side, ids: readonly number[], left: Record<Side, number[]>): void {
+    if (ids.length === 0) return
+    this.#limited.forget(side, new Set(ids))
+    for (const id of ids) left[side].push(id)
+  }
+
+  /** Moves ids above the smallest size one step down, where that needs no more bytes. Returns how many. */
+  #shrink(side: Side, ids: readonly number[]): number {
+    const table = this.#limited.tables[side]
+    const { bytes = Number.POSITIVE_INFINITY } = this
+    let count = 0
+    for (const id of ids) {
+      if (!this.#limited.shrink || !table.has(id) || table.step(id) === 0) continue
+      if (this.held + table.bytesToAdd(addedAt(table, table.step(id) - 1, 1), 0) > bytes) continue
+      this.#limited.shrink(side, id)
+      count++
+    }
+    return count
+  }
+
+  /** Of the ids that are to grow one step those there is room for, in order, users first. */
+  affordable(growing: Record<Side, number[]>): Record<Side, number[]> {
+    const { bytes } = this
+    if (bytes === undefined) return growing
+    const room = bytes - this.held
+    let spent = 0
+    const choose = (side: Side) => {
+      const table = this.#limited.tables[side]
+      const added = new Int32Array(table.sizes.length)
+      const before = spent
+      return growing[side].filter((id) => {
+        const step = table.step(id) + 1
+        added[step]++
+        const cost = before + table.bytesToAdd(added, 0)
+        if (cost <= room) spent = cost
+        else added[step]--
+        return cost <= room
+      })
+    }
+    return { user: choose("user"), item: choose("item") }
+  }
+
+  /** Bytes kept of ids here. */
+  get idleBytes(): number {
+    return this.#idle.bytes
+  }
+
+  /** Second of an id's last event, 0 for one not known. */
+  lastOf(side: Side, id: number): number {
+    return this.#idle.lastOf(side, id)
+  }
+
+  /** Takes in an id met elsewhere: at a second, or, where that is not known (0), as late as the last segment. */
+  meet(side: Side, id: number, at: { second?: number; segment: number }): void {
+    const milliseconds = at.second ? 1000 * at.second : this.#now
+    if (milliseconds > 0 || toleranceMilliseconds(this.#limits ?? {}) === undefined)
+      this.#idle.meet(side, [id], { milliseconds, segment: at.segment })
+  }
+
+  forget(side: Side, ids: Iterable<number>): void {
+    this.#idle.forget(side, ids)
+    this.#process?.forget(side, ids)
+  }
+
+  save(state: State): void {
+    this.#idle.save(state)
+    this.#process?.save(state.at("process"))
+    if (this.#clock.time === undefined) return
+    this.#clock.save(state.at("clock"))
+    state.set("doubtfulFrom", this.#doubtfulFrom ?? null)
+  }
+
+  load(state: State): void {
+    this.#idle.load(state)
+    this.#process = state.has("process.bytes") ? ProcessBytes.from(state.at("process")) : undefined
+    this.#clock = new StreamClock(0)
+    this.#doubtfulFrom = undefined
+    if (!state.has("doubtfulFrom")) return
+    this.#clock.load(state.at("clock"))
+    this.#doubtfulFrom = state.get<number | null>("doubtfulFrom") ?? undefined
+  }
+}
+
+/** Rows added per step: `count` at one. */
+function addedAt(table: EmbeddingTable, step: number, count: number): Int32Array {
+  const added = new Int32Array(table.sizes.length)
+  added[step] = count
+  return added
+}

@@ -1,0 +1,123 @@
+/**
+ * What a learner that shares its rows writes down: rows touched, items as they were before training, changes set aside to
+ * be taken, how many events changes have told of, items trained on elsewhere, and whose size is decided here.
+ */
+
+import type { Met } from "../ids/activity.ts"
+import type { Indicators } from "../ids/indicators.ts"
+import type { Packer } from "../kernels/packing.ts"
+import type { EmbeddingTable } from "../models/embedding-table.ts"
+import type { Side } from "../types.ts"
+import type { Limiter } from "./limiter.ts"
+
+const SIDES = ["user", "item"] as const
+
+/** What training changed in an item. */
+export interface ItemChange {
+  index: number
+  change: Uint8Array
+}
+
+/** An item before it was trained on. */
+export interface Base {
+  step: number
+  row: Float32Array
+  met: Met
+}
+
+interface LedgerParts {
+  items: EmbeddingTable
+  indicators: Indicators
+  limiter: Limiter
+}
+
+export class ShareLedger {
+  isOwner: (item: number) => boolean = () => true
+  /** Items as they were before they were trained on. */
+  readonly bases = new Map<number, Base>()
+  readonly #parts: LedgerParts
+  /** Events of items taken in here that changes have told of. */
+  readonly #reportedEvents = new Map<number, number>()
+  #settled: { index: number; write: (out: Packer) => void }[] = []
+  readonly #touched: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+  readonly #visited = new Set<number>()
+
+  constructor(parts: LedgerParts) {
+    this.#parts = parts
+  }
+
+  /** Begins anew with the rows as they are: nothing has changed since. */
+  restart(): void {
+    const { items, indicators } = this.#parts
+    this.bases.clear()
+    this.#settled = []
+    this.#reportedEvents.clear()
+    for (const item of items.ids()) this.#reportedEvents.set(item, indicators.eventsHere(item))
+    this.#visited.clear()
+    for (const side of SIDES) this.#touched[side].clear()
+  }
+
+  touch(side: Side, id: number): void {
+    this.#touched[side].add(id)
+  }
+
+  untouch(side: Side, id: number): void {
+    this.#touched[side].delete(id)
+  }
+
+  takeTouched(): Record<Side, number[]> {
+    const user = [...this.#touched.user]
+    const item = [...this.#touched.item].filter((id) => this.isOwner(id))
+    for (const side of SIDES) this.#touched[side].clear()
+    return { user, item }
+  }
+
+  /** Nothing is left of an item here. */
+  leave(item: number): void {
+    this.bases.delete(item)
+    this.#reportedEvents.delete(item)
+    this.#visited.delete(item)
+  }
+
+  /** An item was changed elsewhere; says whether it is owned here. */
+  visit(item: number): boolean {
+    this.touch("item", item)
+    if (!this.isOwner(item)) return false
+    this.#visited.add(item)
+    return true
+  }
+
+  /** Items owned here that changed elsewhere, to be decided on; given once. */
+  takeVisited(): number[] {
+    const found = [...this.#visited].filter((item) => this.isOwner(item) && this.#parts.items.has(item))
+    this.#visited.clear()
+    return found
+  }
+
+  decide(isOwner: (item: number) => boolean): void {
+    const { items, limiter } = this.#parts
+    this.isOwner = isOwner
+    for (const item of items.ids()) if (!isOwner(item)) limiter.forget("item", [item])
+  }
+
+  /** Events of an item taken in here since this was asked last. */
+  takeEvents(item: number): number {
+    const here = this.#parts.indicators.eventsHere(item)
+    const events = here - (this.#reportedEvents.get(item) ?? 0)
+    this.#reportedEvents.set(item, here)
+    return events
+  }
+
+  /** Sets a change aside. */
+  setAside(index: number, write: (out: Packer) => void): void {
+    this.#settled.push({ index, write })
+  }
+
+  /** The changes set aside, once `settle` has been asked for those of every item with a base. */
+  takeChanges(seal: (write: (out: Packer) => void) => Uint8Array, settle: (item: number) => void): ItemChange[] {
+    for (const item of [...this.bases.keys()]) settle(item)
+    const changes = this.#settled.map(({ index, write }) => ({ index, change: seal(write) }))
+    this.#settled = []
+    return changes
+  }
+}

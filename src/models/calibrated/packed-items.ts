@@ -1,0 +1,212 @@
+/**
+ * The items of a reader, packed so that all of them are scored at memory speed.
+ *
+ *   ⟨x, q̂_i⟩ = Σ_{k<size} x_k·(q_k − ε_k(i)) + Σ_k x_k·ε_k(i)
+ *
+ * The second sum depends on i only by where ε(i) starts, one of a few thousand places: it is computed for every place at
+ * once. For the first, the differences stand in kernel memory by size, in chunks of equal length, column after column, so
+ * that a chunk is one product. A score is then three numbers added: no branch, and a small row costs little.
+ */
+
+import { Columns, enlarged, growable } from "../../ids/columns.ts"
+import type { Address, Floats, Kernels } from "../../kernels/kernels.ts"
+import { NOISE_PLACES, type RowModel } from "./rows.ts"
+
+/** Numbers of a chunk: 64 KB. A size holds less than one chunk beyond its items. */
+const CHUNK = 16_384
+
+/** Items of one size. */
+interface Group {
+  size: number
+  slotsPerChunk: number
+  chunks: Address[]
+  /** Whose a slot is, and how many there are. */
+  owners: Int32Array
+  count: number
+}
+
+/** Where a slot's first number stands; the next is `slotsPerChunk` further on. */
+function addressOf({ chunks, slotsPerChunk }: Group, slot: number): Address {
+  return chunks[Math.floor(slot / slotsPerChunk)] + (slot % slotsPerChunk)
+}
+
+/** A row of the model. */
+export interface ItemRow {
+  step: number
+  numbers: Floats
+  at: number
+}
+
+export class PackedItems {
+  readonly #model: RowModel
+  readonly #kernels: Kernels
+  readonly #noise: Address
+  readonly #groups: Group[]
+  /** Chunks of no size. */
+  readonly #free: Address[] = []
+  /** By item: 1 + step, 0 where it is not here, and the slot among the items of that size. */
+  readonly #ids = new Columns({ step: "u8", slot: "u32" })
+  /** By item: its biases. */
+  #bias = growable("f32")
+  /** Items here in order, as far as they are known. */
+  #items = growable("i32")
+  #count = 0
+  #isCounted = true
+
+  constructor(model: RowModel, kernels: Kernels) {
+    this.#model = model
+    this.#kernels = kernels
+    const { numbers } = model.noise
+    this.#noise = kernels.allocate(numbers.length)
+    kernels.floats.set(numbers, this.#noise)
+    this.#groups = model.sizes.map((size) => {
+      // Whole cache lines.
+      const slotsPerChunk = Math.max(16, Math.floor(CHUNK / Math.max(1, size) / 16) * 16)
+      return { size, slotsPerChunk, chunks: [], owners: growable("i32"), count: 0 }
+    })
+  }
+
+  has(item: number): boolean {
+    return this.#ids.at.step[item] > 0
+  }
+
+  /** All items here, in order: a view until one enters or leaves. */
+  get items(): Int32Array {
+    if (!this.#isCounted) this.#listItems()
+    return this.#items.subarray(0, this.#count)
+  }
+
+  #listItems(): void {
+    const { length, at } = this.#ids
+    let count = 0
+    this.#items = enlarged(this.#items, length)
+    for (let item = 0; item < length; item++) if (at.step[item] > 0) this.#items[count++] = item
+    this.#count = count
+    this.#isCounted = true
+  }
+
+  get bytes(): number {
+    const packed = this.#groups.reduce((sum, { chunks, count }) => sum + 4 * (chunks.length * CHUNK + count), 0)
+    return packed + (this.#ids.width + 4 * this.#model.outputs + 4) * this.#ids.length
+  }
+
+  /** Takes over an item's row as it is now; undefined where it is gone. */
+  set(item: number, row: ItemRow | undefined): void {
+    this.#ids.reserve(item)
+    this.#bias = enlarged(this.#bias, (item + 1) * this.#model.outputs)
+    const step = row ? row.step + 1 : 0
+    if (step !== this.#ids.at.step[item]) {
+      this.#leave(item)
+      if (row) this.#enter(item, row.step)
+      this.#isCounted = false
+    }
+    if (row) this.#write(item, row)
+  }
+
+  #enter(item: number, step: number): void {
+    const group = this.#groups[step]
+    const { chunks, slotsPerChunk, size } = group
+    if (group.count === chunks.length * slotsPerChunk)
+      chunks.push(this.#free.pop() ?? this.#kernels.allocate(Math.max(CHUNK, 16 * size)))
+    this.#ids.at.step[item] = step + 1
+    this.#ids.at.slot[item] = group.count
+    group.owners = enlarged(group.owners, group.count + 1)
+    group.owners[group.count++] = item
+  }
+
+  /** The last of its size moves into the hole. */
+  #leave(item: number): void {
+    const { step: steps, slot: slots } = this.#ids.at
+    if (steps[item] === 0) return
+    const group = this.#groups[steps[item] - 1]
+    const { chunks, owners, slotsPerChunk, size } = group
+    const last = owners[--group.count]
+    steps[item] = 0
+    if (last !== item) {
+      const slot = slots[item]
+      const [from, to] = [addressOf(group, group.count), addressOf(group, slot)]
+      const f = this.#kernels.floats
+      for (let k = 0; k < size; k++) f[to + k * slotsPerChunk] = f[from + k * slotsPerChunk]
+      slots[last] = slot
+      owners[slot] = last
+    }
+    if (group.count <= (chunks.length - 1) * slotsPerChunk) this.#free.push(chunks.pop() as Address)
+  }
+
+  #write(item: number, { step, numbers, at }: ItemRow): void {
+    const { outputs, heads, noise, fade } = this.#model
+    const group = this.#groups[step]
+    const { slotsPerChunk, size } = group
+    for (let c = 0; c < outputs; c++) this.#bias[item * outputs + c] = numbers[at + c]
+    const f = this.#kernels.floats
+    const to = addressOf(group, this.#ids.at.slot[item])
+    const from = at + heads.item
+    const tail = noise.tail(item)
+    for (let k = 0; k < size; k++) f[to + k * slotsPerChunk] = numbers[from + k] - fade[k] * noise.numbers[tail + k]
+  }
+
+  /** Writes q of an item; returns how many numbers it has. */
+  readVector(item: number, q: Float64Array): number {
+    const { noise, fade } = this.#model
+    const group = this.#groups[this.#ids.at.step[item] - 1]
+    const from = addressOf(group, this.#ids.at.slot[item])
+    const f = this.#kernels.floats
+    const tail = noise.tail(item)
+    for (let k = 0; k < group.size; k++) q[k] = f[from + k * group.slotsPerChunk] + fade[k] * noise.numbers[tail + k]
+    return group.size
+  }
+
+  /** Logits [items×outputs] of a user of the model and all items here. */
+  scores(user: number): Float32Array {
+    const { outputs, slopes, noise } = this.#model
+    const { items } = this
+    const k = this.#kernels
+    const mark = k.mark()
+    const [place, products] = this.#multiply(user)
+    const f = k.floats
+    const base = this.#model.baseOf(user)
+    const { step: steps, slot: slots } = this.#ids.at
+    const bias = this.#bias
+    const out = new Float32Array(items.length * outputs)
+    for (let i = 0; i < items.length; i++) {
+      const item = items[i]
+      const product = f[place + noise.tail(item)] + f[products[steps[item] - 1] + slots[item]]
+      if (outputs === 1) out[i] = base[0] + bias[item] + product
+      else
+        for (let c = 0; c < outputs; c++)
+          out[i * outputs + c] = base[c] + bias[item * outputs + c] + slopes[c] * product
+    }
+    k.release(mark)
+    return out
+  }
+
+  /** Where the second sums stand, by place in ε, and the first, by slot, for each step. */
+  #multiply(user: number): [Address, Int32Array] {
+    const k = this.#kernels
+    const x = this.#model.combined(user)
+    const { fade } = this.#model
+    const [left, faded] = [k.allocate(x.length), k.allocate(x.length)]
+    const place = k.allocate(NOISE_PLACES)
+    const products = Int32Array.from(this.#groups, ({ chunks, slotsPerChunk }) =>
+      k.allocate(chunks.length * slotsPerChunk),
+    )
+    const f = k.floats
+    for (let n = 0; n < x.length; n++) {
+      f[left + n] = x[n]
+      f[faded + n] = x[n] * fade[n]
+    }
+    k.correlate({ out: place, input: this.#noise, weight: faded, count: NOISE_PLACES, columns: x.length })
+    this.#groups.forEach(({ chunks, slotsPerChunk, size }, step) => {
+      const inner = Math.min(size, x.length)
+      chunks.forEach((right, n) => {
+        k.multiply({ out: products[step] + n * slotsPerChunk, left, right, rows: 1, columns: slotsPerChunk, inner })
+      })
+    })
+    const { alone } = k
+    // Waking another thread costs more than it saves.
+    k.alone = true
+    k.run()
+    k.alone = alone
+    return [place, products]
+  }
+}

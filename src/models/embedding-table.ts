@@ -1,0 +1,551 @@
+/**
+ * Rows of different sizes, in an array that grows in place (ids/columns.ts), or several: one can have 4 GiB. They are cut
+ * into chunks of equal length; a chunk holds rows of one size and, when it falls empty, those of any other. A row is its owner, where it has
+ * moments a step count, its numbers and their two Adam moments. Freed rows are reused at once: the last row of the size
+ * moves into the hole, so the free rows are always the tail of its last chunk. Held beyond the live rows is therefore
+ * less than one chunk a size, whatever happened before.
+ *
+ * Another thread may read the rows while they change (`share`, `readFrom`). Each number is whole at any time. While rows
+ * move, the guard is odd, and it differs afterwards: who reads looks at it before and after (`readGuarded`), and reads again.
+ *
+ * The array lies outside Wasm memory: a table may be larger than 4 GiB, and only the rows of a batch are copied into the
+ * working memory.
+ */
+
+import { DessError, show } from "../errors.ts"
+import { Columns, enlarged, growable, newBuffer } from "../ids/columns.ts"
+import type { Floats } from "../kernels/kernels.ts"
+import { Random } from "../kernels/random.ts"
+import type { State } from "../kernels/state.ts"
+
+export interface TableOptions {
+  /** Strictly increasing; 0 is a size. */
+  sizes: readonly number[]
+  /** Which size a new id gets. */
+  start?: number
+  /** Names the random stream the rows of new ids are drawn from. */
+  seed?: string | number
+  /** Standard deviation of a new row's numbers. */
+  deviation?: number
+  precision?: "single" | "double"
+  /** Without, rows have no moments. Default true. */
+  moments?: boolean
+}
+
+/** Numbers of a chunk; of one row, where that is more. */
+const CHUNK = 2048
+/** Bytes an array may have. */
+const LONGEST = 4_294_967_296
+
+/** Tries to read a row before the other thread is given time. */
+const SPINS = 64
+
+/** What another thread needs to read the rows. */
+export interface SharedTable {
+  arrays: SharedArrayBuffer[]
+  steps: SharedArrayBuffer
+  places: SharedArrayBuffer
+  guard: SharedArrayBuffer
+}
+
+/** Copies numbers between arrays: a loop for short rows, a block copy (50 ns to start, and a view to collect) for long ones. */
+function copy(target: Floats, at: number, source: Floats, from: number, count: number): void {
+  if (count >= 48) {
+    target.set(source.subarray(from, from + count), at)
+    return
+  }
+  let i = 0
+  // Unrolled because V8 does not: half the time.
+  for (; i + 4 <= count; i += 4) {
+    target[at + i] = source[from + i]
+    target[at + i + 1] = source[from + i + 1]
+    target[at + i + 2] = source[from + i + 2]
+    target[at + i + 3] = source[from + i + 3]
+  }
+  for (; i < count; i++) target[at + i] = source[from + i]
+}
+
+/** The rows of one size. */
+interface Rows {
+  size: number
+  /** Numbers from one row to the next, what stands before them included. */
+  stride: number
+  perChunk: number
+  /** Where each chunk begins. */
+  chunks: number[]
+  live: number
+}
+
+export class EmbeddingTable {
+  readonly sizes: readonly number[]
+  /** The step a new id gets. */
+  start: number
+  readonly precision: "single" | "double"
+  /** Whether rows have moments, and so can be stepped. */
+  readonly moments: boolean
+  readonly #seed: string | number
+  readonly #deviation: number
+  /** Numbers of a chunk. */
+  readonly #chunk: number
+  /** Before a row's numbers: the owner, and the step count of rows with moments. */
+  readonly #before: number
+  readonly #rows: Rows[]
+  /** By id: 1 + its step, 0 where there is no row, and where its numbers begin. */
+  readonly #ids = new Columns({ step: "u8", place: "u32" })
+  #steps = this.#ids.at.step
+  #places = this.#ids.at.place
+  /** A place is one of array `place >>> shift`, at `place & mask`. */
+  readonly #shift: number
+  readonly #mask: number
+  readonly #arrays: Floats[] = []
+  /** The same memory as whole numbers. */
+  readonly #ints: Int32Array[] = []
+  /** Where the next chunk would be, and chunks that are free. */
+  #end = 0
+  #free: number[] = []
+  #count = 0
+  #guard = new Int32Array(newBuffer(4), 0, 1)
+  #isShared = false
+  #isChanging = false
+  /** Whose rows these are, where they are another thread's. */
+  #source: SharedTable | undefined
+
+  constructor(options: TableOptions) {
+    const { sizes, start = 0, seed = 0, deviation = 1, precision = "single", moments = true } = options
+    checkSizes(sizes)
+    if (!Number.isInteger(start) || start < 0 || start >= sizes.length)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `table start: expected a step from 0 to ${sizes.length - 1}, got ${show(start)}`,
+      )
+    this.sizes = [...sizes]
+    this.start = start
+    this.precision = precision
+    this.moments = moments
+    this.#seed = seed
+    this.#deviation = deviation
+    this.#before = moments ? 2 : 1
+    const strides = sizes.map((size) => this.#before + (moments ? 3 : 1) * size)
+    this.#chunk = Math.max(CHUNK, strides[strides.length - 1])
+    this.#rows = strides.map((stride, step) => {
+      return { size: sizes[step], stride, perChunk: Math.floor(this.#chunk / stride), chunks: [], live: 0 }
+    })
+    this.#shift = precision === "double" ? 29 : 30
+    this.#mask = (1 << this.#shift) - 1
+  }
+
+  get #numberBytes(): number {
+    return this.precision === "double" ? 8 : 4
+  }
+
+  /** The whole number in a place. */
+  #int(place: number): number {
+    const at = place & this.#mask
+    return this.#ints[place >>> this.#shift][this.precision === "double" ? 2 * at : at]
+  }
+
+  #setInt(place: number, value: number): void {
+    const at = place & this.#mask
+    this.#ints[place >>> this.#shift][this.precision === "double" ? 2 * at : at] = value
+  }
+
+  /** How many ids have a row. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** The top step of the sizes. */
+  get top(): number {
+    return this.sizes.length - 1
+  }
+
+  has(id: number): boolean {
+    if (this.#source && id >= this.#steps.length) this.#look()
+    return this.#steps[id] > 0
+  }
+
+  /** The step of an id's size: 0 is the smallest. */
+  step(id: number): number {
+    if (!this.has(id))
+      throw new DessError("NOT_FOUND", `embedding row: expected an id that has been met, got ${show(id)}`)
+    return this.#steps[id] - 1
+  }
+
+  size(id: number): number {
+    return this.sizes[this.step(id)]
+  }
+
+  /** Rows of each size. */
+  histogram(): number[] {
+    return this.#rows.map(({ live }) => live)
+  }
+
+  /** Numbers in live rows. */
+  get numbers(): number {
+    return this.#rows.reduce((sum, { live, size }) => sum + live * size, 0)
+  }
+
+  /** 4 × the numbers of live rows (method.md §9). */
+  get embeddingBytes(): number {
+    return 4 * this.numbers
+  }
+
+  get #chunkBytes(): number {
+    return this.#chunk * this.#numberBytes
+  }
+
+  /** Everything held: chunks with moments, counts and owners, and what leads from ids to rows. */
+  get heldBytes(): number {
+    return this.#rows.reduce((sum, { chunks }) => sum + chunks.length * this.#chunkBytes, this.#ids.bytes)
+  }
+
+  /** Gives an id a row when it has none, and says whether it had none: `start` numbers drawn N(0, deviation²) from a stream of the id's own. */
+  ensure(id: number): boolean {
+    if (this.has(id)) return false
+    if (!Number.isInteger(id) || id < 0 || id > 0x7ffffffe)
+      throw new DessError("INVALID_ARGUMENT", `embedding id: expected a whole number from 0, got ${show(id)}`)
+    this.reserve(id)
+    this.#place(id, this.start)
+    this.#draw(id)
+    this.#count++
+    return true
+  }
+
+  #draw(id: number): void {
+    if (this.#deviation === 0) return
+    const random = new Random(this.#seed, "row", id, this.step(id))
+    const [numbers, at] = [this.numbersOf(id), this.placeOf(id)]
+    for (let i = 0; i < this.size(id); i++) numbers[at + i] = this.#deviation * random.normal()
+  }
+
+  /** Makes a place for ids up to `id`. */
+  reserve(id: number): void {
+    this.#ids.reserve(id)
+    this.#steps = this.#ids.at.step
+    this.#places = this.#ids.at.place
+  }
+
+  /** Gives an id a cleared row of a step. */
+  #place(id: number, step: number): void {
+    const rows = this.#rows[step]
+    if (rows.live === rows.chunks.length * rows.perChunk) rows.chunks.push(this.#takeChunk())
+    const place = this.#placeOfRow(rows, rows.live++)
+    const from = (place & this.#mask) - this.#before
+    this.#arrays[place >>> this.#shift].fill(0, from, from + rows.stride)
+    this.#setInt(place - 1, id)
+    this.#places[id] = place
+    this.#steps[id] = step + 1
+  }
+
+  #takeChunk(): number {
+    const free = this.#free.pop()
+    if (free !== undefined) return free
+    // No chunk lies in two arrays.
+    if ((this.#end & this.#mask) + this.#chunk > this.#mask)
+      this.#end = ((this.#end >>> this.#shift) + 1) * (this.#mask + 1)
+    if (this.#end + this.#chunk > LONGEST)
+      throw new DessError("UNSUPPORTED", `embedding rows: expected up to ${4 * LONGEST} bytes of one side, got more`)
+    const begin = this.#end
+    this.#end += this.#chunk
+    const n = begin >>> this.#shift
+    const array = this.#arrays[n] ?? this.#newArray()
+    const needed = (begin & this.#mask) + this.#chunk
+    if (n === this.#arrays.length || needed > array.length) {
+      this.#arrays[n] = enlarged(array, needed)
+      const { buffer, byteLength } = this.#arrays[n]
+      this.#ints[n] = new Int32Array(buffer, 0, byteLength / 4)
+    }
+    return begin
+  }
+
+  #newArray(): Floats {
+    const [first, most] = [this.#chunk, LONGEST / this.#numberBytes]
+    return this.precision === "double" ? growable("f64", first, most) : growable("f32", first, most)
+  }
+
+  #placeOfRow({ chunks, perChunk, stride }: Rows, row: number): number {
+    return chunks[Math.floor(row / perChunk)] + (row % perChunk) * stride + this.#before
+  }
+
+  /** The last row of the size moves into the place of the id's. */
+  #vacate(id: number): void {
+    const rows = this.#rows[this.#steps[id] - 1]
+    const [place, before] = [this.#places[id], this.#before]
+    rows.live--
+    const last = this.#placeOfRow(rows, rows.live)
+    if (last !== place) {
+      const moved = this.#int(last - 1)
+      const [from, to] = [(last & this.#mask) - before, (place & this.#mask) - before]
+      const [source, target] = [this.#arrays[last >>> this.#shift], this.#arrays[place >>> this.#shift]]
+      if (source === target) target.copyWithin(to, from, from + rows.stride)
+      else target.set(source.subarray(from, from + rows.stride), to)
+      this.#places[moved] = place
+    }
+    this.#steps[id] = 0
+    this.#places[id] = 0
+    if (rows.live % rows.perChunk === 0) this.#free.push(rows.chunks.pop() as number)
+  }
+
+  /** Carries out a change that readers in other threads see as a whole or not at all. */
+  guarded<T>(change: () => T): T {
+    if (!this.#isShared || this.#isChanging) return change()
+    this.#isChanging = true
+    Atomics.add(this.#guard, 0, 1)
+    try {
+      return change()
+    } finally {
+      Atomics.add(this.#guard, 0, 1)
+      this.#isChanging = false
+    }
+  }
+
+  /** Forgets an id: its row is free and the next `ensure` starts anew. */
+  free(id: number): void {
+    this.step(id)
+    this.guarded(() => this.#vacate(id))
+    this.#count--
+  }
+
+  /** Refuses numbers an id's row of the given step cannot take. */
+  checkNumbers(id: number, step: number, source: Floats, at: number): void {
+    this.step(id)
+    if (!Number.isInteger(step) || step < 0 || step > this.top)
+      throw new DessError("INVALID_ARGUMENT", `embedding step: expected 0 to ${this.top}, got ${show(step)}`)
+    const round = this.precision === "double" ? Number : Math.fround
+    for (let i = 0; i < this.sizes[step]; i++)
+      if (!Number.isFinite(round(source[at + i])))
+        throw new DessError("NUMERIC", `embedding row of id ${id}: expected finite numbers, got ${source[at + i]}`)
+  }
+
+  /** Moves an id to another step with the given numbers, fresh moments and no steps taken. */
+  replace(id: number, step: number, source: Floats, at: number): void {
+    this.checkNumbers(id, step, source, at)
+    this.guarded(() => {
+      this.#vacate(id)
+      this.#place(id, step)
+      copy(this.numbersOf(id), this.placeOf(id), source, at, this.sizes[step])
+    })
+  }
+
+  /** Moves an id one step up to a fresh row, random (the paper's "without warm initialisation") or zero. */
+  growCold(id: number, initial: "cold" | "zero" = "cold"): void {
+    const step = this.step(id)
+    this.#checkGrow(id, step)
+    this.guarded(() => {
+      this.#vacate(id)
+      this.#place(id, step + 1)
+      if (initial === "cold") this.#draw(id)
+    })
+  }
+
+  /** Refuses a step past the top. */
+  #checkGrow(id: number, step: number): void {
+    if (step >= this.top)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `grow of id ${id}: expected a size below the top ${this.sizes[this.top]}, it is there already`,
+      )
+  }
+
+  /** Copies a row's numbers out. */
+  read(id: number, target: Floats, at: number): void {
+    copy(target, at, this.numbersOf(id), this.placeOf(id), this.size(id))
+  }
+
+  /** Copies a row's first and second moments, where it has them, out, one after the other; returns the steps it has taken. */
+  readMoments(id: number, target: Floats, at: number): number {
+    const size = this.size(id)
+    copy(target, at, this.numbersOf(id), this.placeOf(id) + size, this.moments ? 2 * size : 0)
+    return this.steps(id)
+  }
+
+  /** Copies a row's numbers (from `at`) and moments (from `momentsAt`) in, after an optimizer step. */
+  write(id: number, source: Floats, at: number, momentsAt: number): void {
+    const size = this.size(id)
+    const [numbers, to, place] = [this.numbersOf(id), this.placeOf(id), this.#places[id]]
+    copy(numbers, to, source, at, size)
+    if (!this.moments) return
+    copy(numbers, to + size, source, momentsAt, 2 * size)
+    this.#setInt(place - 2, this.#int(place - 2) + 1)
+  }
+
+  /** Optimizer steps a row with moments has taken since it got its size. */
+  steps(id: number): number {
+    this.step(id)
+    return this.moments ? this.#int(this.#places[id] - 2) : 0
+  }
+
+  /** The array an id's numbers stand in, until rows are added, moved or freed … */
+  numbersOf(id: number): Floats {
+    const place = this.#places[id]
+    if (this.#source && !((place & this.#mask) + this.sizes[this.top] < this.#arrays[place >>> this.#shift]?.length))
+      this.#look()
+    return this.#arrays[place >>> this.#shift]
+  }
+
+  /** … and from where. */
+  placeOf(id: number): number {
+    return this.#places[id] & this.#mask
+  }
+
+  /** Bytes of an id's row with its moments, count and owner. */
+  rowBytes(id: number): number {
+    return this.#rows[this.step(id)].stride * this.#numberBytes
+  }
+
+  /** Bytes a table like this one with only `rows[s]` rows of step s and ids up to `id` would hold. */
+  bytesFor(rows: ArrayLike<number>, id: number): number {
+    return this.#rows.reduce(
+      (sum, { perChunk }, s) => sum + Math.ceil(rows[s] / perChunk) * this.#chunkBytes,
+      this.#ids.width * (id + 1),
+    )
+  }
+
+  /** How many more bytes would be held with `added[s]` more rows of step s, and places for ids up to `id`. */
+  bytesToAdd(added: ArrayLike<number>, id: number): number {
+    return this.#rows.reduce(
+      (sum, { perChunk, live, chunks }, s) =>
+        sum + Math.max(0, Math.ceil((live + added[s]) / perChunk) - chunks.length) * this.#chunkBytes,
+      this.#ids.width * Math.max(0, id + 1 - this.#ids.length),
+    )
+  }
+
+  /** Rows in the order they stand in, size by size. */
+  save(state: State): void {
+    state.set("reach", this.#ids.length)
+    for (const rows of this.#rows) {
+      const at = state.at(String(rows.size))
+      const { live, stride } = rows
+      const width = stride - this.#before
+      const numbers = this.precision === "double" ? new Float64Array(live * width) : new Float32Array(live * width)
+      const steps = new Uint32Array(live)
+      const owners = new Int32Array(live)
+      for (let r = 0; r < live; r++) {
+        const place = this.#placeOfRow(rows, r)
+        copy(numbers, r * width, this.#arrays[place >>> this.#shift], place & this.#mask, width)
+        owners[r] = this.#int(place - 1)
+        if (this.moments) steps[r] = this.#int(place - 2)
+      }
+      at.put("numbers", numbers)
+      at.put("steps", steps)
+      at.put("owners", owners)
+    }
+  }
+
+  /** Takes up rows of a table of the same sizes; what was here before is dropped. */
+  load(state: State): void {
+    this.guarded(() => this.#load(state))
+  }
+
+  #load(state: State): void {
+    const reach = state.get<number>("reach")
+    for (let id = 0; id < this.#ids.length; id++) this.#ids.clear(id)
+    if (reach > 0) this.reserve(reach - 1)
+    this.#count = 0
+    for (const rows of this.#rows) {
+      this.#free.push(...rows.chunks)
+      rows.chunks = []
+      rows.live = 0
+    }
+    this.#rows.forEach((rows, step) => {
+      const at = state.at(String(rows.size))
+      const width = rows.stride - this.#before
+      const numbers = at.take<Floats>("numbers", this.precision === "double" ? Float64Array : Float32Array)
+      const steps = at.take("steps", Uint32Array)
+      const owners = at.take("owners", Int32Array)
+      if (numbers.length !== owners.length * width || steps.length !== owners.length)
+        throw new DessError("INVALID_DATA", `rows of size ${rows.size}: expected columns of one length, got others`)
+      for (let r = 0; r < owners.length; r++) {
+        const id = owners[r]
+        if (!(id >= 0 && id < reach) || this.#steps[id] !== 0)
+          throw new DessError("INVALID_DATA", `rows of size ${rows.size}: expected ids below ${reach} once, got ${id}`)
+        this.#place(id, step)
+        copy(this.numbersOf(id), this.placeOf(id), numbers, r * width, width)
+        if (this.moments) this.#setInt(this.#places[id] - 2, steps[r])
+      }
+      this.#count += owners.length
+    })
+  }
+
+  /** No id from here on has a row. */
+  get reach(): number {
+    return this.#source ? this.#steps.length : this.#ids.length
+  }
+
+  /** Every id with a row, in index order. */
+  *ids(): Generator<number> {
+    if (this.#source) this.#look()
+    for (let id = 0; id < this.reach; id++) if (this.#steps[id] > 0) yield id
+  }
+
+  /** From now on another thread may read the rows. To be asked again when there are more: memory may be added. */
+  share(): SharedTable {
+    this.#isShared = true
+    const { step, place } = this.#ids.at
+    return {
+      arrays: this.#arrays.map(({ buffer }) => buffer as SharedArrayBuffer),
+      steps: step.buffer as SharedArrayBuffer,
+      places: place.buffer as SharedArrayBuffer,
+      guard: this.#guard.buffer as SharedArrayBuffer,
+    }
+  }
+
+  /** The rows of a table of the same kind in another thread, instead of own ones: to be read, and not changed. */
+  readFrom(source: SharedTable): void {
+    this.#source = source
+    this.#guard = new Int32Array(source.guard, 0, 1)
+    this.#look()
+  }
+
+  /** Sees all there is now. */
+  #look(): void {
+    const { arrays, steps, places } = this.#source as SharedTable
+    const length = Math.min(steps.byteLength, places.byteLength / 4)
+    this.#steps = new Uint8Array(steps, 0, length)
+    this.#places = new Uint32Array(places, 0, length)
+    const double = this.precision === "double"
+    arrays.forEach((buffer, n) => {
+      const { byteLength: bytes } = buffer
+      this.#arrays[n] = double ? new Float64Array(buffer, 0, bytes / 8) : new Float32Array(buffer, 0, bytes / 4)
+    })
+  }
+
+  /** Lets the thread that changes the rows go on. */
+  rest(): void {
+    Atomics.wait(this.#guard, 0, this.guard, 0.05)
+  }
+
+  /** Changes whenever rows move; odd while they do. */
+  get guard(): number {
+    return this.#source ? Atomics.load(this.#guard, 0) : 0
+  }
+}
+
+/** Reads rows of a table that another thread changes: again, as long as rows moved meanwhile. */
+export function readGuarded<T>(table: EmbeddingTable, read: () => T): T {
+  for (let tries = 1; ; tries++) {
+    // The other thread may be waiting for this one's processor.
+    if (tries % SPINS === 0) table.rest()
+    const { guard } = table
+    if (guard % 2 !== 0) continue
+    try {
+      const value = read()
+      if (table.guard === guard) return value
+    } catch (error) {
+      if (table.guard === guard) throw error
+    }
+  }
+}
+
+/** Refuses sizes that are not strictly increasing whole numbers. */
+export function checkSizes(sizes: readonly number[]): void {
+  const fine =
+    sizes.length > 0 &&
+    sizes.length < 200 &&
+    sizes.every((size, i) => Number.isInteger(size) && size >= 0 && size <= 65_536 && (i === 0 || size > sizes[i - 1]))
+  if (!fine || sizes[sizes.length - 1] === 0)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `sizes: expected strictly increasing whole numbers up to 65536 such as 2,4,8,16,64,128, got ${show(sizes)}`,
+    )
+}

@@ -1,0 +1,61 @@
+/** Names of methods (method.md §8) and what they mean. */
+
+import { DessError, show } from "../errors.ts"
+import { TRENDING_DECAY } from "../models/controls/popular.ts"
+
+/** A policy moves ids up the ladder. */
+export interface SearchMethod {
+  family: "search"
+  policy: { name: "dess"; context: "fre" | "cv" } | { name: "never" | "always" | "random" | "esapn" }
+  initial: "warm" | "cold"
+}
+
+export type Method =
+  | SearchMethod
+  /** Every id held at one size of the ladder. */
+  | { family: "uniform"; size: number }
+  /** All sizes at once, mixed. */
+  | { family: "soft"; method: "darts" | "autoemb" }
+  /** One size, no ladder. */
+  | { family: "fixed"; size: number }
+  | { family: "plain-bias" }
+  /** Rankers without a model: counts that decay, or item–item neighbours. */
+  | { family: "ranker"; decay?: number }
+  | { family: "plain-factor"; width: number }
+
+export const METHOD_NAMES =
+  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>, uniform-<s>, never-grow, always-grow, random-grow, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
+
+const NAMED: Record<string, Method> = {
+  "dess-fre": { family: "search", policy: { name: "dess", context: "fre" }, initial: "warm" },
+  "dess-cv": { family: "search", policy: { name: "dess", context: "cv" }, initial: "warm" },
+  "dess-fre-cold": { family: "search", policy: { name: "dess", context: "fre" }, initial: "cold" },
+  "dess-cv-cold": { family: "search", policy: { name: "dess", context: "cv" }, initial: "cold" },
+  "never-grow": { family: "search", policy: { name: "never" }, initial: "warm" },
+  "always-grow": { family: "search", policy: { name: "always" }, initial: "warm" },
+  "random-grow": { family: "search", policy: { name: "random" }, initial: "warm" },
+  esapn: { family: "search", policy: { name: "esapn" }, initial: "warm" },
+  darts: { family: "soft", method: "darts" },
+  autoemb: { family: "soft", method: "autoemb" },
+  "plain-bias": { family: "plain-bias" },
+  "plain-popular": { family: "ranker", decay: 1 },
+  "plain-trending": { family: "ranker", decay: TRENDING_DECAY },
+  "plain-knn": { family: "ranker" },
+}
+
+/** Reads a method's name. */
+export function parseMethod(name: string, sizes: readonly number[]): Method {
+  if (Object.hasOwn(NAMED, name)) return NAMED[name]
+  const numbered = /^(fixed|uniform|plain-factor)-(\d{1,5})$/.exec(name)
+  const size = numbered ? Number(numbered[2]) : 0
+  if (numbered?.[1] === "fixed" && size > 0) return { family: "fixed", size }
+  if (numbered?.[1] === "plain-factor" && size > 0) return { family: "plain-factor", width: size }
+  if (numbered?.[1] === "uniform") {
+    if (sizes.includes(size)) return { family: "uniform", size }
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `method: expected uniform-<s> with s one of the sizes ${sizes.join(", ")}, got ${show(name)}`,
+    )
+  }
+  throw new DessError("INVALID_ARGUMENT", `method: expected one of ${METHOD_NAMES}, got ${show(name)}`)
+}

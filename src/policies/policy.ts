@@ -1,0 +1,87 @@
+/**
+ * What every size policy looks like to the loop. Once per segment a policy learns from a round of probed interactions,
+ * then decides, id by id, whether to keep or grow. Each side (users, items) is learned on its own.
+ */
+
+import type { Packer, Unpacker } from "../kernels/packing.ts"
+import type { State } from "../kernels/state.ts"
+import type { Arm, Side } from "../types.ts"
+
+/** The probed interactions of one side of D_{t−1}, in stream order; ids at the top size are not among them. */
+export interface Round {
+  length: number
+  ids: Int32Array
+  /** Step of the id's size. */
+  steps: Uint8Array
+  /** FRE as of the interaction. */
+  frequencies: Float64Array
+  /** Contexts as of the interaction [length×dimension]; empty for a policy without context. */
+  contexts: Float64Array
+  /** Losses after tuning, at the size and one size up. */
+  keepLosses: Float64Array
+  growLosses: Float64Array
+  /** What each arm earns. */
+  keepRewards: Float64Array
+  growRewards: Float64Array
+}
+
+/** Ids to decide on, each once. */
+export interface Choices {
+  length: number
+  ids: Int32Array
+  steps: Uint8Array
+  frequencies: Float64Array
+  /** [length×dimension] */
+  contexts: Float64Array
+  /** Events per segment to be expected of the id, where the learner keeps them. */
+  rates?: Float64Array
+  /** How heavy the last rung held is, 1 being usual for ids met as often. */
+  weights?: Float64Array
+}
+
+/** Upper confidence bounds of both arms, and what each is thought to earn without the allowance for not knowing. */
+export interface PolicyScores {
+  keep: number
+  grow: number
+  means: { keep: number; grow: number }
+}
+
+export interface SizePolicy {
+  /** Which context it reads. */
+  readonly context: "none" | "fre" | "cv"
+  /** The first segment (from 1) it decides at. */
+  readonly firstSegment: 1 | 2
+  /** Plays and learns a round; returns the arms played. */
+  learn(side: Side, round: Round): Uint8Array
+  /** Learns a round that is not played: of rungs below the last one held. */
+  learnUnplayed?(side: Side, round: Round): void
+  /** Decides without learning: 1 grows. */
+  decide(side: Side, choices: Choices): Uint8Array
+  /** Gives back what a policy made for itself holds. */
+  close?(): void
+  /** A policy that takes numbers back: 1 gives up the last rung held. It may also grow an id several sizes at a time. */
+  release?(side: Side, choices: Choices): Uint8Array
+  /** Told after each round how much time has passed (in segments of 500 events) and on how many of its events both sides held each rung. */
+  advanceTime?(p: { segments: number; events: number; held: readonly number[] }): void
+  /** What holding a number for one segment costs, in loss; for policies that release. */
+  price?: number
+  /** What both arms promise for a context, where the policy has bounds. */
+  scores?(side: Side, context: Float64Array, at?: { step: number; rate: number }): PolicyScores
+  /** What it has learned, where it learns. */
+  save?(state: State): void
+  load?(state: State): void
+  /** What it has learned since it was told to record, from many processes: written, and read to be added. */
+  record?(): void
+  writeEvidence?(out: Packer): void
+  readEvidence?(firstSegment: Unpacker): () => void
+  /** All it has learned, for a process that knows nothing yet. */
+  writeAll?(out: Packer): void
+  readAll?(firstSegment: Unpacker): () => void
+  /** Drops what is kept of ids that leave. */
+  forget?(side: Side, ids: Iterable<number>): void
+}
+
+/** The arm every interaction of a round is answered with. */
+export function playAll(length: number, arm: Arm): Uint8Array {
+  return new Uint8Array(length).fill(arm)
+}

@@ -1,0 +1,304 @@
+/**
+ * The calibrated policy: a number pays rent. One LinUCB per side and rung (a size to the next) learns what the rung
+ * saves per event, Δ = loss cut to the size below − loss cut to its own, measured on every event of an id that holds it
+ * or more, before the event is learned. Keeping the smaller size saves the rent until the id's next event, which is known:
+ *
+ *   grow    when max(1, w)·rate·UCB(Δ | x) > price·(numbers of the rung)
+ *   let go  when min(1, w)·rate·UCB(Δ | x) < 0.1·price·(numbers of the rung)
+ *
+ * rate: events per segment to be expected of the id. w: how heavy the last rung held is beside those of ids met as often
+ * (rung-weights.ts); 1 for letting go while the id is met, so that a trial is not cut short.
+ *
+ * σ is measured: UCB counts in the root mean square of Δ so far, so a stream on which vectors do nothing stops exploring
+ * early. A rung nobody has held yet has a wide bound and is tried, and so it is again when next to nothing has been heard
+ * of it for long: then both sides forget what they knew of it, at once, since a rung held on one side only shows nothing
+ * (0 on the other times anything is 0). Departs from method.md §5 in learning the grow arm on
+ * every event (its reward is always known) and in knowing the keep arm's reward; §3 in growing several sizes at once.
+ */
+
+import { exp, log } from "../kernels/math.ts"
+import type { Packer, Unpacker } from "../kernels/packing.ts"
+import type { State } from "../kernels/state.ts"
+import type { Side } from "../types.ts"
+import { readBandit, readBanditEvidence, writeBandit, writeBanditEvidence } from "./bandit-bytes.ts"
+import { LinUcb } from "./lin-ucb.ts"
+import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
+
+/**
+ * γ: half of what is known is forgotten after 69,000 events of a rung. σ, in root mean squares of Δ. And the share of its
+ * rent below which a rung is let go.
+ */
+export const RENT = { discount: 0.99999, subgaussian: 0.25, patience: 0.1 } as const
+
+const GROW = 1
+/** The spread of Δ is taken for `prior` until so many events say otherwise. */
+const PRIOR_EVENTS = 20
+
+/**
+ * Both sides hold a rung on this share of the events of late (half of which are forgotten every 20 segments), or it is
+ * tried anew, 80 segments after the last time at the earliest. Where a trial of the first rung is a success, held on this
+ * share of events and saving so many standard errors of what it saves, the rung above it is tried as well, and so on.
+ */
+const EVIDENCE_HALF_LIFE = 20
+const LEAST_EVIDENCE = 0.1
+const PAUSE = 80
+const SUCCESS = 0.5
+const BEYOND_DOUBT = 2
+
+export interface RentOptions {
+  context: "fre" | "cv"
+  dimension: number
+  /** Numbers of a row, step by step. */
+  sizes: Record<Side, readonly number[]>
+  /** Loss per number and segment. */
+  price: number
+  discount: number
+  subgaussian: number
+  patience: number
+  /** A first guess of the root mean square of Δ. */
+  prior: number
+}
+
+interface Rung {
+  bandit: LinUcb
+  squares: number
+  weight: number
+  /** The same since evidence was last written. */
+  since: { squares: number; weight: number; events: number }
+}
+
+const SIDES = ["user", "item"] as const
+
+export class Rent implements SizePolicy {
+  readonly context: "fre" | "cv"
+  readonly firstSegment = 2
+  price: number
+  readonly #options: RentOptions
+  readonly #rungs: Record<Side, Rung[]>
+  /** Events of late on which both sides held each rung, and all of them. */
+  readonly #evidence: Float64Array
+  #events = 0
+  /** Segments since a trial began. */
+  #since = 0
+  /** The next rung to be tried in a trial under way; 0 if there is none. */
+  #next = 0
+  /** Σ Δ and Σ Δ² of the rung tried last, both sides. */
+  #saved = { sum: 0, squares: 0 }
+
+  constructor(options: RentOptions) {
+    const { context, sizes, price } = options
+    this.context = context
+    this.price = price
+    this.#options = options
+    const rungs = (side: Side) => sizes[side].slice(1).map(() => this.#newRung())
+    this.#rungs = { user: rungs("user"), item: rungs("item") }
+    this.#evidence = new Float64Array(sizes.user.length - 1)
+  }
+
+  #newRung(): Rung {
+    const { dimension, subgaussian, discount } = this.#options
+    const bandit = new LinUcb({ dimension, subgaussian, discount, forget: "selected" })
+    return { bandit, squares: 0, weight: 0, since: { squares: 0, weight: 0, events: 0 } }
+  }
+
+  learn(side: Side, round: Round): Uint8Array {
+    const arms = new Uint8Array(round.length)
+    for (let l = 0; l < round.length; l++) {
+      const rung = this.#rungs[side][round.steps[l]]
+      arms[l] = this.#bound(rung, round.contexts, l * this.#options.dimension) > round.keepRewards[l] ? 1 : 0
+      this.#take(rung, round, l)
+    }
+    return arms
+  }
+
+  learnUnplayed(side: Side, round: Round): void {
+    for (let l = 0; l < round.length; l++) this.#take(this.#rungs[side][round.steps[l]], round, l)
+  }
+
+  #take(rung: Rung, round: Round, l: number): void {
+    const { dimension, discount } = this.#options
+    const reward = round.growRewards[l]
+    if (round.steps[l] === this.#next - 1) {
+      this.#saved.sum += reward
+      this.#saved.squares += reward * reward
+    }
+    rung.bandit.update(round.contexts, l * dimension, GROW, reward)
+    rung.squares = discount * rung.squares + reward * reward
+    rung.weight = discount * rung.weight + 1
+    const { since } = rung
+    since.squares = discount * since.squares + reward * reward
+    since.weight = discount * since.weight + 1
+    since.events++
+  }
+
+  /** Counts what was heard of each rung, and begins a trial where that is too little. */
+  advanceTime(p: { segments: number; events: number; held: readonly number[] }): void {
+    const { segments, events, held } = p
+    const evidence = this.#evidence
+    const kept = exp((-Math.LN2 * segments) / EVIDENCE_HALF_LIFE)
+    this.#events = kept * this.#events + events
+    for (let step = 0; step < evidence.length; step++) evidence[step] = kept * evidence[step] + held[step]
+    this.#since += segments
+    if (this.#since >= PAUSE && evidence[0] < LEAST_EVIDENCE * this.#events) {
+      this.#startOver(0)
+      this.#since = 0
+    } else if (this.#next > 0 && this.#next < evidence.length && this.#succeeded()) this.#startOver(this.#next)
+  }
+
+  /** Whether the rung tried last is held, and saves what it should. */
+  #succeeded(): boolean {
+    const { sum, squares } = this.#saved
+    return this.#evidence[this.#next - 1] > SUCCESS * this.#events && sum > BEYOND_DOUBT * Math.sqrt(squares)
+  }
+
+  /** Forgets what is known of a rung, which is tried from now on. */
+  #startOver(step: number): void {
+    for (const side of SIDES) this.#rungs[side][step] = this.#newRung()
+    this.#next = step + 1
+    this.#saved = { sum: 0, squares: 0 }
+  }
+
+  decide(side: Side, choices: Choices): Uint8Array {
+    const weigh = (weight: number) => Math.max(1, weight)
+    return this.#compare(side, choices, { down: 0, weigh, holds: (earned, rent) => earned > rent })
+  }
+
+  release(side: Side, choices: Choices): Uint8Array {
+    const weigh = (weight: number) => Math.min(1, weight)
+    return this.#compare(side, choices, {
+      down: 1,
+      weigh,
+      holds: (earned, rent) => earned < this.#options.patience * rent,
+    })
+  }
+
+  /** Marks the choices whose rung, `down` below the one ahead, earns what `holds` asks. */
+  #compare(
+    side: Side,
+    choices: Choices,
+    p: { down: number; weigh: (weight: number) => number; holds: (earned: number, rent: number) => boolean },
+  ): Uint8Array {
+    const { dimension } = this.#options
+    const sizes = this.#options.sizes[side]
+    const arms = new Uint8Array(choices.length)
+    for (let i = 0; i < choices.length; i++) {
+      const step = choices.steps[i] - p.down
+      const rate = p.weigh(choices.weights?.[i] ?? 1) * (choices.rates?.[i] ?? 0)
+      const earned = rate * this.#bound(this.#rungs[side][step], choices.contexts, i * dimension)
+      if (p.holds(earned, this.price * (sizes[step + 1] - sizes[step]))) arms[i] = 1
+    }
+    return arms
+  }
+
+  #bound(rung: Rung, contexts: Float64Array, offset: number): number {
+    const { prior } = this.#options
+    const unit = Math.sqrt((rung.squares + PRIOR_EVENTS * prior * prior) / (rung.weight + PRIOR_EVENTS))
+    return rung.bandit.bound(GROW, contexts, { offset, unit })
+  }
+
+  /**
+   * What the next rung is thought to save per event at most, and what it costs until the next event. Without a place to
+   * look from: the first rung, for an id met once a segment.
+   */
+  scores(side: Side, context: Float64Array, at = { step: 0, rate: 0 }): PolicyScores {
+    const sizes = this.#options.sizes[side]
+    const rent = this.price * (sizes[at.step + 1] - sizes[at.step])
+    const keep = at.rate > 0 ? rent / at.rate : rent
+    const rung = this.#rungs[side][at.step]
+    const measured = rung.bandit.bound(GROW, context, { offset: 0, unit: 0 })
+    return { keep, grow: this.#bound(rung, context, 0), means: { keep, grow: measured } }
+  }
+
+  record(): void {
+    for (const rung of this.#all()) {
+      rung.bandit.record()
+      rung.since = { squares: 0, weight: 0, events: 0 }
+    }
+  }
+
+  writeEvidence(out: Packer): void {
+    for (const rung of this.#all()) {
+      writeBanditEvidence(out, rung.bandit)
+      out.double(rung.since.squares)
+      out.double(rung.since.weight)
+      out.count(rung.since.events)
+      rung.since = { squares: 0, weight: 0, events: 0 }
+    }
+  }
+
+  readEvidence(from: Unpacker): () => void {
+    const additions = this.#all().map((rung) => {
+      const add = readBanditEvidence(from, rung.bandit)
+      const [squares, weight, events] = [from.double(), from.double(), from.count()]
+      return () => {
+        add()
+        const kept = exp(events * log(this.#options.discount))
+        rung.squares = kept * rung.squares + squares
+        rung.weight = kept * rung.weight + weight
+      }
+    })
+    return () => {
+      for (const add of additions) add()
+    }
+  }
+
+  writeAll(out: Packer): void {
+    out.double(this.price)
+    for (const { bandit, squares, weight } of this.#all()) {
+      writeBandit(out, bandit)
+      out.double(squares)
+      out.double(weight)
+    }
+  }
+
+  readAll(from: Unpacker): () => void {
+    const price = from.double()
+    const steps = this.#all().map((rung) => {
+      const take = readBandit(from, rung.bandit)
+      const spread = { squares: from.double(), weight: from.double() }
+      return () => {
+        take()
+        Object.assign(rung, spread)
+      }
+    })
+    return () => {
+      this.price = price
+      for (const take of steps) take()
+    }
+  }
+
+  #all(): Rung[] {
+    return [...this.#rungs.user, ...this.#rungs.item]
+  }
+
+  save(state: State): void {
+    state.put("price", Float64Array.of(this.price))
+    state.put("heard", this.#evidence)
+    const { sum, squares } = this.#saved
+    state.put("trial", Float64Array.of(this.#events, this.#since, this.#next, sum, squares))
+    for (const side of SIDES)
+      this.#rungs[side].forEach((rung, step) => {
+        const at = state.at(`${side}.${step}`)
+        rung.bandit.save(at)
+        at.put("spread", Float64Array.of(rung.squares, rung.weight))
+      })
+  }
+
+  load(state: State): void {
+    this.price = state.take("price", Float64Array)[0]
+    this.#evidence.set(state.take("heard", Float64Array))
+    const trial = state.take("trial", Float64Array)
+    this.#events = trial[0]
+    this.#since = trial[1]
+    this.#next = trial[2]
+    this.#saved = { sum: trial[3], squares: trial[4] }
+    for (const side of SIDES)
+      this.#rungs[side].forEach((rung, step) => {
+        const at = state.at(`${side}.${step}`)
+        rung.bandit.load(at)
+        const spread = at.take("spread", Float64Array)
+        rung.squares = spread[0]
+        rung.weight = spread[1]
+      })
+  }
+}

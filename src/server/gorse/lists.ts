@@ -1,0 +1,172 @@
+/** Gorse's lists: recommended, popular, latest, neighbours, and for a session that has no user yet. */
+
+import { randomUUID } from "node:crypto"
+import type { Static } from "typebox"
+import type { RouteContext } from "../native.ts"
+import { type Route, type RouteOf, route } from "../route.ts"
+import { parseDelay, WriteBack } from "../write-back.ts"
+import { type FeedbackOptions, toEvent } from "./feedback.ts"
+import * as schema from "./schemas.ts"
+
+type ListQuery = Static<typeof schema.ListQuery>
+
+/** Items of a session that are looked at, the last. */
+const SESSION = 20
+/** Items that are looked at for the latest. */
+const LATEST = 10_000
+
+export function listRoutes(context: RouteContext, options: FeedbackOptions): Route[] {
+  const { recommender, stopping } = context
+  const writeBack = new WriteBack(recommender, stopping)
+  // Somebody nobody has met gets what is trending.
+  const nobody = randomUUID()
+  const tag = "gorse" as const
+
+  const popular = async (query: ListQuery, category?: string) => {
+    const list = await recommender().recommend(nobody, { ...page(query), categories: categoriesOf(query, category) })
+    return list.map(({ item, score }) => ({ Id: item, Score: score }))
+  }
+
+  const latest = (query: ListQuery, category?: string) => {
+    const { count, offset } = page(query)
+    const wanted = categoriesOf(query, category)
+    const { known } = recommender().status().items
+    const ids = recommender().ids("item", { offset: Math.max(0, known - LATEST), count: LATEST })
+    const found: { Id: string; Score: number }[] = []
+    for (const id of ids.reverse()) {
+      const view = recommender().item(id)
+      if (!view || view.hidden || (wanted && !view.categories.some((name) => wanted.includes(name)))) continue
+      const time = Date.parse(recommender().note?.("item", id)?.timestamp ?? "") / 1000
+      found.push({ Id: id, Score: Number.isFinite(time) ? time : 0 })
+    }
+    // The date where one was given; else the order of appearance.
+    return found.sort((a, b) => b.Score - a.Score).slice(offset, offset + count)
+  }
+
+  const session = async (body: Static<typeof schema.Feedbacks>, query: ListQuery, category?: string) => {
+    const { count, offset } = page(query)
+    const items = [...new Set(body.map(({ ItemId }) => ItemId))].slice(-SESSION)
+    const scores = new Map<string, number>()
+    for (const item of items) {
+      if (!recommender().has("item", item)) continue
+      const near = await recommender().similar(item, {
+        count: Math.min(1000, offset + count + items.length),
+        categories: categoriesOf(query, category),
+      })
+      for (const { item: other, score } of near) scores.set(other, (scores.get(other) ?? 0) + score)
+    }
+    const list = [...scores].filter(([id]) => !items.includes(id)).sort(([, a], [, b]) => b - a)
+    return list.slice(offset, offset + count).map(([Id, Score]) => ({ Id, Score }))
+  }
+
+  return [
+    route({
+      method: "GET",
+      path: "/api/recommend/:user/:category",
+      tag,
+      summary: "Items recommended to a user, without those met",
+      access: "read",
+      params: schema.UserCategoryPath,
+      query: schema.RecommendQuery,
+      gives: schema.Ids,
+      handle: async ({ params: { user, category }, query, request }) => {
+        const list = await recommender().recommend(user, { ...page(query), categories: categoriesOf(query, category) })
+        const ids = list.map(({ item }) => item)
+        const type = query["write-back-type"]
+        if (type && ids.length > 0) {
+          context.guard(request.headers, "write")
+          const time = new Date().toISOString()
+          const shown = ids.map((id) => ({ FeedbackType: type, UserId: user, ItemId: id, Timestamp: time }))
+          const events = shown.map((one) => toEvent(one, options))
+          await writeBack.add(events, parseDelay(query["write-back-delay"] ?? ""))
+        }
+        return ids
+      },
+    }),
+    route({
+      method: "GET",
+      path: "/api/popular/:category",
+      tag,
+      summary: "What is popular now",
+      access: "read",
+      params: schema.CategoryPath,
+      query: schema.ListQuery,
+      gives: schema.Scores,
+      handle: ({ params, query }) => popular(query, params.category),
+    }),
+    route({
+      method: "GET",
+      path: "/api/latest/:category",
+      tag,
+      summary: "What is new",
+      access: "read",
+      params: schema.CategoryPath,
+      query: schema.ListQuery,
+      gives: schema.Scores,
+      handle: ({ params, query }) => latest(query, params.category),
+    }),
+    route({
+      method: "POST",
+      path: "/api/session/recommend/:category",
+      tag,
+      summary: "Items like those of a session; nothing is written",
+      access: "read",
+      params: schema.CategoryPath,
+      query: schema.ListQuery,
+      body: schema.Feedbacks,
+      gives: schema.Scores,
+      handle: ({ params, query, body }) => session(body, query, params.category),
+    }),
+    route({
+      method: "GET",
+      path: "/api/item/:item/neighbors/:category",
+      tag,
+      summary: "Items like an item",
+      access: "read",
+      params: schema.ItemMaybeCategoryPath,
+      query: schema.ListQuery,
+      gives: schema.Scores,
+      handle: async ({ params: { item, category }, query }) => {
+        const { count, offset } = page(query)
+        const total = Math.min(1000, offset + count)
+        const near = await recommender().similar(item, { count: total, categories: categoriesOf(query, category) })
+        return near.slice(offset).map(({ item: Id, score: Score }) => ({ Id, Score }))
+      },
+    }),
+  ]
+    .flatMap(withoutCategory)
+    .concat(
+      route({
+        method: "GET",
+        path: "/api/user/:user/neighbors",
+        tag,
+        summary: "Users like a user",
+        access: "read",
+        params: schema.UserPath,
+        query: schema.ListQuery,
+        gives: schema.Scores,
+        handle: async ({ params, query }) => {
+          const { count, offset } = page(query)
+          const near = await recommender().similarUsers(params.user, { count: Math.min(1000, offset + count) })
+          return near.slice(offset).map(({ user: Id, score: Score }) => ({ Id, Score }))
+        },
+      }),
+    )
+}
+
+/** The same route without its last part. */
+function withoutCategory(one: Route): Route[] {
+  return [
+    one,
+    { ...(one as RouteOf<never, never, never>), path: one.path.replace("/:category", "") } as unknown as Route,
+  ]
+}
+
+function page({ n: count = 10, offset = 0 }: ListQuery): { count: number; offset: number } {
+  return { count, offset }
+}
+
+function categoriesOf({ category: asked }: ListQuery, category?: string): string[] | undefined {
+  const all = [asked ?? [], category ?? []].flat()
+  return all.length > 0 ? all : undefined
+}

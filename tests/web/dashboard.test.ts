@@ -1,0 +1,272 @@
+/** The dashboard in a real browser, before the real service. */
+
+import { afterAll, beforeAll, expect, test } from "vitest"
+import type { Status } from "../../src/engine/types.ts"
+import { describeInBrowser, expectNoOverflow, expectSteady, photograph, WIDTHS } from "../support/browser.ts"
+import { buildCommand } from "../support/command.ts"
+import { killServices, type Running, serve } from "../support/serve.ts"
+import { until } from "../support/service.ts"
+
+const EVIL = '<img src=x onerror="document.title=1">/../"\'&lt;'
+const KEYS = { DESS_READ_KEY: "the-key-to-read-0", DESS_WRITE_KEY: "the-key-to-write-0" }
+/** For a machine with better things to do. */
+const PATIENCE = { timeout: 45_000, interval: 200 }
+const DEMO = ["--demo", "--rate", "300", "--threads", "1"]
+
+const ask = async <T>(url: string, options?: RequestInit) => (await (await fetch(url, options)).json()) as T
+
+describeInBrowser("the dashboard", (browser) => {
+  let demo: Running
+
+  beforeAll(async () => {
+    buildCommand()
+    demo = await serve(DEMO)
+    await until(async () => (await ask<Status>(`${demo.url}/v1/status`)).segments > 8)
+  }, 180_000)
+  afterAll(killServices)
+
+  test("draws every live view from what the service has learned and learns", { timeout: 120_000 }, async () => {
+    const page = await browser.open(demo.url)
+    await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toContain("Connected")
+    for (const id of ["learning", "sizes", "bytes", "outlook", "decisions", "regret", "health"]) {
+      const figure = page.locator(`#${id}`)
+      const marks = () => figure.locator("svg path[d*='L'], svg rect").count()
+      await expect.poll(marks, { ...PATIENCE, message: id }).toBeGreaterThan(1)
+      expect(await figure.locator("figcaption b").textContent()).toMatch(/\?$/)
+    }
+    for (const text of ["Recall", "Loss", "most popular"])
+      expect(await page.locator("#learning").textContent()).toContain(text)
+    expect(await page.title()).toBe("dess – live")
+    const paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    console.log(`first contentful paint after ${Math.round(Number(paint))} ms`)
+    const tile = (name: string) => page.locator("#tiles .tile", { hasText: name }).first().locator("b").textContent()
+    await expect.poll(() => tile("State"), PATIENCE).toBe("learning")
+    for (const name of ["Events/s", "Freshness", "Queue", "Requests"])
+      await expect.poll(() => tile(name), { ...PATIENCE, message: name }).toMatch(/^\d/)
+    const events = await tile("Events")
+    await expect.poll(() => tile("Events"), PATIENCE).not.toBe(events)
+    await expectSteady(page)
+    await photograph(page, "live")
+    await expectNoOverflow(page)
+    browser.calm()
+    await page.close()
+  })
+
+  for (const width of WIDTHS)
+    test(`nothing moves by itself in any view, ${width} pixels wide`, { timeout: 120_000 }, async () => {
+      const [user] = await ask<string[]>(`${demo.url}/v1/users?count=1`)
+      const [item] = await ask<string[]>(`${demo.url}/v1/items?count=1`)
+      const places = { live: "#health svg", explore: ".chips a", try: "#try .list li:nth-child(12)" }
+      const ids = { [`explore/user/${user}`]: ".answer svg", [`explore/item/${item}`]: ".answer svg" }
+      for (const [place, filled] of Object.entries({ ...places, ...ids })) {
+        const page = await browser.open(`${demo.url}/#${place}`, width)
+        await page.locator(filled).first().waitFor(PATIENCE)
+        await page.waitForTimeout(1500)
+        expect(await page.evaluate("shifted"), place).toBeLessThan(0.005)
+        expect(await page.evaluate("scrollY"), place).toBe(0)
+        await page.close()
+      }
+    })
+
+  test("a value that is read stays in sight while pictures are drawn anew", { timeout: 120_000 }, async () => {
+    const page = await browser.open(demo.url)
+    const picture = page.locator("#bytes .picture").first()
+    const drawn = () => page.evaluate("document.querySelector('#bytes svg').dataset.old === undefined")
+    const redraw = async () => {
+      await page.evaluate("document.querySelector('#bytes svg').dataset.old = ''")
+      await expect.poll(drawn, PATIENCE).toBe(true)
+    }
+    await expect.poll(() => picture.locator("path[d*='L']").count(), PATIENCE).toBeGreaterThan(1)
+    const read = async () => Number((await picture.locator(".tip b").textContent())?.replaceAll(/[^\d]/g, ""))
+    await picture.locator("svg").focus()
+    const values: number[] = []
+    for (let i = 0; i < 6; i++) {
+      await page.keyboard.press("ArrowRight")
+      values.push(await read())
+      if (i % 2 === 1) await redraw()
+    }
+    expect(values).toEqual([...new Set(values)].toSorted((a, b) => a - b))
+    expect(values).toHaveLength(6)
+    expect(await page.locator("#spoken").textContent()).toContain("embeddings: ")
+    await page.keyboard.press("Escape")
+    expect(await picture.locator(".tip").count()).toBe(0)
+    await picture.locator("svg").hover()
+    await redraw()
+    expect(await picture.locator(".tip").count()).toBe(1)
+    await page.close()
+  })
+
+  test("explores an id that was picked, and previews without teaching", { timeout: 120_000 }, async () => {
+    const page = await browser.open(`${demo.url}/#explore`)
+    const first = page.locator("#explore .chips a").first()
+    const user = await first.textContent(PATIENCE)
+    await photograph(page, "explore-start")
+    await page.setViewportSize({ width: 1440, height: 900 })
+    await first.click()
+    await page.getByRole("heading", { name: `User ${user}` }).waitFor(PATIENCE)
+    const answer = page.locator("#explore .answer")
+    const steps = answer.locator("section").nth(0).locator("tbody tr")
+    expect(await steps.first().textContent()).toContain("first met")
+    expect(await steps.nth(1).textContent()).toMatch(/(worth it|tried).*: grow \S+ to [\d.e-]+, keep [\d.e-]+/)
+    await answer.locator("section svg").press("ArrowRight")
+    expect(await answer.locator("section .tip").textContent()).toContain("first met")
+    await page.getByText("Who is like it?").waitFor(PATIENCE)
+    expect(await answer.locator("section").nth(2).locator("tbody a").count()).toBe(10)
+    expect(await answer.locator("section").nth(1).locator("tbody tr").count()).toBe(10)
+    expect(await answer.locator("section").nth(1).textContent()).toContain("model")
+    const [, item] = await ask<string[]>(`${demo.url}/v1/items?count=2`)
+    await page.locator(".preview [name=item]").fill(item)
+    await page.getByRole("button", { name: "Preview" }).click()
+    await page.getByText("Nothing was learned.").waitFor(PATIENCE)
+    expect(await page.locator(".preview tbody tr").count()).toBe(10)
+    await photograph(page, "explore")
+    await expectNoOverflow(page)
+    await answer.locator("section").nth(1).locator("tbody a").first().click()
+    await page.getByText("What is like it?").waitFor(PATIENCE)
+    expect(await answer.locator("section").nth(1).locator("tbody tr").count()).toBe(10)
+    await photograph(page, "explore-item")
+    browser.calm()
+    await page.locator("#explore [name=id]").fill("nobody")
+    await page.getByRole("button", { name: "Explore" }).click()
+    await page.getByText(/expected one that has been met, got "?nobody/).waitFor(PATIENCE)
+    await page.close()
+  })
+
+  test("changes the list as a visitor picks, and the service has the picks", { timeout: 120_000 }, async () => {
+    const page = await browser.open(`${demo.url}/#try`)
+    const list = page.locator("#try .list li")
+    await list.first().waitFor(PATIENCE)
+    expect(await list.first().textContent()).toContain("trending")
+    const picked: (string | null)[] = []
+    for (const likes of ["1 like", "2 likes", "3 likes"]) {
+      picked.push(await list.first().locator("a").textContent())
+      await list.first().getByRole("button").click()
+      await page.getByText(`The list after ${likes}.`).waitFor(PATIENCE)
+    }
+    expect(await page.locator("#try .liked li").allTextContents()).toEqual(picked)
+    expect(await list.first().textContent()).toContain("model")
+    await photograph(page, "try")
+    // By key: the focus stays in the list, so that the next one can be picked.
+    await list.nth(2).getByRole("button").press("Enter")
+    await page.getByText("The list after 4 likes.").waitFor(PATIENCE)
+    expect(
+      await page.evaluate(
+        "[...document.activeElement.closest('ol').children].indexOf(document.activeElement.closest('li'))",
+      ),
+    ).toBe(2)
+    await expectNoOverflow(page)
+    await page.close()
+  })
+
+  test("replays under the service's content security policy", { timeout: 120_000 }, async () => {
+    const page = await browser.open(`${demo.url}/replay.html`)
+    await page.getByLabel("Interactions").selectOption("10000")
+    await page.getByLabel("Speed").selectOption("fastest")
+    await page.getByRole("button", { name: "Play" }).click()
+    await page.getByText(/^Done: /).waitFor(PATIENCE)
+    await page.close()
+  })
+
+  test("connects again after the service was restarted, and shows the new one's reports", {
+    timeout: 180_000,
+  }, async () => {
+    const page = await browser.open(demo.url)
+    const connection = page.locator("#connection")
+    await expect.poll(() => connection.textContent(), PATIENCE).toContain("Connected")
+    const accepted = () => page.locator("#tiles .tile", { hasText: "Events" }).first().locator("b").textContent()
+    await expect.poll(accepted, PATIENCE).toMatch(/^\d/)
+    const before = Number((await accepted())?.replaceAll(",", ""))
+    demo.child.kill("SIGTERM")
+    expect(await demo.exit).toBe(0)
+    await expect.poll(() => connection.textContent(), PATIENCE).toContain("lost")
+    const state = page.locator("#tiles .tile").first().locator("b")
+    expect(await state.textContent()).toBe("unreachable")
+    demo = await serve([...DEMO, "--port", new URL(demo.url).port])
+    await expect.poll(() => connection.textContent(), PATIENCE).toContain("Connected")
+    const now = async () => Number((await accepted())?.replaceAll(",", ""))
+    await expect.poll(now, PATIENCE).toBeLessThan(before)
+    await expect.poll(() => state.textContent(), PATIENCE).toBe("learning")
+    await page.close()
+  })
+})
+
+describeInBrowser("the dashboard of a service with keys and hostile ids", (browser) => {
+  let guarded: Running
+  const authorization = `Bearer ${KEYS.DESS_WRITE_KEY}`
+  const headers = { authorization, "content-type": "application/json" }
+  const status = () => ask<Status>(`${guarded.url}/v1/status`, { headers })
+
+  beforeAll(async () => {
+    buildCommand()
+    guarded = await serve(["--delay", "50ms", "--threads", "1"], KEYS)
+    const items = [EVIL, "i1", "i2", "i3", "i4"]
+    const events = ["u1", "u2", "u3", EVIL].flatMap((user, u) =>
+      items.filter((_, i) => (u + i) % 3 > 0).map((item) => ({ user, item })),
+    )
+    const body = JSON.stringify(events)
+    expect((await fetch(`${guarded.url}/v1/interactions`, { method: "POST", headers, body })).status).toBe(200)
+    await until(async () => (await status()).events.queue === 0)
+  }, 180_000)
+  afterAll(killServices)
+
+  test("asks for a key, refuses a wrong one, and keeps it for the tab only", { timeout: 120_000 }, async () => {
+    const page = await browser.open(guarded.url)
+    const give = async (key: string) => {
+      await page.locator("dialog input").fill(key)
+      await page.getByRole("button", { name: "Use it" }).click()
+    }
+    await page.getByText("This service asks for a key.").waitFor(PATIENCE)
+    await page.screenshot({ path: "screenshots/key-1440.png" })
+    // What no header can carry is not even kept.
+    await give("schlüssel✓")
+    await page.getByText("got another character").waitFor(PATIENCE)
+    expect(await page.evaluate("sessionStorage.length")).toBe(0)
+    await give("wrong")
+    await page.getByText("That key was refused.").waitFor(PATIENCE)
+    await give(` ${KEYS.DESS_READ_KEY}\n`)
+    await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toContain("Connected")
+    expect(await page.evaluate("localStorage.length")).toBe(0)
+    // Reading is all this key is for.
+    await page.goto(`${guarded.url}/#try`)
+    await page.locator("#try .list li button").first().click()
+    await page.getByText("This key is not for that.").waitFor(PATIENCE)
+    await page.getByRole("button", { name: "No", exact: true }).click()
+    await page.getByText("expected the one for writing").waitFor(PATIENCE)
+    await page.locator("#try .list li button").first().click()
+    await give(KEYS.DESS_WRITE_KEY)
+    await page.getByText("The list after 1 like.").waitFor(PATIENCE)
+    await page.getByRole("button", { name: "Forget key" }).click()
+    await page.getByText("This service asks for a key.").waitFor(PATIENCE)
+    const other = await browser.open(guarded.url)
+    await other.getByText("This service asks for a key.").waitFor(PATIENCE)
+    await Promise.all([page.close(), other.close()])
+  })
+
+  test("shows hostile ids as text wherever they stand", { timeout: 120_000 }, async () => {
+    const page = await browser.open(`${guarded.url}/#explore`)
+    await page.locator("dialog input").fill(KEYS.DESS_WRITE_KEY)
+    await page.getByRole("button", { name: "Use it" }).click()
+    await page.locator("#explore .chips a", { hasText: EVIL }).click(PATIENCE)
+    await page.getByRole("heading", { name: `User ${EVIL}` }).waitFor(PATIENCE)
+    await page.locator(".preview [name=item]").fill("i1")
+    const { events } = await status()
+    await page.getByRole("button", { name: "Preview" }).click()
+    await page.getByText("Nothing was learned.").waitFor(PATIENCE)
+    expect((await status()).events).toEqual(events)
+    await page.goto(`${guarded.url}/#explore/item/i1`)
+    await page.getByText("What is like it?").waitFor(PATIENCE)
+    await page.locator("#explore .answer table a", { hasText: EVIL }).click(PATIENCE)
+    await page.getByRole("heading", { name: `Item ${EVIL}` }).waitFor(PATIENCE)
+    await photograph(page, "hostile")
+    await expectNoOverflow(page)
+    await page.goto(`${guarded.url}/#try`)
+    await page.locator("#try .list li", { hasText: EVIL }).getByRole("button").click(PATIENCE)
+    await page.getByText("The list after 1 like.").waitFor(PATIENCE)
+    expect(await page.locator("#try .liked li").allTextContents()).toEqual([EVIL])
+    expect(await page.locator("img").count()).toBe(0)
+    expect(await page.title()).toBe("dess – try it")
+    await page.goto(`${guarded.url}/#explore/user/..`)
+    await page.getByText("expected one that can be part of an address").waitFor(PATIENCE)
+    await page.close()
+  })
+})
