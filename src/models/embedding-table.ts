@@ -161,7 +161,8 @@ export class EmbeddingTable {
 
   has(id: number): boolean {
     if (this.#source && id >= this.#steps.length) this.#look()
-    return this.#steps[id] > 0
+    // A row in an array that was added since the last `share` is not there yet.
+    return this.#steps[id] > 0 && this.#places[id] >>> this.#shift < this.#arrays.length
   }
 
   /** The step of an id's size: 0 is the smallest. */
@@ -250,12 +251,13 @@ export class EmbeddingTable {
     const n = begin >>> this.#shift
     const array = this.#arrays[n] ?? this.#newArray()
     const needed = (begin & this.#mask) + this.#chunk
-    if (n === this.#arrays.length || needed > array.length) {
-      this.#arrays[n] = enlarged(array, needed)
-      const { buffer, byteLength } = this.#arrays[n]
-      this.#ints[n] = new Int32Array(buffer, 0, byteLength / 4)
-    }
+    if (n === this.#arrays.length || needed > array.length) this.#setArray(n, enlarged(array, needed))
     return begin
+  }
+
+  #setArray(n: number, array: Floats): void {
+    this.#arrays[n] = array
+    this.#ints[n] = new Int32Array(array.buffer, 0, array.byteLength / 4)
   }
 
   #newArray(): Floats {
@@ -481,6 +483,7 @@ export class EmbeddingTable {
   /** From now on another thread may read the rows. To be asked again when there are more: memory may be added. */
   share(): SharedTable {
     this.#isShared = true
+    if (this.#arrays.length === 0) this.#setArray(0, this.#newArray())
     const { step, place } = this.#ids.at
     return {
       arrays: this.#arrays.map(({ buffer }) => buffer as SharedArrayBuffer),

@@ -319,6 +319,20 @@ test("another thread's rows are read while they move, and never those of another
   }
 })
 
+test("a table shared before it has a row shows the rows it gets afterwards", () => {
+  const options = { sizes: [2, 4], start: 1, deviation: 1, moments: false }
+  const table = new EmbeddingTable(options)
+  const reader = new EmbeddingTable(options)
+  reader.readFrom(table.share())
+  expect(reader.has(0)).toBe(false)
+  for (let id = 0; id < 2000; id++) {
+    table.ensure(id)
+    expect(readGuarded(reader, () => (reader.has(id) ? readRow(reader, id).value : undefined))).toEqual(
+      readRow(table, id).value,
+    )
+  }
+})
+
 describe("bad input", () => {
   const build = () => {
     const table = new EmbeddingTable({ sizes: [2, 4, 8] })
