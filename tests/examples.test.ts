@@ -6,6 +6,9 @@ import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
 import { promisify } from "node:util"
 import { afterAll, beforeAll, expect, test } from "vitest"
+import { runStream } from "../src/learning/loop.ts"
+import type { SegmentReport } from "../src/learning/report.ts"
+import { synthetic } from "../src/stream/synthetic/synthetic.ts"
 import { buildCommand } from "./support/command.ts"
 
 const ROOT = join(import.meta.dirname, "..")
@@ -52,6 +55,35 @@ test("examples/compare.mjs prints a table and writes a report", async () => {
     expect(stdout).toMatch(new RegExp(`^${name}  \\d+\\.\\d\\d ± `, "m"))
   for (const name of ["results.jsonl", "report/report.html", "report/runs.csv"])
     expect(existsSync(join(FOLDER, "results", "mine", name)), name).toBe(true)
+})
+
+test("examples/dess-in-300-lines.mjs has 300 lines of code, imports nothing but Node's modules, and agrees with the paper recipe: sizes exactly, losses to 3e-4", async () => {
+  const path = join(ROOT, "examples", "dess-in-300-lines.mjs")
+  const lines = readFileSync(path, "utf8").split("\n")
+  expect(lines.filter((line) => !/^\s*($|\/\/|\/\*\*|\*)/.test(line)).length).toBeLessThanOrEqual(300)
+  for (const [, from] of lines.join("\n").matchAll(/(?:import\(|from )"([^"]*)"/g)) expect(from).toMatch(/^node:/)
+  const { dess } = (await import(path)) as {
+    dess: (events: object[], features: Map<number, Float32Array>) => Generator<SegmentReport>
+  }
+  const stream = synthetic({ interactions: 3000 })
+  const events: object[] = []
+  for await (const { length, user, item, rating } of stream.batches())
+    for (let l = 0; l < length; l++) events.push({ user: user[l], item: item[l], like: rating[l] > 3.5 ? 1 : 0 })
+  const { columns, values, present } = stream.features
+  const features = new Map<number, Float32Array>()
+  for (const [item, isPresent] of present.entries())
+    if (isPresent) features.set(item, values.subarray(item * columns.length, (item + 1) * columns.length))
+  const expected: SegmentReport[] = []
+  for await (const report of runStream(stream, { method: "dess-cv", recipe: "paper" })) expected.push(report)
+  const got = [...dess(events, features)]
+  expect(got.map(({ meanSize }) => meanSize)).toEqual(expected.map(({ meanSize }) => meanSize))
+  expect(got.at(-1)?.meanSize.item, "rows have grown").toBeGreaterThan(10)
+  for (const [t, { loss, accuracy }] of got.entries()) {
+    expect(Math.abs(Number(loss) - Number(expected[t].loss)), `loss of segment ${t + 1}`).toBeLessThan(3e-4)
+    expect(Math.abs(Number(accuracy) - Number(expected[t].accuracy)), `accuracy of segment ${t + 1}`).toBeLessThan(
+      0.021,
+    )
+  }
 })
 
 test("importing dess loads its own files and Node's, none of the optional packages", () => {
