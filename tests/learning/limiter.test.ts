@@ -3,16 +3,17 @@
 import { describe, expect, test } from "vitest"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
-import { FactorLearner } from "../../src/learning/factor-learner.ts"
 import { Run } from "../../src/learning/loop.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
+import { SizedLearner } from "../../src/learning/sized-learner.ts"
+import type { RowModel } from "../../src/models/calibrated/rows.ts"
 import { PRESETS } from "../../src/policies/presets.ts"
 import type { Segment } from "../../src/types.ts"
 import { noise, planted, type Row, segmentOf, taste } from "../support/planted.ts"
 
-function factorOf(run: Run): FactorLearner {
-  if (!(run.learner instanceof FactorLearner)) throw new Error("expected the calibrated recipe")
-  return run.learner
+function factorOf(run: Run): SizedLearner<RowModel> {
+  if (!(run.learner instanceof SizedLearner)) throw new Error("expected the calibrated recipe")
+  return run.learner as SizedLearner as SizedLearner<RowModel>
 }
 
 /** The least budget a run of these options takes, as its refusal says it. */
@@ -26,7 +27,7 @@ function leastBudget(options: RunOptions): number {
 }
 
 /** Calls back after every operation of a table that can change what it holds. */
-function watch({ model }: FactorLearner, check: () => void): void {
+function watch({ model }: SizedLearner<RowModel>, check: () => void): void {
   for (const table of [model.tables.user, model.tables.item])
     for (const name of ["ensure", "replace", "free", "reserve"] as const) {
       const own = table[name] as (...given: unknown[]) => unknown
