@@ -155,7 +155,7 @@ export function encodeUpdate({ applied, clock, rows }: OwnerUpdate): Buffer {
 }
 
 export function decodeUpdate(bytes: Buffer): OwnerUpdate {
-  checkVersion("news of a home", bytes[0], CHANGES_VERSION)
+  checkVersion("updates of an owner", bytes[0], CHANGES_VERSION)
   const reader = new ByteReader(bytes, 1)
   return {
     applied: Array.from({ length: reader.number() }, () => reader.text()),

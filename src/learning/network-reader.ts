@@ -78,7 +78,7 @@ function meanRow(rows: Float32Array, width: number): Float64Array {
   return mean
 }
 
-/** Reads versions of a network: items in the region, dense parameters and changed user rows by message. */
+/** Reads versions of a network: items in the region, dense parameters and changed user rows in the message. */
 export class NetworkReader implements Reader {
   items: Int32Array = new Int32Array(0)
   readonly outputs: number
@@ -161,7 +161,7 @@ export class NetworkReader implements Reader {
     return scores
   }
 
-  /** cos(v_i − m, v_j − m) for all j, m the mean vector: what all items share says nothing about likeness. */
+  /** cos(v_i − m, v_j − m) for all j, m the mean vector: what all items share does not make them similar. */
   nearest(item: number): Float32Array {
     const k = this.#model.kernels
     const { width: columns } = this.#model.inputs.item

@@ -150,7 +150,7 @@ export const RUN_OPTIONS = {
   },
   variation: {
     schema: amount,
-    help: "B of Corollary 1: how far the best parameters are thought to move along the stream",
+    help: "B of Corollary 1: how far the best parameters move along the stream",
     ...{ group: "Advanced", grid: "value", setting: "given" },
     requires: { discount: ["auto"] },
   },
@@ -178,7 +178,7 @@ export const RUN_OPTIONS = {
     ...{ group: "Data", default: LIKE_THRESHOLD, otherwise: "3.5 of 5" },
     applies: { task: ["binary"] },
   },
-  horizon: { schema: amount, help: "L of Corollary 1: how many interactions the stream is thought to have" },
+  horizon: { schema: amount, help: "L of Corollary 1: how many interactions the stream has" },
   threads: {
     schema: { type: "integer", minimum: 1, maximum: 64 },
     help: "threads of the kernels; results do not depend on it",
