@@ -191,7 +191,7 @@ test.each([
   run.close()
 })
 
-test("who is cut for room says so", () => {
+test("the size log of a row cut for memory says so", () => {
   const run = open({ method: "dess-fre", task: "binary", model: "mf", sizes: [2, 4, 8, 16] })
   const rows = Array.from(
     { length: 4000 },

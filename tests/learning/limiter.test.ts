@@ -99,7 +99,7 @@ describe("a budget", () => {
     expect(left, "ids that had to leave").toBeGreaterThan(100)
   })
 
-  test("has room for new ids even when nobody is idle: those at hand give up what they have grown", () => {
+  test("has room for new ids even when none is idle: those of the segment give up what they have grown", () => {
     const options: RunOptions = { method: "dess-fre", segment: 400, sizes: [2, 64], price: 0, protocol: "prequential" }
     const memoryBudget = leastBudget(options) + 8000
     const run = new Run({ ...options, memoryBudget })
@@ -194,7 +194,7 @@ describe("a budget", () => {
     run.close()
   })
 
-  test("where new ids need room, idle ones give up their numbers before anybody is forgotten", () => {
+  test("where new ids need room, idle ones give up their numbers before any is forgotten", () => {
     const options: RunOptions = { method: "dess-fre", segment: 100, sizes: [2, 16, 64], protocol: "prequential" }
     const most = 900
     const memoryBudget = leastBudget(options) + 2 * 5 * 1.25 * most + 60_000

@@ -501,7 +501,7 @@ describe("no look-ahead", () => {
 })
 
 describe("the generator", () => {
-  test("ends early when told so, with what was measured, and closes its kernels", async () => {
+  test("ends early when asked to, with what was measured, and closes its kernels", async () => {
     const close = vi.spyOn(SizedLearner.prototype, "close")
     const run = runStream(STREAM, { ...OPTIONS, method: "fixed-4" })
     const reports = [await run.next(), await run.next()]

@@ -53,7 +53,7 @@ function teach(policy: Rent, values: readonly number[], saved: (value: number) =
 const contextsOf = (random: Random, count: number) => Array.from({ length: count }, () => 0.7 * random.next())
 
 describe("the policy", () => {
-  test("tries a rung nobody has held, and holds no rung of an id that is not met", () => {
+  test("tries a rung that no id has held, and holds no rung of an id that is not met", () => {
     const policy = new Rent({ ...OPTIONS, price: 1e-5 })
     expect([...policy.decide("user", choices([0.1, 0.5], { step: 0, rate: 1 }))]).toEqual([1, 1])
     expect([...policy.decide("user", choices([0.1, 0.5], { step: 0, rate: 0 }))]).toEqual([0, 0])
