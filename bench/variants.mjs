@@ -7,9 +7,10 @@
 import { Returns } from "../dist/ids/returns.js"
 import { openData, Run, synthetic } from "../dist/index.js"
 import { Random } from "../dist/kernels/random.js"
-import { FactorLearner } from "../dist/learning/factor-learner.js"
+import { CalibratedFamily } from "../dist/learning/calibrated-family.js"
 import { withDefaults } from "../dist/learning/options.js"
 import { RungWeights } from "../dist/learning/rung-weights.js"
+import { SizedLearner } from "../dist/learning/sized-learner.js"
 import { FactorModel } from "../dist/models/calibrated/factor.js"
 import { SequenceModel } from "../dist/models/calibrated/sequence.js"
 import { PRESETS } from "../dist/policies/presets.js"
@@ -124,7 +125,9 @@ function search(data, { name, seed, variant }) {
   if (variant.warmupEvents !== undefined) Object.defineProperty(model, "warmupEvents", { value: variant.warmupEvents })
   if (variant.still) Object.defineProperty(model, "width", { value: 0 })
   const policy = new Variant(model, variant, { seed, spread, price: variant.price })
-  const learner = new FactorLearner(model, { policy, preset: PRESETS.calibrated, initial: "warm", features })
+  const learner = new SizedLearner(new CalibratedFamily(model), {
+    search: { policy, preset: PRESETS.calibrated, initial: "warm", features },
+  })
   const train = learner.train.bind(learner)
   if (task !== "topk") learner.train = (batch) => policy.see(batch, model, () => train(batch))
   exploring(variant, seed, () => report(data, { learner, options, name }))

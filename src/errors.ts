@@ -1,4 +1,4 @@
-/** Every error the house throws on purpose. The message says what was expected, what came, and what to do. */
+/** Every error that dess throws on purpose. The message says what was expected, what came, and what to do. */
 
 export type ErrorCode =
   | "INVALID_ARGUMENT" // an option or parameter outside its domain

@@ -1,4 +1,4 @@
-/** The words every room shares. Types only. */
+/** Types that every module uses. */
 
 export type Side = "user" | "item"
 
@@ -17,7 +17,7 @@ export interface Interaction {
   timestamp: number
 }
 
-/** Interactions inside the house: dense indices, column by column, in time order. */
+/** Interactions as modules exchange them: dense indices, column by column, in time order. */
 export interface InteractionBatch {
   length: number
   user: Int32Array

@@ -70,7 +70,7 @@ async function sizes() {
   for (const name of ["paper", "calibrated"]) {
     const points = { user: [], item: [] }
     const stream = synthetic({ interactions: INTERACTIONS, seed: 1 })
-    const run = runStream(stream, { method: "dess-cv", preset: name, recipe: name })
+    const run = runStream(stream, { method: "dess-cv", recipe: name })
     for await (const report of run)
       for (const side of ["user", "item"])
         if (report.segment % 5 === 0) points[side].push({ x: report.segment * 500, y: report.meanSize[side] })

@@ -30,7 +30,7 @@ const present = Uint8Array.from({ length: meta.items }, (_, i) =>
 )
 const columns = Array.from({ length: width }, (_, c) => `feature ${c}`)
 const run = new Run(
-  { method: values.method, recipe: "paper", preset: "paper", model: "ncf", threads: Number(values.threads) },
+  { method: values.method, recipe: "paper", model: "ncf", threads: Number(values.threads) },
   { columns, values: features, present },
 )
 // Every id has its row from the start, as the peers' tables have.

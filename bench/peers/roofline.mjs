@@ -37,7 +37,7 @@ async function measurePeak(threads, seconds) {
 
 /** Runs the events with the kernels overheard; `alone` runs every operation by itself, to time it (milliseconds). */
 function runOverheard(events, { method, threads, segments, alone }) {
-  const run = new Run({ method, recipe: "paper", preset: "paper", model: "ncf", threads }, events.features)
+  const run = new Run({ method, recipe: "paper", model: "ncf", threads }, events.features)
   const { kernels } = run.learner.model
   const work = { policy: 0, train: 0, inference: 0 }
   const spent = { products: 0, all: 0 }

@@ -7,7 +7,7 @@ import { synthetic } from "../../dist/stream/synthetic/synthetic.js"
 const PARTS = 10
 const [recipe, limit] = [process.argv[2], Number(process.argv[3])]
 const stream = synthetic({ interactions: 20_000_263, users: 138_493, items: 27_278 })
-const paper = { recipe: "paper", preset: "paper", model: "ncf" }
+const paper = { recipe: "paper", model: "ncf" }
 const run = new Run({ method: "dess-cv", ...(recipe === "paper" ? paper : {}) }, stream.features)
 const segments = Math.ceil(limit / 500)
 const peak = () => process.resourceUsage().maxRSS * 1024

@@ -3,8 +3,9 @@
  * its constants open.
  */
 
-import { FactorLearner } from "../../dist/learning/factor-learner.js"
+import { CalibratedFamily } from "../../dist/learning/calibrated-family.js"
 import { withDefaults } from "../../dist/learning/options.js"
+import { SizedLearner } from "../../dist/learning/sized-learner.js"
 import { FactorModel } from "../../dist/models/calibrated/factor.js"
 
 /** Row optimizers and the rates tried, of users, 8 numbers for everybody; items have a quarter, as in the default. */
@@ -145,5 +146,5 @@ export function uniformLearner(variant, seed) {
     for (let pass = 1; pass < passes; pass++) for (let r = 0; r < user.length; r++) learn(user[r], item[r], label[r])
     return { logits: new Float64Array(0), losses }
   }
-  return { options, learner: new FactorLearner(model) }
+  return { options, learner: new SizedLearner(new CalibratedFamily(model)) }
 }

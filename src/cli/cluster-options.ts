@@ -70,7 +70,7 @@ const TEXT = { type: "string" } as const
 
 /** Options of a run that are settled when a cluster is created. */
 const CREATED = [
-  ...(["task", "method", "recipe", "preset", "model", "sizes", "seed", "segment", "negatives"] as const),
+  ...(["task", "method", "recipe", "model", "sizes", "seed", "segment", "negatives"] as const),
   "likeThreshold",
 ] as const
 

@@ -1,4 +1,4 @@
-/** Ctrl-C and a polite kill: the first asks the work to stop, the second does not wait. */
+/** SIGINT and SIGTERM: the first asks the work to stop, the second ends the process. */
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const
 

@@ -16,7 +16,7 @@ const DIRECTORIES = {
   json: { type: "boolean", description: "one JSON object on stdout" },
 } as const
 const LEARNED = runFlags(
-  ["task", "method", "recipe", "price", "sizes", "seed", "model", "preset", "negatives", "likeThreshold"],
+  ["task", "method", "recipe", "price", "sizes", "seed", "model", "negatives", "likeThreshold"],
   ({ help }) => help,
 )
 const idle = { type: "string", examples: ["30d"] } as const

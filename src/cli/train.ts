@@ -28,7 +28,7 @@ others take over. Events come in through dess serve --cluster.
 
 Settled when the cluster is created, by whoever comes first
   --partitions <n>          the most trainers there can ever be (16)
-  --task topk|binary|multiclass, --method, --preset, --features <names of columns>, --sizes, --seed, --segment,
+  --task topk|binary|multiclass, --method, --features <names of columns>, --sizes, --seed, --segment,
   --negatives, --like-threshold, --rating-scale; recipe and model are the default ones
 
 Example

@@ -1,5 +1,6 @@
 /** How events, rows and changes lie in Redis: compact, each with a version. */
 
+import { ByteReader, ByteWriter } from "../engine/byte-buffer.ts"
 import { DessError } from "../errors.ts"
 
 const EVENT_VERSION = 1
@@ -71,29 +72,29 @@ const POPULARITY = 2
 
 /** version and parts, length of the name, name, [items met], [popularity], row */
 export function encodeStored({ name, row, met, popularity }: Stored): Buffer {
-  const writer = new Writer(32 + 3 * name.length + row.length + 5 * (met?.length ?? 0))
+  const writer = new ByteWriter(32 + 3 * name.length + row.length + 5 * (met?.length ?? 0))
   writer.byte((RECORD_VERSION << 4) | (met ? MET : 0) | (popularity ? POPULARITY : 0))
   writer.text(name)
   if (met) {
-    writer.number(met.length)
-    for (const item of met) writer.number(item)
+    writer.whole(met.length)
+    for (const item of met) writer.whole(item)
   }
   if (popularity) {
-    writer.number(popularity.events)
-    writer.float(popularity.trend)
-    writer.number(popularity.clock)
+    writer.whole(popularity.events)
+    writer.float32(popularity.trend)
+    writer.whole(popularity.clock)
   }
-  writer.rest(row)
-  return writer.done()
+  writer.raw(row)
+  return writer.bytes
 }
 
 export function decodeStored(bytes: Buffer): Stored {
   checkVersion("row", bytes[0] >> 4, RECORD_VERSION)
-  const reader = new ByteReader(bytes, 1)
+  const reader = new ByteReader(bytes.subarray(1))
   const stored: Stored = { name: reader.text(), row: bytes }
-  if (bytes[0] & MET) stored.met = Array.from({ length: reader.number() }, () => reader.number())
+  if (bytes[0] & MET) stored.met = Array.from({ length: reader.whole() }, () => reader.whole())
   if (bytes[0] & POPULARITY)
-    stored.popularity = { events: reader.number(), trend: reader.float(), clock: reader.number() }
+    stored.popularity = { events: reader.whole(), trend: reader.float32(), clock: reader.whole() }
   stored.row = reader.rest()
   return stored
 }
@@ -108,27 +109,27 @@ export interface ItemChange {
 
 export function encodeChanges(all: readonly ItemChange[]): Buffer {
   const bytes = all.reduce((sum, one) => sum + 24 + one.changes.reduce((n, change) => n + change.length + 5, 0), 8)
-  const writer = new Writer(bytes)
+  const writer = new ByteWriter(bytes)
   writer.byte(CHANGES_VERSION)
-  writer.number(all.length)
+  writer.whole(all.length)
   for (const { index, events, likes, changes } of all) {
-    writer.number(index)
-    writer.number(events)
-    writer.number(likes)
-    writer.number(changes.length)
-    for (const change of changes) writer.bytes(change)
+    writer.whole(index)
+    writer.whole(events)
+    writer.whole(likes)
+    writer.whole(changes.length)
+    for (const change of changes) writer.block(change)
   }
-  return writer.done()
+  return writer.bytes
 }
 
 export function decodeChanges(bytes: Buffer): ItemChange[] {
   checkVersion("change", bytes[0], CHANGES_VERSION)
-  const reader = new ByteReader(bytes, 1)
-  return Array.from({ length: reader.number() }, () => ({
-    index: reader.number(),
-    events: reader.number(),
-    likes: reader.number(),
-    changes: Array.from({ length: reader.number() }, () => reader.bytes()),
+  const reader = new ByteReader(bytes.subarray(1))
+  return Array.from({ length: reader.whole() }, () => ({
+    index: reader.whole(),
+    events: reader.whole(),
+    likes: reader.whole(),
+    changes: Array.from({ length: reader.whole() }, () => reader.block()),
   }))
 }
 
@@ -141,26 +142,28 @@ export interface OwnerUpdate {
 }
 
 export function encodeUpdate({ applied, clock, rows }: OwnerUpdate): Buffer {
-  const writer = new Writer(32 + 24 * applied.length + rows.reduce((sum, { record }) => sum + record.length + 12, 0))
+  const writer = new ByteWriter(
+    32 + 24 * applied.length + rows.reduce((sum, { record }) => sum + record.length + 12, 0),
+  )
   writer.byte(CHANGES_VERSION)
-  writer.number(applied.length)
+  writer.whole(applied.length)
   for (const id of applied) writer.text(id)
-  writer.number(clock)
-  writer.number(rows.length)
+  writer.whole(clock)
+  writer.whole(rows.length)
   for (const { index, record } of rows) {
-    writer.number(index)
-    writer.bytes(record)
+    writer.whole(index)
+    writer.block(record)
   }
-  return writer.done()
+  return writer.bytes
 }
 
 export function decodeUpdate(bytes: Buffer): OwnerUpdate {
-  checkVersion("news of a home", bytes[0], CHANGES_VERSION)
-  const reader = new ByteReader(bytes, 1)
+  checkVersion("updates of an owner", bytes[0], CHANGES_VERSION)
+  const reader = new ByteReader(bytes.subarray(1))
   return {
-    applied: Array.from({ length: reader.number() }, () => reader.text()),
-    clock: reader.number(),
-    rows: Array.from({ length: reader.number() }, () => ({ index: reader.number(), record: reader.bytes() })),
+    applied: Array.from({ length: reader.whole() }, () => reader.text()),
+    clock: reader.whole(),
+    rows: Array.from({ length: reader.whole() }, () => ({ index: reader.whole(), record: reader.block() })),
   }
 }
 
@@ -170,95 +173,4 @@ function checkVersion(noun: string, got: number, expected: number): void {
     "UNSUPPORTED",
     `cluster ${noun}: expected version ${expected}, got ${got}: another release of dess wrote it; run that release, or load a snapshot into a cluster of this one (--cluster-prefix)`,
   )
-}
-
-/** Numbers take a byte for each 7 bits. */
-class Writer {
-  #bytes: Buffer
-  #at = 0
-
-  constructor(capacity: number) {
-    this.#bytes = Buffer.allocUnsafe(capacity)
-  }
-
-  byte(value: number): void {
-    this.#bytes[this.#at++] = value
-  }
-
-  number(value: number): void {
-    let rest = value
-    while (rest >= 128) {
-      this.#bytes[this.#at++] = (rest % 128) + 128
-      rest = Math.floor(rest / 128)
-    }
-    this.#bytes[this.#at++] = rest
-  }
-
-  float(value: number): void {
-    this.#at = this.#bytes.writeFloatLE(value, this.#at)
-  }
-
-  text(text: string): void {
-    this.number(Buffer.byteLength(text))
-    this.#at += this.#bytes.write(text, this.#at)
-  }
-
-  bytes(bytes: Uint8Array): void {
-    this.number(bytes.length)
-    this.rest(bytes)
-  }
-
-  rest(bytes: Uint8Array): void {
-    this.#bytes.set(bytes, this.#at)
-    this.#at += bytes.length
-  }
-
-  done(): Buffer {
-    return this.#bytes.subarray(0, this.#at)
-  }
-}
-
-class ByteReader {
-  readonly #bytes: Buffer
-  #at: number
-
-  constructor(bytes: Buffer, at: number) {
-    this.#bytes = bytes
-    this.#at = at
-  }
-
-  number(): number {
-    let [value, scale] = [0, 1]
-    for (;;) {
-      const byte = this.#bytes[this.#at++]
-      if (byte === undefined)
-        throw new DessError("INVALID_DATA", "cluster record: expected a whole one, it is cut short")
-      value += (byte & 127) * scale
-      if (byte < 128) return value
-      scale *= 128
-    }
-  }
-
-  float(): number {
-    const value = this.#bytes.readFloatLE(this.#at)
-    this.#at += 4
-    return value
-  }
-
-  text(): string {
-    return this.bytes().toString("utf8")
-  }
-
-  bytes(): Buffer {
-    const length = this.number()
-    if (this.#at + length > this.#bytes.length)
-      throw new DessError("INVALID_DATA", "cluster record: expected a whole one, it is cut short")
-    const part = this.#bytes.subarray(this.#at, this.#at + length)
-    this.#at += length
-    return part
-  }
-
-  rest(): Buffer {
-    return this.#bytes.subarray(this.#at)
-  }
 }

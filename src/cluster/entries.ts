@@ -51,7 +51,7 @@ export class Entries {
     await this.#note(this.#cluster.keys.index(owner, Number(number)), JSON.parse(entry) as StoredItem)
   }
 
-  /** What came after those heard of, of `last` in all; where some is missing all are read. */
+  /** Reads entries after those known here, of `last` in all; where some are missing, all are read. */
   async applyPuts(owner: number, puts: readonly Buffer[], last: number): Promise<void> {
     const next = puts.length > 0 ? numberOf(puts[0]) : last + 1
     if (next !== this.#lastPut[owner] + 1) {

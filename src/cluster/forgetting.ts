@@ -1,7 +1,7 @@
 /**
  * Forgetting a user. An entry in the log asks for it, so it has its place among the user's events; the owner of the
  * partition drops the row, the history and the name in one write. Then the user's events up to that entry, and the entry,
- * go from the log, a portion at a time; who comes next goes on where Redis says that something is left.
+ * go from the log, a portion at a time; the next owner continues where Redis has something left.
  */
 
 import type { Cluster } from "./cluster.ts"

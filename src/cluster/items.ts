@@ -1,4 +1,4 @@
-/** The items of all owners as one process has them: names, popularity, and and how far updates were read. */
+/** The items of all owners as one process has them: names, popularity, and how far updates were read. */
 
 import type { Run } from "../learning/loop.ts"
 import type { Cluster } from "./cluster.ts"
@@ -42,7 +42,7 @@ export class Items {
   readonly #index = new Map<string, number>()
   readonly #names: string[] = []
   readonly #popularity = new Map<number, Popularity>()
-  /** Rows heard of that nobody here needed yet. */
+  /** Rows announced by their owners and not needed here yet. */
   readonly #late = new Map<number, Uint8Array>()
   /** By owner: the last update read, and what its rows contain. */
   readonly owners: OwnerState[]

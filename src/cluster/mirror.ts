@@ -26,7 +26,7 @@ const PAUSE = 100
 const FRESH = 1000
 /** Milliseconds a read waits for what it is to come after. */
 const PATIENCE = 2000
-/** Trends are told anew so often. */
+/** Milliseconds between two counts of trends. */
 const TRENDS = 2000
 
 interface CachedUser {

@@ -42,7 +42,7 @@ export interface PartitionContext {
   isOwn(partition: number): boolean
   /** Hands ids whose rows training changed to the partitions that write them. */
   sortTouched(): void
-  /** Has the rows of items as fresh as they were heard of. */
+  /** Reads the rows of items that are older here than announced. */
   catchUp(items: Iterable<number>): void
   /** Lets go of users whose rows had to make room; Redis has them. */
   evict(users: readonly number[]): void

@@ -47,7 +47,7 @@ export interface ReaderOptions {
   wait?: number | undefined
   /** Users kept in memory. Default 10,000. */
   users?: number | undefined
-  /** Told of what is worth a line. */
+  /** Called with what is worth a line of a log. */
   onNote?: ((text: string) => void) | undefined
 }
 

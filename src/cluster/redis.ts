@@ -138,7 +138,7 @@ export class Redis {
       defaults: {
         ...this.#credentials(),
         disableOfflineQueue: true,
-        // What fails is told at once: everything is built anew then, not this connection. One address that is silent leaves time for another.
+        // Fails at once: then everything is rebuilt, not this connection alone. One silent address leaves time for another.
         socket: {
           connectTimeout: this.#timeout / 2,
           reconnectStrategy: false,

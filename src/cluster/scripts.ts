@@ -1,7 +1,7 @@
 /**
  * Everything that must happen at once, as Lua scripts of one slot each. A write of a trainer names the lease it holds
  * (owner and fence) and the number of the write before it: a late one, or one whose predecessor was lost with a master,
- * changes nothing. The nonce tells a repetition whose answer got lost from a stranger's write.
+ * changes nothing. The nonce tells a retry whose answer got lost from the write of another process.
  */
 
 import { createHash } from "node:crypto"
@@ -109,7 +109,7 @@ return living`),
   /**
    * One segment. Its last event's id is the offset, and its place in outbox and evidence.
    * KEYS lease, state, outbox, evidence, events, then lists of rows and hashes of names. ARGV fence …, offset, counters to add (name, by), evidence, entries of evidence kept, outbox position all have
-   * applied, events to keep, changes (home, bytes), rows, names (key, name, number), users. → [number].
+   * applied, events to keep, changes (owner, bytes), rows, names (key, name, number), users. → [number].
    */
   segment: script(`${FENCED}local function before(a, b)
   local at, an = string.match(a, '(%d+)-(%d+)')
@@ -172,7 +172,7 @@ end
 return 1`),
 
   /**
-   * Item rows of a home. KEYS lease, home, changes, then lists of rows. ARGV fence …, outbox positions applied
+   * Item rows of an owner. KEYS lease, home (the owner's key), changes, then lists of rows. ARGV fence …, outbox positions applied
    * (partition, position), change, entries of changes kept, clock, rows. → [number].
    */
   home: script(`${FENCED}for _ = 1, tonumber(take()) do redis.call('HSET', KEYS[2], take(), take()) end

@@ -6,7 +6,7 @@ export function encodeToken(last: ReadonlyMap<number, string>): string {
   return [...last].map(([partition, id]) => `${partition}.${id}`).join("_")
 }
 
-/** The entry of a partition that must have been learned; undefined where the token says nothing of it. */
+/** The entry of a partition that must have been learned; undefined where the token has none. */
 export function readToken(token: string, partition: number): string | undefined {
   if (!/^\d+\.\d+-\d+(_\d+\.\d+-\d+)*$/.test(token) || token.length > 100_000)
     throw new DessError(

@@ -30,7 +30,7 @@ export interface ClusterTrainerOptions {
   keepEvents?: number | undefined
   /** Bytes that rows in this process's memory may take. Users give way first to last, Redis keeps theirs. Default: no limit. */
   memoryBudget?: number | undefined
-  /** Told of what is worth a line. */
+  /** Called with what is worth a line of a log. */
   onNote?: ((text: string) => void) | undefined
 }
 
@@ -46,7 +46,7 @@ const AT_ONCE = 128
 /** What the script `update` answers: outbox, evidence, changes, entries, number and fence of the owner, of the last entry. */
 export type PartitionUpdates = [Reply[][], Buffer[], Buffer[], Buffer[], number, Buffer, number]
 
-/** What was heard of a partition that another owns. */
+/** How far the updates of a partition that another trainer owns were read. */
 interface PartitionProgress {
   evidence: string
 }

@@ -28,7 +28,7 @@ const MAGIC: readonly [Packing, readonly number[]][] = [
   ["parquet", [0x50, 0x41, 0x52, 0x31]],
 ]
 
-/** How a file is packed, told from its first bytes; its name alone is not believed. */
+/** How a file is compressed, detected from its first bytes and not from its name. */
 export async function detectPacking(path: string): Promise<Packing> {
   try {
     const file = await open(path)
@@ -88,7 +88,7 @@ function createUnpacker(path: string, packing: "gzip" | "zstd"): Transform {
   )
 }
 
-/** The house's error for what the file system or the unpacker said. */
+/** A DessError for an error of the file system or of the decompressor. */
 export function readingError(path: string, error: unknown): unknown {
   if (error instanceof DessError || !(error instanceof Error)) return error
   const { code = "" } = error as NodeJS.ErrnoException

@@ -8,7 +8,7 @@ import type { Stream } from "../stream/stream.ts"
 import type { ColumnChoice } from "./header.ts"
 
 export interface OpenOptions {
-  /** "time" (stable) unless told otherwise. */
+  /** Default "time", which is stable. */
   order?: Order
   /** Of the shuffle. */
   seed?: number
@@ -16,7 +16,7 @@ export interface OpenOptions {
   limit?: number
   /** The scale of the file's ratings, 0 to 5 unless declared. */
   ratingScale?: RatingScale
-  /** A rating above it, on the scale declared, is a like; 3.5 on the internal scale unless told otherwise. */
+  /** A rating above it, on the scale declared, is a like; default 3.5 on the internal scale. */
   likeThreshold?: number
   /** Columns that are not called what they usually are. */
   columns?: ColumnChoice
@@ -27,9 +27,9 @@ export interface DataStream extends Stream {
   readonly interactions: number
   readonly users: number
   readonly items: number
-  /** The scale the ratings were declared on; those in the batches are on the house's. */
+  /** The scale the ratings were declared on; those in the batches are on the internal one. */
   readonly ratingScale: RatingScale
-  /** On the house's scale. */
+  /** On the internal scale. */
   readonly likeThreshold: number
   /** Present where the file was not UTF-8 and was taken as Latin-1. */
   readonly encoding?: "latin-1"
@@ -38,7 +38,7 @@ export interface DataStream extends Stream {
   itemTitle?(index: number): string | undefined
 }
 
-/** A like threshold on the declared scale → on the house's. */
+/** A like threshold on the declared scale → on the internal one. */
 export function scaleThreshold(threshold: number | undefined, { min, max }: RatingScale): number {
   if (threshold === undefined) return LIKE_THRESHOLD
   if (threshold >= min && threshold < max) return (threshold * 5) / max

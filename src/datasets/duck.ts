@@ -207,7 +207,7 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** The house's error for what DuckDB said. */
+/** A DessError for an error of DuckDB. */
 export function duckError(error: unknown): unknown {
   if (error instanceof DessError || !(error instanceof Error)) return error
   const [line] = error.message.split("\n")

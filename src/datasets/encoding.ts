@@ -1,4 +1,4 @@
-/** Which encoding a text file is in: UTF-8, or Latin-1 (as MovieLens titles before 2013), told once for the whole file. */
+/** Detects the encoding of a whole text file: UTF-8, or Latin-1 (as MovieLens titles before 2013). */
 
 import { isAscii, isUtf8 } from "node:buffer"
 import { DessError } from "../errors.ts"

@@ -1,4 +1,4 @@
-/** Which reader a text file needs, told by its name and its first byte. */
+/** Chooses the reader of a text file by its name and its first byte. */
 
 import { basename, dirname, resolve } from "node:path"
 import { DessError } from "../errors.ts"

@@ -1,4 +1,4 @@
-/** Which column of a table is the user, the item, the rating, the timestamp: told from the names that circulate. */
+/** Finds the columns of user, item, rating and timestamp by the names in common use. */
 
 import { DessError, show } from "../errors.ts"
 

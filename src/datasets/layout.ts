@@ -18,7 +18,7 @@ export const DAT_LAYOUT: RatingsLayout = plainLayout("::")
 /** `u.data` of MovieLens 100k. */
 export const TAB_LAYOUT: RatingsLayout = plainLayout("\t")
 
-/** Told by the order of likelihood where two would do. */
+/** In order of likelihood, where two would do. */
 const DELIMITERS = [",", "\t", ";", "|", "::"] as const
 
 const SAMPLE = 1000
@@ -62,7 +62,7 @@ function chooseDelimiter(line: string): string {
 }
 
 /**
- * Columns of a file without a header. Only the Amazon ratings files are told without being asked: there users look
+ * Columns of a file without a header. Only the Amazon ratings files are recognised: there users look
  * like A2SUAM1J3GNN3B and items like B00004CWX1 or an ISBN, and both orders circulate.
  */
 function findPlaces(rows: readonly string[][], choice: ColumnChoice, path: string): ColumnPlaces {

@@ -27,7 +27,7 @@ export interface Manifest {
   items: number
   firstTimestamp: number
   lastTimestamp: number
-  /** The scale of the source; the ratings in the folder are on the house's, 0 to 5. */
+  /** The scale of the source; the ratings in the folder are on the internal one, 0 to 5. */
   ratingScale: RatingScale
   /** On the scale of the source. */
   likeThreshold: number

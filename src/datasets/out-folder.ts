@@ -61,7 +61,7 @@ export async function describeFiles(folder: string): Promise<Manifest["files"]> 
   return files
 }
 
-/** The house's error for what the file system said while the folder was made. */
+/** A DessError for an error of the file system while the folder was made. */
 export function writingError(out: string, error: unknown): unknown {
   const { code = "", message } = error as NodeJS.ErrnoException
   if (error instanceof DessError) return error

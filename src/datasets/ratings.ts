@@ -21,7 +21,7 @@ export class RatingBlock {
   length = 0
   user = new Int32Array(0)
   item = new Int32Array(0)
-  /** On the house's scale. */
+  /** On the internal scale. */
   rating = new Float32Array(0)
   /** In seconds. */
   timestamp = new Float64Array(0)
@@ -224,7 +224,7 @@ function columnsOf(capacity: number) {
   }
 }
 
-/** On the house's scale (as stream/interaction does it), or NaN where the rating is not on the declared one. */
+/** On the internal scale (as in stream/interaction), or NaN where the rating is not on the declared one. */
 function scaleRating(value: number, { min, max }: RatingScale): number {
   return value >= min && value <= max ? (value * 5) / max : Number.NaN
 }

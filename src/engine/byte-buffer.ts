@@ -1,4 +1,4 @@
-/** Numbers and texts in as few bytes as they need: the building blocks of journal records. */
+/** Numbers and texts in as few bytes as they need: what records of the journal and of a cluster are made of. */
 
 import { DessError } from "../errors.ts"
 
@@ -51,11 +51,15 @@ export class ByteWriter {
     this.#length += bytes.length
   }
 
-  /** A text with its length before it. */
-  text(value: string): void {
-    const bytes = Buffer.from(value)
+  /** Bytes with their length before them. */
+  block(bytes: Uint8Array): void {
     this.whole(bytes.length)
     this.raw(bytes)
+  }
+
+  /** A text with its length before it. */
+  text(value: string): void {
+    this.block(Buffer.from(value))
   }
 
   /** What was written; a view until the next write. */
@@ -79,7 +83,10 @@ export class ByteReader {
   #take(count: number): number {
     const at = this.#at
     if (!(at + count <= this.#bytes.length))
-      throw new DessError("INVALID_DATA", `record: expected ${count} more bytes, got ${this.#bytes.length - at}`)
+      throw new DessError(
+        "INVALID_DATA",
+        `record: expected ${count} more bytes, got ${this.#bytes.length - at}: it is cut short`,
+      )
     this.#at += count
     return at
   }
@@ -118,7 +125,15 @@ export class ByteReader {
     return this.#bytes.subarray(at, at + count)
   }
 
+  block(): Buffer {
+    return this.raw(this.whole())
+  }
+
   text(): string {
-    return this.raw(this.whole()).toString()
+    return this.block().toString()
+  }
+
+  rest(): Buffer {
+    return this.raw(this.#bytes.length - this.#at)
   }
 }

@@ -20,7 +20,7 @@ const FUTURE = 86_400
 export interface CheckedEvent {
   user: string
   item: string
-  /** On the house's scale, 0 to 5; NaN for an event without a rating. */
+  /** On the internal scale, 0 to 5; NaN for an event without a rating. */
   rating: number
   /** Seconds. */
   timestamp: number
@@ -109,7 +109,7 @@ export function checkType(type: unknown, place = ""): string {
   )
 }
 
-/** What a user is thought to do, on the internal scale. */
+/** Hypothetical events of a user, on the internal scale. */
 export interface CheckedTrial {
   item: string
   rating: number

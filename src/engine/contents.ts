@@ -43,7 +43,7 @@ export async function openContents(path: string): Promise<Contents> {
   }
 }
 
-/** Without users whose erasure is not finished: they are not told of any more. */
+/** Without users whose erasure is not finished. */
 async function readFormerNames(source: Source): Promise<FormerNames> {
   const former = new FormerNames()
   const erased = new Map<string, number>()

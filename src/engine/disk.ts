@@ -1,4 +1,4 @@
-/** File operations that are whole or not at all, and how their failures are told. */
+/** Atomic file operations, and the errors they fail with. */
 
 import {
   chmodSync,

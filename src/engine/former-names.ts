@@ -56,7 +56,7 @@ export class FormerNames {
   }
 }
 
-/** An event as it was told: names, and the rating on its own scale. */
+/** An event as it was sent: names, and the rating on its own scale. */
 export interface NamedEvent {
   user: string
   item: string

@@ -1,7 +1,7 @@
 /**
  * A journal file: a header, then frames. A frame is one commit (or, once packed, many): a header of 28 bytes with a
  * checksum of its own, then the records, checksummed and perhaps deflated. So a frame that a crash cut short, which was
- * never acknowledged, is told apart from one that was damaged later.
+ * never acknowledged, can be distinguished from one that was damaged later.
  */
 
 import { readSync } from "node:fs"

@@ -1,6 +1,6 @@
 /**
  * Group commit: what is appended while a commit is on its way goes to disk together with the next one. A record counts
- * once it is on disk: then it is applied, in order, and whoever waits is answered. When the disk refuses, everything that
+ * once it is on disk: then it is applied, in order, and the caller gets its answer. When the disk refuses, everything that
  * is not on disk is taken back as if it had never been asked for, writing is refused, and it is tried again every second.
  * Without files nothing waits.
  */

@@ -37,7 +37,7 @@ export class Learning implements ReadModel {
   readonly #onLearned: (learned: Learned, events: number) => void
   readonly #onAged: (aged: Aged) => void
   readonly #onEnd: (error: DessError) => void
-  /** Told whenever a segment was learned. */
+  /** Called whenever a segment was learned. */
   #onProgress: (() => void) | undefined
   readonly #orders: { segment: boolean; send: () => void }[] = []
   #ahead = 0
@@ -129,7 +129,7 @@ export class Learning implements ReadModel {
     }
   }
 
-  /** Resolves when at most so many segments wait to be learned; told whenever one is. */
+  /** Resolves when at most so many segments wait to be learned. */
   async untilBacklog(most: number, onProgress: () => void = () => {}): Promise<void> {
     while (this.#waiting.length > most && !this.#ended)
       await this.thread.whileRunning(

@@ -1,6 +1,6 @@
 /**
- * A directory belongs to one opener. The owner listens on a socket in it: whoever is answered finds it taken, whoever is
- * refused finds what a dead owner left. That holds between threads, processes and containers; process numbers do not.
+ * A directory belongs to one opener. The owner listens on a socket in it: a process that gets an answer finds it taken; one whose
+ * connection is refused finds what a dead owner left. That holds between threads, processes and containers; process numbers do not.
  */
 
 import { createHash } from "node:crypto"
@@ -13,7 +13,7 @@ import { makePrivate, tryTo } from "./disk.ts"
 const NAME = "owner.sock"
 /** Between being made and being listened on a socket refuses; so it is asked twice. */
 const PATIENCE = 50
-/** Milliseconds after which whoever was taking a dead owner's socket away has died, too. */
+/** Milliseconds after which a process that was removing a dead owner's socket counts as dead, too. */
 const LONGEST_GATE = 10_000
 /** A socket's path may have no more bytes. */
 const LONGEST_PATH = 100

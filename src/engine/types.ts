@@ -65,7 +65,7 @@ export interface RecommenderOptions
    * is replayed behind that, reading goes on from the snapshot, and writing is refused with CLOSED meanwhile. Default "wait".
    */
   replay?: "wait" | "behind" | undefined
-  /** Told while the journal is replayed, a few times a second. */
+  /** Called a few times a second while the journal is replayed. */
   onReplay?: ((progress: ReplayProgress) => void) | undefined
 }
 
@@ -77,7 +77,7 @@ export interface ReplayProgress {
   events: number
   /** Of all that is to be learned again; 0 to 1. */
   share: number
-  /** Milliseconds since it began, and until it is done at that rate; null where that cannot be told yet. */
+  /** Milliseconds since it began, and until it is done at that rate; null while that is unknown. */
   elapsed: number
   remaining: number | null
 }
@@ -371,7 +371,7 @@ export interface Status {
     lost: number
     /** Commands Redis did not answer. */
     failures: number
-    /** Milliseconds since the items' news was heard. */
+    /** Milliseconds since updates of items were last read. */
     newsAge: number
   }
 }

@@ -1,4 +1,4 @@
-/** Who stands in a table, and in which part of it: the method searched for, the paper's baselines, the controls of method.md §8. */
+/** The rows of a table by section: the method itself, the paper's baselines, the controls of method.md §8. */
 
 import type { Task } from "../types.ts"
 

@@ -16,8 +16,8 @@ export function describeOption(option: RunOption): string {
   const { help, applies, requires, otherwise = option.default } = option
   const where = applies ?? requires
   const notes = [where && `with ${describeConditions(where)}`, otherwise === undefined ? "" : `default ${otherwise}`]
-  const told = notes.filter(Boolean).join("; ")
-  return told === "" ? help : `${help} (${told})`
+  const remarks = notes.filter(Boolean).join("; ")
+  return remarks === "" ? help : `${help} (${remarks})`
 }
 
 /** The name of an option in a grid: `tasks` of `task`. */

@@ -35,7 +35,7 @@ export interface Line {
   colour: Colour
   /** As SVG's stroke-dasharray. */
   dash?: string
-  /** A note is told under the pointer. */
+  /** A note is shown under the pointer. */
   points: readonly { x: number; y: number; note?: string }[]
 }
 
@@ -85,7 +85,7 @@ export interface Bar {
 export interface BarsPanel extends PanelFrame {
   kind: "bars"
   bars: readonly Bar[]
-  /** Behind a value that is told under the pointer, in place of the axis' title. */
+  /** Behind a value shown under the pointer, in place of the axis' title. */
   unit?: string
 }
 

@@ -20,13 +20,15 @@ import { PRESETS, type Preset } from "../policies/presets.ts"
 import { discountFor } from "../policies/regret-bound.ts"
 import { RENT, Rent } from "../policies/rent.ts"
 import type { ItemFeatures, Task } from "../types.ts"
+import { CalibratedFamily } from "./calibrated-family.ts"
 import { ControlLearner, ControlRanking } from "./control-learner.ts"
-import { FactorLearner } from "./factor-learner.ts"
 import { FactorReader } from "./factor-reader.ts"
 import type { Learner } from "./learner.ts"
-import { NetworkLearner } from "./network-learner.ts"
+import { NetworkReader } from "./network-reader.ts"
 import type { FullRunOptions } from "./options.ts"
-import { NetworkReader, type Reader } from "./reader.ts"
+import { PaperFamily } from "./paper-family.ts"
+import type { Reader } from "./reader.ts"
+import { SizedLearner } from "./sized-learner.ts"
 import { SoftLearner } from "./soft-learner.ts"
 import { RatingEvaluator, type TaskEvaluator } from "./task-evaluator.ts"
 import { TopkEvaluator } from "./topk-evaluator.ts"
@@ -56,11 +58,12 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
     const { ranking, norm } = options
     const model = new Model({ kernels, task, head, seed, ranking, norm, ...shapeOf(method, sizes) })
     if (method.family === "soft") return new SoftLearner(model, { method: method.method, seed })
-    const { live } = options
-    if (method.family !== "search") return new NetworkLearner(model, undefined, live)
+    const family = new PaperFamily(model, { smallestBatch: options.live?.smallestBatch })
+    const live = options.live !== undefined
+    if (method.family !== "search") return new SizedLearner(family, { live })
     const preset = PRESETS[options.preset]
     const policy = createPolicy(method, { kernels, preset, options, features })
-    return new NetworkLearner(model, { policy, preset, initial: method.initial, features }, live)
+    return new SizedLearner(family, { search: { policy, preset, initial: method.initial, features }, live })
   } catch (error) {
     kernels.close()
     throw error
@@ -70,11 +73,12 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
 /** The calibrated recipe: below the first size of the ladder stands 0, the biases alone. */
 function createFactor(method: Method, options: FullRunOptions, features: ItemFeatures | undefined): Learner {
   const model = factorModel(method, options)
-  const { live } = options
-  if (method.family !== "search") return new FactorLearner(model, undefined, live)
+  const family = new CalibratedFamily(model)
+  const live = options.live !== undefined
+  if (method.family !== "search") return new SizedLearner(family, { live })
   const preset = PRESETS[options.preset]
   const policy = createFactorPolicy(method, { model, preset, options, features })
-  const learner = new FactorLearner(model, { policy, preset, initial: method.initial, features }, live)
+  const learner = new SizedLearner(family, { search: { policy, preset, initial: method.initial, features }, live })
   if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
   return learner
 }

@@ -8,18 +8,24 @@
 import { Warmup } from "../ids/warmup.ts"
 import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
-import type { RungLosses } from "../models/calibrated/rows.ts"
-import type { ModelBatch } from "../models/model.ts"
+import type { RowModel, RungLosses } from "../models/calibrated/rows.ts"
+import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
-import { type Outlook, outlookOf } from "../policies/outlook.ts"
 import type { Choices, PolicyScores, Round } from "../policies/policy.ts"
 import type { Segment, Side } from "../types.ts"
-import { type FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
+import {
+  type Decided,
+  type Judge,
+  nothingPlayed,
+  type Played,
+  playRound,
+  type SearchOptions,
+  toArmScores,
+  whyGrown,
+} from "./judge.ts"
 import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
-import type { Preparation } from "./learner.ts"
-import { playRound, type SearchOptions } from "./round.ts"
 import { RungWeights } from "./rung-weights.ts"
-import { toArmScores, whyGrown } from "./size-grounds.ts"
+import { SEGMENT, SIDES, type SizedRows } from "./sized-rows.ts"
 
 /** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
 const SWEEP = 2048
@@ -34,17 +40,17 @@ const SPARE = 0.85
 const LOWEST_PRICE = 1e-9
 const HIGHEST_PRICE = 1
 
-/** What was played of a round, and what it gave away. */
-export type Played = Required<Pick<Preparation, "regret" | "played">>
-
-export class FactorSearch {
+export class FactorSearch implements Judge {
   readonly options: SearchOptions
+  readonly needsRows = false
   readonly context: Context | undefined
-  readonly #rows: FactorRows
+  readonly #rows: SizedRows<RowModel>
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   readonly #warmup: Warmup
   readonly #weights: RungWeights
   #waiting: Judged | undefined
+  /** The rows of the segment at hand that its ids are decided at. */
+  #deciding: Judged | undefined
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
   /** When returns were counted last; with other processes more time passes than that of the segments here. */
@@ -53,7 +59,7 @@ export class FactorSearch {
   /** Returns among the rows that decide nothing, to be counted when all is decided. */
   readonly #late: { side: Side; frequency: number; idle: number }[] = []
 
-  constructor(rows: FactorRows, options: SearchOptions, context: Context | undefined) {
+  constructor(rows: SizedRows<RowModel>, options: SearchOptions, context: Context | undefined) {
     this.#rows = rows
     this.options = options
     this.context = context
@@ -66,10 +72,7 @@ export class FactorSearch {
     const early = this.#early
     this.#early = undefined
     if (early) return early
-    const result: Played = {
-      regret: { user: 0, item: 0 },
-      played: { user: { all: 0, grown: 0 }, item: { all: 0, grown: 0 } },
-    }
+    const result = nothingPlayed()
     const waiting = this.#waiting
     if (!waiting || waiting.trained === 0) return result
     const { policy } = this.options
@@ -83,7 +86,7 @@ export class FactorSearch {
   }
 
   /** Tells the policy how much time has passed, and which rungs the rows it has just learned were held on. */
-  advanceTime(events: number): void {
+  #advanceTime(events: number): void {
     const held = heldOn(this.#waiting, this.#rows.model.sizes.length - 1)
     this.options.policy.advanceTime?.({ segments: events / SEGMENT, events: this.#waiting?.trained ?? 0, held })
   }
@@ -147,8 +150,10 @@ export class FactorSearch {
    * Takes indicators and rates of the rows to be trained on, one by one. Those of the others wait for `observeRest`: nothing
    * that is decided may know of them.
    */
-  observe(segment: Segment, deciding: number): Judged {
+  observe(segment: Segment, { deciding }: { deciding: number }): void {
     const { length } = segment
+    if (!this.#rows.share) this.#advanceTime(length)
+    this.#rows.expect(segment)
     const { indicators, activity, returns, time } = this.#rows
     this.#elapsed = this.#counted > 0 ? time - this.#counted : length / SEGMENT
     this.#counted = time
@@ -184,11 +189,30 @@ export class FactorSearch {
         const diversity = side === "user" ? columns.ind[l] : columns.pod[l]
         context?.write(waiting.contexts[side], l * d, this.#frequency(waiting.frequencies[side][l]), diversity)
       }
-    return waiting
+    this.#deciding = waiting
+  }
+
+  decide(): Record<Side, Decided> {
+    const { policy } = this.options
+    const decided = { user: { all: 0, grown: 0, shrunk: 0 }, item: { all: 0, grown: 0, shrunk: 0 } }
+    if (this.#rows.segments >= policy.firstSegment && this.#deciding)
+      for (const side of SIDES) decided[side] = this.#decide(side, this.#deciding)
+    if (policy.release) for (const side of SIDES) decided[side].shrunk += this.#sweep(side)
+    return decided
+  }
+
+  finish(segment: Segment): void {
+    const waiting = this.#deciding
+    if (!waiting) return
+    this.#deciding = undefined
+    this.#observeRest(segment, waiting.ids.user.length)
+    this.#rows.arrived.clear()
+    this.#steer(segment.length)
+    this.#wait(waiting)
   }
 
   /** Counts the rows that decided nothing, once all is decided: they are events of their ids like any other. */
-  observeRest(segment: Segment, deciding: number): void {
+  #observeRest(segment: Segment, deciding: number): void {
     const { activity, indicators, returns, time } = this.#rows
     for (const { side, frequency, idle } of this.#late.splice(0)) returns.hit(side, frequency, idle)
     for (let l = deciding; l < segment.length; l++) {
@@ -244,7 +268,7 @@ export class FactorSearch {
   }
 
   /** Steps 2 and 3: each distinct id of the segment is decided once, at its last row: grow, keep, or let a rung go. */
-  decide(side: Side, waiting: Judged): { all: number; grown: number; shrunk: number } {
+  #decide(side: Side, waiting: Judged): Decided {
     const last = new Map<number, number>()
     for (let l = 0; l < waiting.ids[side].length; l++) {
       const id = waiting.ids[side][l]
@@ -270,7 +294,7 @@ export class FactorSearch {
     side: Side,
     all: Int32Array,
     p: { id: (row: number) => number; frequency: (row: number) => number; see: (rows: Int32Array) => Choices },
-  ): { all: number; grown: number; shrunk: number } {
+  ): Decided {
     const { policy } = this.options
     const table = this.#rows.model.tables[side]
     const grown = new Set<number>()
@@ -349,7 +373,7 @@ export class FactorSearch {
   }
 
   /** Goes through the ids next in turn: those that are met no more give their numbers back, a rung at a time. */
-  sweep(side: Side): number {
+  #sweep(side: Side): number {
     const { model, activity, time } = this.#rows
     const table = model.tables[side]
     const ids: number[] = []
@@ -382,7 +406,7 @@ export class FactorSearch {
   }
 
   /** Under a budget the price follows the bytes: it rises when they near the budget and falls while they are far from it. */
-  steer(events: number): void {
+  #steer(events: number): void {
     const { policy } = this.options
     const { bytes } = this.#rows.limiter
     if (bytes === undefined || policy.price === undefined) return
@@ -395,7 +419,7 @@ export class FactorSearch {
   }
 
   /** The rows of a segment, at the sizes they have now, are to be judged when they are trained on; unripe ones as if they held nothing. */
-  wait(waiting: Judged): void {
+  #wait(waiting: Judged): void {
     for (const side of SIDES) {
       const table = this.#rows.model.tables[side]
       for (let l = 0; l < waiting.ids[side].length; l++) {
@@ -408,7 +432,7 @@ export class FactorSearch {
   }
 
   /** Trains with what judges the rungs, and keeps the judgement. */
-  judge<T>(batch: ModelBatch, train: (rungs?: RungLosses) => T): T {
+  train(batch: ModelBatch, train: (rungs?: RungLosses) => PassResult): PassResult {
     if (!this.#waiting) return train()
     const floats = () => new Float64Array(batch.user.length * this.#rows.model.sizes.length)
     const rungs: RungLosses = { user: floats(), item: floats() }
@@ -433,11 +457,6 @@ export class FactorSearch {
     waiting.trained = row
   }
 
-  outlook(): Outlook | undefined {
-    const { policy, features } = this.options
-    return this.context && outlookOf(policy, this.context, Math.sqrt(features?.columns.length ?? 0))
-  }
-
   /** What the policy thinks of an id's next rung; null at the top. */
   bounds(
     side: Side,
@@ -460,22 +479,22 @@ export class FactorSearch {
     if (this.#waiting) this.#waiting = withoutRows(this.#waiting, side, ids)
   }
 
-  get cursor(): Record<Side, number> {
-    return this.#cursor
+  save(state: State): void {
+    state.set("cursor", { ...this.#cursor })
+    const waiting = state.at("waiting")
+    saveJudged(waiting, this.#waiting)
+    this.#warmup.save(waiting.at("ripeness"))
+    this.#weights.save(waiting.at("weights"))
+    waiting.put("counted", Float64Array.of(this.#counted))
   }
 
-  saveWaiting(state: State): void {
-    saveJudged(state, this.#waiting)
-    this.#warmup.save(state.at("ripeness"))
-    this.#weights.save(state.at("weights"))
-    state.put("counted", Float64Array.of(this.#counted))
-  }
-
-  loadWaiting(state: State): void {
-    this.#waiting = loadJudged(state)
-    this.#warmup.load(state.at("ripeness"))
-    this.#weights.load(state.at("weights"))
-    this.#counted = state.take("counted", Float64Array)[0]
+  load(state: State): void {
+    Object.assign(this.#cursor, state.get("cursor"))
+    const waiting = state.at("waiting")
+    this.#waiting = loadJudged(waiting)
+    this.#warmup.load(waiting.at("ripeness"))
+    this.#weights.load(waiting.at("weights"))
+    this.#counted = waiting.take("counted", Float64Array)[0]
   }
 }
 

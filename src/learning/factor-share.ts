@@ -16,10 +16,11 @@ import { addMet, type Met } from "../ids/activity.ts"
 import { readIndicators, writeIndicators } from "../ids/indicator-bytes.ts"
 import { Packer, type Unpacker } from "../kernels/packing.ts"
 import type { RowModel } from "../models/calibrated/rows.ts"
+import type { ModelBatch } from "../models/model.ts"
 import type { Side } from "../types.ts"
-import type { FactorRows, RowShare } from "./factor-rows.ts"
 import type { FactorSearch } from "./factor-search.ts"
 import { type Base, type ItemChange, ShareLedger } from "./share-ledger.ts"
+import type { SizedRows } from "./sized-rows.ts"
 
 /** An item's index elsewhere; undefined for one that is not there. */
 export type Renumber = (item: number) => number | undefined
@@ -27,16 +28,16 @@ export type Renumber = (item: number) => number | undefined
 /** The latest time a clock may show. */
 const END = 1e12
 
-export class FactorShare implements RowShare {
+export class FactorShare {
   /** The options that decide what rows mean. */
   readonly shape: string
-  readonly #rows: FactorRows
+  readonly #rows: SizedRows<RowModel>
   readonly #search: FactorSearch | undefined
   readonly #ledger: ShareLedger
   #time = 0
   readonly #global: Float64Array
 
-  constructor(rows: FactorRows, search: FactorSearch | undefined) {
+  constructor(rows: SizedRows<RowModel>, search: FactorSearch | undefined) {
     this.#rows = rows
     this.#search = search
     const { model, indicators, limiter } = rows
@@ -82,6 +83,17 @@ export class FactorShare implements RowShare {
     else if (!ledger.bases.has(id)) ledger.bases.set(id, this.#baseOf(id))
   }
 
+  /** Notes every item that training on a batch will move. */
+  noteTraining(batch: ModelBatch): void {
+    const users = new Set<number>()
+    for (let r = 0; r < batch.user.length; r++) {
+      this.model.meetOne("item", batch.item[r])
+      this.#rows.note("item", batch.item[r])
+      users.add(batch.user[r])
+    }
+    for (const user of users) for (const item of this.latest(user)) this.#rows.note("item", item)
+  }
+
   #baseOf(item: number): Base {
     const { model, activity } = this.#rows
     const table = model.tables.item
@@ -90,7 +102,7 @@ export class FactorShare implements RowShare {
     return { step: table.step(item), row, met: activity.of("item", item) }
   }
 
-  /** The base of a row that changed its size follows it: numbers the row got or lost are no change. */
+  /** The base of an item that changed its size follows it: numbers the row got or lost are no change. */
   resized(item: number, cold: boolean): void {
     const base = this.#ledger.bases.get(item)
     if (!base) return
@@ -121,6 +133,7 @@ export class FactorShare implements RowShare {
     return this.#ledger.isOwner(item)
   }
 
+  /** Items that changed elsewhere, to be decided on; given once. */
   visited(): number[] {
     return this.#ledger.takeVisited()
   }

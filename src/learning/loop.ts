@@ -62,7 +62,7 @@ export class Run {
     return this.#evaluator.bytes ?? 0
   }
 
-  /** Steps 1 to 5 on one segment. `unmeasured`: goes without the test where that changes nothing but the report. */
+  /** Steps 1 to 5 on one segment. `unmeasured`: skips the test where it only affects the report. */
   step(segment: Segment, { unmeasured = false } = {}): SegmentReport {
     const started = performance.now()
     const labels = this.#evaluator.labels(segment)
@@ -123,7 +123,7 @@ export class Run {
     this.#takeGone(liveOf(this.learner).advanceTime(milliseconds))
   }
 
-  /** Notes who shrank and left; who left is dropped here, too. */
+  /** Notes ids that shrank and left, and drops what the evaluator keeps of those that left. */
   #takeGone(gone: Pick<Preparation, "shrunk" | "left"> | undefined): void {
     this.shrunk = gone?.shrunk ?? { user: 0, item: 0 }
     this.left = gone?.left ?? { user: [], item: [] }
@@ -249,7 +249,7 @@ export class Run {
   }
 }
 
-/** The size of one vector, as in the histogram; learners without sizes tell their numbers per id. */
+/** The mean size of a vector by the histogram; for learners without sizes the numbers per id. */
 function meanOf({ seen, numbers, histogram }: SideStatus): number {
   if (seen === 0) return 0
   const sizes = Object.entries(histogram)

@@ -78,7 +78,7 @@ export const RUN_OPTIONS = {
   seed: { schema: { type: "integer" }, help: "of everything random", group: "Run", grid: "list", default: 1 },
   preset: {
     schema: either("paper", "calibrated"),
-    help: "reward and exploration of the policy, to combine it with the other recipe",
+    help: "reward and exploration of the other recipe's policy, to study what each part does",
     ...{ group: "Advanced", grid: "list", setting: "always", otherwise: "the recipe's" },
     default: (given: Given) => recipeOf(given),
   },
@@ -144,13 +144,13 @@ export const RUN_OPTIONS = {
   },
   discount: {
     schema: { anyOf: [{ type: "number", exclusiveMinimum: 0, maximum: 1 }, either("auto")] },
-    help: "the bandit's γ instead of the preset's; auto: Corollary 1's for the variation given",
+    help: "the bandit's γ instead of the recipe's; auto: Corollary 1's for the variation given",
     ...{ group: "Advanced", grid: "value", setting: "given" },
     applies: { method: ["dess-*"] },
   },
   variation: {
     schema: amount,
-    help: "B of Corollary 1: how far the best parameters are thought to move along the stream",
+    help: "B of Corollary 1: how far the best parameters move along the stream",
     ...{ group: "Advanced", grid: "value", setting: "given" },
     requires: { discount: ["auto"] },
   },
@@ -178,7 +178,7 @@ export const RUN_OPTIONS = {
     ...{ group: "Data", default: LIKE_THRESHOLD, otherwise: "3.5 of 5" },
     applies: { task: ["binary"] },
   },
-  horizon: { schema: amount, help: "L of Corollary 1: how many interactions the stream is thought to have" },
+  horizon: { schema: amount, help: "L of Corollary 1: how many interactions the stream has" },
   threads: {
     schema: { type: "integer", minimum: 1, maximum: 64 },
     help: "threads of the kernels; results do not depend on it",

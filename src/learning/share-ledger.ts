@@ -1,6 +1,6 @@
 /**
  * What a learner that shares its rows writes down: rows touched, items as they were before training, changes set aside to
- * be taken, how many events changes have told of, items trained on elsewhere, and whose size is decided here.
+ * be taken, how many events changes have reported, items trained on elsewhere, and whose size is decided here.
  */
 
 import type { Met } from "../ids/activity.ts"
@@ -36,7 +36,7 @@ export class ShareLedger {
   /** Items as they were before they were trained on. */
   readonly bases = new Map<number, Base>()
   readonly #parts: LedgerParts
-  /** Events of items taken in here that changes have told of. */
+  /** Events of items learned here that changes have reported. */
   readonly #reportedEvents = new Map<number, number>()
   #settled: { index: number; write: (out: Packer) => void }[] = []
   readonly #touched: Record<Side, Set<number>> = { user: new Set(), item: new Set() }

@@ -1,4 +1,8 @@
-/** What goes into every model and what comes out of it. */
+/** What goes into every model, what comes out of it, and what models with rows of varying size have in common. */
+
+import type { State } from "../kernels/state.ts"
+import type { Side, Task } from "../types.ts"
+import type { EmbeddingTable } from "./embedding-table.ts"
 
 export const DEFAULT_SIZES: readonly number[] = [2, 4, 8, 16, 64, 128]
 
@@ -17,4 +21,28 @@ export interface PassResult {
   logits: Float64Array
   /** The task's loss of every row. */
   losses: Float64Array
+}
+
+/** A model whose rows differ in size from id to id. */
+export interface SizedModel {
+  readonly task: Task
+  readonly outputs: number
+  /** Sizes of the vectors, by step. */
+  readonly sizes: readonly number[]
+  readonly tables: Record<Side, EmbeddingTable>
+  /** 4 × the biases and vector numbers of live rows. */
+  readonly embeddingBytes: number
+  readonly heldBytes: number
+  /** Numbers of the vectors of one side. */
+  vectorNumbers(side: Side): number
+  /** Gives an id a row; false if it has one. */
+  meetOne(side: Side, id: number): boolean
+  /** Moves an id to another size. `cold`: a larger row starts anew. */
+  resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
+  /** Drops rows of ids; returns the users whose rows changed by that. */
+  forget(side: Side, ids: ReadonlySet<number>): number[]
+  /** Logits and task losses of rows; nothing is learned. */
+  predict(batch: ModelBatch): PassResult
+  save(state: State): void
+  load(state: State): void
 }

@@ -1,7 +1,7 @@
 /**
  * The controller network that ESAPN and AutoEmb share (method.md §8): a 32-wide embedding of the id's frequency (capped
  * at 10,000) → norm, beside a second input (the size as one-hot, or the last mixture) → linear 512 → norm → tanh →
- * linear. Adam 1e-4; embedding rows are lazy like every row of the house. As in the NCF head, the first layer is split
+ * linear. Adam 1e-4; embedding rows are lazy like all rows. As in the NCF head, the first layer is split
  * into a frequency half and a second half, each computed once per distinct row.
  */
 

@@ -19,7 +19,7 @@ export interface AdmissionOptions {
   requests: number
   /** The most a body may have. */
   bodyBytes: number
-  /** Told of a request that had the key it needs. */
+  /** Called for a request that had the key it needs. */
   onTrusted(request: FastifyRequest): void
 }
 

@@ -34,7 +34,7 @@ export interface AppOptions extends Pick<RouteContext, "recommender"> {
   page?: string | undefined
   /** Of the recommender, or "starting"; answers carry it where it is not learning. */
   state(): string
-  /** Told of every error that is not the caller's. */
+  /** Called with every error that is not the caller's. */
   onError(error: unknown, where: string): void
 }
 
@@ -45,7 +45,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const app = fastify({
     bodyLimit: bodyBytes,
     serverFactory: (handler) => connections.serve(handler),
-    // Longer names are told so, not lost.
+    // Longer names get an error of their own instead of 404.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
     exposeHeadRoutes: false,
     clientErrorHandler: refuseUnreadable,
@@ -80,7 +80,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     if (state !== "learning") reply.header("dess-state", state)
     checkHost(request.raw)
     checkOrigin(request.headers, keys.read !== undefined || keys.write !== undefined)
-    // Here, not in a handler of its own: that would read the body first, for whoever sends one.
+    // Here, not in a handler of its own, which would read the whole body first.
     if (request.is404) refuseUnknown(request, reply, routes)
   })
   app.addHook("preClose", async () => {

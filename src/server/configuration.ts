@@ -180,24 +180,11 @@ function checkCluster(settings: CompleteSettings): void {
 /** The options the recommender is opened with. */
 export function recommenderOptions(settings: Settings): RecommenderOptions {
   const { ratingScale, idleShrink, idleLeave, idempotencyKeys } = settings
-  const { directory, memoryBudget, task, method, model, preset, recipe, sizes, seed, features } = settings
+  const { directory, memoryBudget, task, method, model, recipe, sizes, seed, features } = settings
   const { likeThreshold, negatives, segment, delay, publishDelay, snapshotEvents, snapshotDelay } = settings
   const { queue, threads, keepJournal, recover } = settings
   const options = {
-    ...{
-      directory,
-      memoryBudget,
-      task,
-      method,
-      model,
-      preset,
-      recipe,
-      sizes,
-      seed,
-      features,
-      likeThreshold,
-      negatives,
-    },
+    ...{ directory, memoryBudget, task, method, model, recipe, sizes, seed, features, likeThreshold, negatives },
     ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal, recover },
     keys: idempotencyKeys,
     scale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
@@ -211,9 +198,9 @@ export function describeConfiguration({ settings, keys }: Configuration, engine:
   const say = (key: string | undefined) => (key === undefined ? "not set" : "set")
   const cluster = settings.cluster?.replace(/\/\/[^@/,]*@/g, "//…@")
   const { run, segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, keepJournal, scale } = engine
-  const { task, method, model, preset, recipe, sizes, seed, negatives, threads, price } = run
+  const { task, method, model, recipe, sizes, seed, negatives, threads, price } = run
   return {
-    ...{ task, method, model, preset, recipe, sizes, seed, negatives },
+    ...{ task, method, model, recipe, sizes, seed, negatives },
     ...(price === undefined ? {} : { price }),
     ...{ likeThreshold: (run.likeThreshold * scale.max) / 5, ratingScale: `${scale.min}-${scale.max}` },
     ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal },

@@ -195,7 +195,7 @@ export class Connections {
 
   #checkBody(connection: Connection, { request, began }: Exchange, now: number): void {
     const { bodyMilliseconds, stallMilliseconds, leastBytes } = this.#limits
-    // A stream of lines is watched by whoever reads it: only there is known whose turn it is.
+    // A stream of lines is watched by its reader, which knows whether the caller or the service is slow.
     if (!hasUnreadBody(request) || LINE_TYPES.includes(mediaType(request.headers))) return
     const { bytesRead } = connection.socket
     let late = now - began > bodyMilliseconds

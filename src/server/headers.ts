@@ -1,4 +1,4 @@
-/** What browsers are told. */
+/** Security headers. */
 
 import type { OutgoingHttpHeaders } from "node:http"
 

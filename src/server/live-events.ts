@@ -52,7 +52,7 @@ export class LiveEvents {
         "x-accel-buffering": "no",
         connection: "close",
       })
-      // Told at once, so that a listener knows it is heard.
+      // Sent at once, so that a listener knows it is connected.
       raw.write("retry: 2000\n\n")
       for await (const report of recommender.reports(signal, { last })) {
         const data = JSON.stringify({ ...publicReport(report), latency: this.#latency() })

@@ -50,7 +50,7 @@ interface Answer {
   error: string
   message: string
   more?: object
-  /** Whether the log should have the error: it says more than the caller is told. */
+  /** Whether to log the error: it says more than the response. */
   log?: boolean
 }
 
@@ -104,7 +104,7 @@ export function describeError(error: unknown): Answer {
     : { status, error: "BAD_REQUEST", message: `request: ${message}` }
 }
 
-/** What is the caller's is told as it is; what is the service's own, without its paths. */
+/** Errors of the caller are shown as they are, those of the service without paths. */
 function describeOwn({ code, message }: DessError): Answer {
   const status = STATUS[code]
   const shown = status < 500 ? message : withoutPaths(message)

@@ -31,7 +31,7 @@ export interface ServiceOptions extends Configuration {
   /** Opens the recommender to serve; by default that of the settings' directory. */
   open?: (() => Promise<Recommender>) | undefined
   onError(error: unknown, where: string): void
-  /** Told while the journal is replayed. */
+  /** Called while the journal is replayed. */
   onReplay?: ((progress: ReplayProgress) => void) | undefined
 }
 
@@ -83,7 +83,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       if (!leaving.signal.aborted) onError(error, "demo")
     })
   })
-  // Told to whoever waits for it; a second report would end the process.
+  // Those who wait for it get the error; an unhandled rejection would end the process.
   ready.catch(() => {})
 
   let stopping: Promise<void> | undefined

@@ -15,7 +15,7 @@ export function createCheck(schema: TSchema, noun: string): Check {
   const choices = (schema as Parts).anyOf ?? []
   const list = choices.find((choice) => (choice as Parts).type === "array")
   const other = choices.find((choice) => choice !== list)
-  // One or many: told apart by what came, so that the refusal speaks of that.
+  // One or many: the error names the form that was sent.
   if (choices.length === 2 && list && other) {
     const [checkList, checkOther] = [createCheck(list, noun), createCheck(other, noun)]
     return (value) => (Array.isArray(value) ? checkList : checkOther)(value)

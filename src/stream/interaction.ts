@@ -1,8 +1,8 @@
 /**
- * One interaction, checked at the door.
+ * One interaction, validated.
  *
  * - an id is a non-empty text of at most 512 characters or a finite number; 7 and "7" are the same id
- * - a rating lies on the declared scale `min`–`max` and is mapped to the house's scale by rating·5/max:
+ * - a rating lies on the declared scale `min`–`max` and is mapped to the internal scale by rating·5/max:
  *   0–5 and 0.5–5 pass unchanged, 0–10 is halved (so a like, more than 3.5 inside, is more than 7 outside)
  * - a timestamp is in seconds since 1970; above 1e11 (the year 5138) it must be milliseconds and is divided by 1000
  */
@@ -44,14 +44,14 @@ export function checkId(side: "user" | "item", value: unknown, where = ""): stri
   throw new DessError("INVALID_DATA", `interaction ${side}: expected ${expected}, got ${got}${place(where)}`)
 }
 
-/** A rating on `scale`, mapped to the house's scale. */
+/** A rating on `scale`, mapped to the internal scale. */
 export function checkRating(value: unknown, where = "", scale: RatingScale = DEFAULT_SCALE): number {
   const { min, max } = scale
   if (typeof value === "number" && value >= min && value <= max) return (value * 5) / max
   throw refusal("interaction rating", `a number from ${min} to ${max}`, { got: value, where })
 }
 
-/** The last time that can be told, 1000 × the last in seconds: the year 5138. */
+/** The latest timestamp, 1000 × the latest in seconds: the year 5138. */
 const LATEST_MILLISECONDS = 1e14
 
 /** A time in seconds. */

@@ -1,4 +1,4 @@
-/** A stream over interactions held in memory, each checked at the door. */
+/** A stream over interactions held in memory, each validated first. */
 
 import type { Interaction } from "../types.ts"
 import { type Columns, type ColumnsOptions, type NamedStream, streamFromColumns } from "./columns.ts"

@@ -109,7 +109,7 @@ describe("a comparison in processes", () => {
     expect(existsSync(join(out, "lock"))).toBe(false)
   })
 
-  test("records failed and impossible cells, tells them apart, and ends with exit code 1 only for a failure", async () => {
+  test("records failed and impossible cells, distinguishes them, and ends with exit code 1 only for a failure", async () => {
     const good = join(FOLDER, "films.csv")
     const rows = Array.from({ length: 300 }, (_, i) => `u${i % 7},i${i % 31},${(i % 10) / 2 + 0.5},${i}`)
     writeFileSync(good, ["user,item,rating,timestamp", ...rows].join("\n"))

@@ -94,7 +94,7 @@ describe.concurrent("dess run --json", () => {
     expect(result.peakRssBytes).toBeGreaterThan(20e6)
   })
 
-  test("says what it was told: method, task, head, protocol, order, seed", async () => {
+  test("shows what was asked for: method, task, head, protocol, order, seed", async () => {
     const path = file(csv(ROWS))
     const told = { method: "random-grow", task: "multiclass", model: "mf", protocol: "prequential", order: "shuffled" }
     const flags = Object.entries({ ...told, preset: "paper", recipe: "paper", seed: 7 }).flatMap(([name, value]) => [
@@ -213,7 +213,7 @@ describe.concurrent("what a person reads", () => {
     expect((await dess(["run", "-h"])).stdout).toBe(stdout)
   })
 
-  test("without a command it tells the commands, and the version is the package's", async () => {
+  test("without a command it lists the commands, and the version is the package's", async () => {
     const [bare, help, version] = await Promise.all([dess([]), dess(["--help"]), dess(["--version"])])
     expect(bare).toMatchObject({ code: 0, stdout: help.stdout })
     expect(help.stdout).toMatch(/\n {2}run +\S/)

@@ -110,7 +110,7 @@ describe("the view of a comparison", () => {
     }
   }
 
-  test("is a line per finished cell where nobody watches", () => {
+  test("is a line per finished cell without a terminal", () => {
     const view = new CompareView(known, 2, screen(false))
     view.start(cells[0], cellKey(cells[0]))
     view.progress(cellKey(cells[0]), 50, 100)
@@ -124,7 +124,7 @@ describe("the view of a comparison", () => {
     )
   })
 
-  test("on a terminal shows who runs, the whole and the time left, and cleans up after itself", () => {
+  test("on a terminal shows running cells, progress and the time left, and cleans up after itself", () => {
     const view = new CompareView(known, 1, screen(true))
     view.start(cells[0], cellKey(cells[0]))
     view.end(done(0), false)

@@ -275,7 +275,7 @@ describeWithRedis("a cluster", (redis) => {
     for (const one of [cluster, again]) one.close()
   })
 
-  test("a missing slot is told", async () => {
+  test("a missing slot is an error", async () => {
     const [n] = await redis().masters()
     const node = redis().nodes[n]
     await Promise.all(redis().nodes.map((one) => one.command(["CLUSTER", "DELSLOTS", 0]).catch(() => {})))
@@ -287,7 +287,7 @@ describeWithRedis("a cluster", (redis) => {
     }
   })
 
-  test("an eviction policy that would throw rows away is told", async () => {
+  test("an eviction policy that would drop rows is an error", async () => {
     const all = (policy: string) =>
       Promise.all(redis().nodes.map((node) => node.command(["CONFIG", "SET", "maxmemory-policy", policy])))
     await all("allkeys-lru")
@@ -300,7 +300,7 @@ describeWithRedis("a cluster", (redis) => {
     }
   })
 
-  test("a server without cluster mode, and a wrong password, are told", async () => {
+  test("a server without cluster mode, and a wrong password, are errors", async () => {
     const folder = mkdtempSync(join(tmpdir(), "dess-single-"))
     const port = await freePort()
     const single = await startServer({ folder, port, settings: ["--requirepass", "open sesame"] })
@@ -320,7 +320,7 @@ describeWithRedis("a cluster", (redis) => {
   })
 })
 
-test("a Redis too old is told, Valkey is not taken for one", async () => {
+test("a Redis that is too old is an error, Valkey is not mistaken for one", async () => {
   const ask = async (info: string) => {
     const server = await serveInfo(info)
     const { port } = server.address() as { port: number }

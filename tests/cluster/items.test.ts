@@ -24,7 +24,7 @@ const events = Array.from({ length: 800 }, (_, n) => {
 })
 
 describeWithRedis("items of a cluster", (redis) => {
-  test("entries are heard in order; who fell behind, or finds Redis fallen back, reads all", async () => {
+  test("entries are read in order; a process that fell behind, or finds an older Redis, reads all", async () => {
     const cluster = await open(redis(), { partitions: 1, recommender: CV })
     const items = new Items(cluster, () => {})
     await items.meet(Array.from({ length: 1200 }, (_, n) => `item ${n}`))

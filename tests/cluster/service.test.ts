@@ -384,7 +384,7 @@ describeWithRedis("trainers and readers", (redis) => {
     expect((await fetch(`${service.url}/v1/users/ada`)).status).toBe(404)
   })
 
-  test("the commands tell their state and refuse what is not there", async () => {
+  test("the commands show the state and refuse what does not exist", async () => {
     const cluster = await open(redis())
     const where = ["--cluster", redis().url, "--cluster-prefix", cluster.keys.prefix]
     const status = await dess(["cluster", "status", ...where, "--json"])

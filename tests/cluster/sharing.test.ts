@@ -77,7 +77,7 @@ describeWithRedis("sharing", (redis) => {
     expect(await readGlobal(cluster)).toEqual({ version: 43, positions: POSITIONS, bytes: Buffer.from("whole") })
   })
 
-  test("rows heard lazily wait until they are needed, the newest of each; gone ones are gone at once", async () => {
+  test("rows read lazily wait until they are needed, the newest of each; removed ones are dropped at once", async () => {
     const cluster = await open(redis())
     const put: [number, string | undefined][] = []
     const items = new Items(cluster, (index, row) => put.push([index, row && Buffer.from(row).toString()]))

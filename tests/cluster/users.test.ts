@@ -67,7 +67,7 @@ describeWithRedis("users of a cluster", (redis) => {
     expect((await readStatus(cluster)).totals).toMatchObject({ users: 61 })
   })
 
-  test("what is forgotten keeps its place among a user's events, whoever owns the partition", async () => {
+  test("forgetting keeps its place among a user's events, also when the partition changes its owner", async () => {
     const cluster = await open(redis(), { partitions: 1 })
     const log = new Log(cluster, { keys: 0, queue: 100_000, wait: 0 })
     const event = (user: string, item: string) => ({ user, item, rating: 5, timestamp: 1_700_000_000 })
@@ -125,7 +125,7 @@ describeWithRedis("users of a cluster", (redis) => {
       expect((await reader.explain("user", `user ${n}`)).indicators.frequency, `user ${n}`).toBe(2)
   })
 
-  test("under a memory budget nobody's row in Redis loses numbers to those who pass by", async () => {
+  test("under a memory budget no user's row in Redis loses numbers to other users", async () => {
     const cluster = await open(redis(), { partitions: 1, recommender: { ...BINARY, segment: 20 } })
     const reader = await read(redis(), cluster)
     const trainer = await train(redis(), cluster, { memoryBudget: 90_000 })

@@ -130,7 +130,7 @@ describe("a MovieLens folder", () => {
     expect(single.features).toEqual(whole.features)
   })
 
-  it("has no features where nothing says them", async () => {
+  it("has no features where no file has them", async () => {
     const stream = await openData(folder({ "ratings.dat": "7::2::5::978300760\n" }))
     expect(stream.features).toBeUndefined()
   })
@@ -383,7 +383,7 @@ describe("the encoding of a file", () => {
     expect(await refusal(lines, {}, "data.jsonl")).toMatch(/UTF-8 on line 1 and bytes that are not on line 2/)
   })
 
-  it("is told from what a quoted field says, not from what unescaping leaves behind", async () => {
+  it("is detected from the quoted field, not from what unescaping leaves of it", async () => {
     const text = HEADER + row('"a""é"') + row('"""日"""')
     expect((await readRows(text)).map(([user]) => user)).toEqual(['a"é', '"日"'])
   })

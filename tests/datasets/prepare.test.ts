@@ -281,7 +281,7 @@ describe("a prepared folder", () => {
     await expect(openData(out)).rejects.toMatchObject({ code: "NOT_FOUND" })
   })
 
-  it("never takes the place of other files, and of an older one only when told", async () => {
+  it("never replaces other files, and an older folder only when asked to", async () => {
     const source = folder(movielens(5))
     const taken = folder({ "letters.txt": "mine" })
     expect(await refusal(source, { out: taken })).toMatch(/INVALID_ARGUMENT out: expected a new or empty folder/)
@@ -657,7 +657,7 @@ describe("a data set known by name", () => {
     expect(readdirSync(downloads)).toEqual(["ml-100k.zip"])
   })
 
-  it("tells how far the download is", async () => {
+  it("reports the progress of the download", async () => {
     const { mirror } = await serve({ "ml-100k.zip": archive })
     const steps = prepareData("ml-100k", { out: fresh(), mirror, downloads: fresh() })
     const first = await steps.next()
@@ -693,7 +693,7 @@ describe("a data set known by name", () => {
     expect(readdirSync(downloads)).toEqual([])
   })
 
-  it("that nobody knows is refused with the names there are", async () => {
+  it("that is unknown is refused with the names there are", async () => {
     expect(await refusal("ml-30m")).toBe(
       'NOT_FOUND source: expected a file, a folder or one of ml-100k, ml-1m, ml-10m, ml-20m, ml-25m, ml-latest, ml-latest-small, amazon-books, amazon-cds, got "ml-30m"',
     )

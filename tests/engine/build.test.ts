@@ -3,10 +3,9 @@
 import { createHash } from "node:crypto"
 import { expect, test } from "vitest"
 import { LEARNING, thisBuild } from "../../src/engine/build.ts"
-import { FactorLearner } from "../../src/learning/factor-learner.ts"
 import { Run } from "../../src/learning/loop.ts"
-import { NetworkLearner } from "../../src/learning/network-learner.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
+import { SizedLearner } from "../../src/learning/sized-learner.ts"
 import type { EmbeddingTable } from "../../src/models/embedding-table.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
 import { synthetic } from "../../src/stream/synthetic/synthetic.ts"
@@ -37,8 +36,7 @@ async function learn(options: RunOptions): Promise<string> {
 }
 
 function tablesOf({ learner }: Run): EmbeddingTable[] {
-  if (learner instanceof FactorLearner) return [learner.model.tables.user, learner.model.tables.item]
-  if (learner instanceof NetworkLearner) return [learner.model.inputs.user.table, learner.model.inputs.item.table]
+  if (learner instanceof SizedLearner) return [learner.model.tables.user, learner.model.tables.item]
   throw new Error("expected a learner with tables")
 }
 

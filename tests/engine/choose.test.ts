@@ -28,7 +28,7 @@ const rowOf = (user: number, item: number) => ({
   rating: Float32Array.of(5),
 })
 
-test("an item that left is in no history, whoever gets its index; also after a snapshot", () => {
+test("an item that left is in no history, even when its index is reused; also after a snapshot", () => {
   const catalogue = new Catalogue(3.5)
   const meet = (user: number, item: number) => catalogue.add(rowOf(user, item), 1)
   for (const user of [0, 1, 200]) for (const item of [3, 4, 300]) meet(user, item)

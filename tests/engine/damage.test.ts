@@ -90,7 +90,7 @@ test.each(["all", "snapshots", "none"] as const)(
   },
 )
 
-test("where names are gone with a part of the journal, nobody is taken for anybody else", async () => {
+test("where names are lost with a part of the journal, no id is taken for another", async () => {
   for (let seed = 1; seed <= 8; seed++) {
     const random = new Random(seed, "lost names")
     const directory = folder()

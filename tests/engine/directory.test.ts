@@ -206,7 +206,7 @@ describe("coming back", () => {
     expect((await recordsOf(directory)).length).toBeLessThan(30)
   })
 
-  test("limits are journalled: whoever opens the directory replays under those of the time", async () => {
+  test("limits are journalled: a replay applies those of the time, whatever is set now", async () => {
     const directory = folder()
     const limited = { memoryBudget: 150_000, keepJournal: "all" as const }
     const recommender = await open(directory, limited)
@@ -319,7 +319,7 @@ describe("a directory that is not as it should be", () => {
     expect(again.status().events.accepted).toBe(90)
   })
 
-  test("no journal, another directory's, or one older than the snapshots: said so", async () => {
+  test("no journal, another directory's, or one older than the snapshots is reported", async () => {
     const { directory } = await filled()
     const older = powerCut(directory)
     const recommender = await open(directory)
@@ -341,13 +341,13 @@ describe("a directory that is not as it should be", () => {
     expect((await open(directory)).status().events.accepted).toBe(230)
   })
 
-  test("snapshots of another directory: said so", async () => {
+  test("snapshots of another directory are reported", async () => {
     const [{ directory }, { directory: other }] = [await filled(), await filled()]
     for (const name of snapshots(directory)) cpSync(join(other, name), join(directory, name))
     await expect(open(directory)).rejects.toThrow(/journal: expected ".*", which "snapshot-.*" was taken of, got "/)
   })
 
-  test("every snapshot damaged or gone, and the journal begins later: said so, and what is left is taken up when asked", async () => {
+  test("every snapshot damaged or gone, and the journal begins later: reported, and --recover loads what is left", async () => {
     for (const damage of ["damaged", "gone"]) {
       const { directory } = await filled({ keepJournal: "snapshots" })
       for (const name of snapshots(directory))
@@ -372,7 +372,7 @@ describe("a directory that is not as it should be", () => {
     expect(again.status().damaged).toHaveLength(2)
   })
 
-  test("the newest snapshot damaged where the journal before it is not kept: said so, and the older is taken when asked", async () => {
+  test("the newest snapshot damaged where the journal before it is not kept: reported, and --recover loads the older", async () => {
     const { directory } = await filled({ keepJournal: "none" })
     writeFileSync(join(directory, snapshots(directory)[1]), "nonsense nonsense")
     await expect(open(directory)).rejects.toThrow(/snapshots are damaged: .*--recover/)
@@ -381,7 +381,7 @@ describe("a directory that is not as it should be", () => {
     expect(again.status().events.accepted).toBe(90)
   })
 
-  test("a journal cut short or overwritten: said so", async () => {
+  test("a journal cut short or overwritten is reported", async () => {
     for (const damage of ["cut", "nonsense"]) {
       const { directory } = await filled()
       const path = join(directory, journals(directory)[0])
@@ -409,7 +409,7 @@ describe("a directory that is not as it should be", () => {
     }
   })
 
-  test("of a newer version: said so, and free for a newer dess afterwards", async () => {
+  test("of a newer version: reported, and left unlocked for a newer dess", async () => {
     const { directory } = await filled()
     const path = join(directory, "dess.json")
     const { description } = JSON.parse(readFileSync(path, "utf8")) as { description: string }
@@ -419,7 +419,7 @@ describe("a directory that is not as it should be", () => {
     await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
   })
 
-  test("of an older format: said so, with what makes a new one of it", async () => {
+  test("of an older format: reported, with the command that converts it", async () => {
     const directory = folder()
     writeFileSync(join(directory, "journal-1.mdb"), "old")
     await expect(open(directory)).rejects.toThrow(/format 6, got that of an older dess; dess rebuild --directory/)
@@ -451,7 +451,7 @@ describe("a directory that is not as it should be", () => {
     expect(other()).toBe("opened")
   })
 
-  test("of many who find what a dead owner left, one gets it", async () => {
+  test("of many processes that find a dead owner's lock, one gets it", async () => {
     const directory = folder()
     const program = `require("node:net").createServer().listen(process.argv[1], () => process.kill(process.pid, "SIGKILL"))`
     for (let n = 0; n < 3; n++) {
@@ -540,7 +540,7 @@ describe("forgetting on disk", () => {
     },
   )
 
-  test("an index given to another tells of nobody else, and who left before is forgotten all the same", async () => {
+  test("a reused index shows nothing of its former user, and a user who left before can be forgotten", async () => {
     const directory = folder()
     const recommender = await open(directory, { keepJournal: "all" as const, idle: { leave: 1000 } })
     const told = async () => {
@@ -567,7 +567,7 @@ describe("forgetting on disk", () => {
     expect(traces(directory, "Ada Lovelace")).toEqual([])
   })
 
-  test("somebody who left and never came back is forgotten, too", async () => {
+  test("a user who left and never came back can be forgotten, too", async () => {
     const directory = folder()
     const recommender = await open(directory, { keepJournal: "all" as const, idle: { leave: 1000 } })
     await recommender.observe({ user: "Ada Lovelace", item: "a loom" })

@@ -161,7 +161,7 @@ describeWithFaults("a failing disk", () => {
     }
   })
 
-  test("a service on a full disk says so, reads, and takes up writing when there is room", async () => {
+  test("a service on a full disk reports it, reads, and resumes writing when there is space", async () => {
     const folder = mkdtempSync(join(tmpdir(), "dess-disk-service-"))
     const faults = new Faults({ folder })
     const directory = join(folder, "directory")

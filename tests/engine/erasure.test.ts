@@ -81,7 +81,7 @@ describe("erased users", () => {
     },
   )
 
-  test("who come back under the same name keep their new life, and lose it alone when erased again", async () => {
+  test("users who come back under the same name keep what is new, and lose only that when erased again", async () => {
     const directory = folder()
     const recommender = await open(directory)
     await recommender.observe([lifeOf("Ada", "old"), { user: "Bob", item: "cake" }])
@@ -110,7 +110,7 @@ describe("erased users", () => {
     expect(filesWith(directory, "Ada")).toEqual([])
   })
 
-  test("are pending while something is in the way, asked again too, done after a restart, and nobody gets their index", async () => {
+  test("are pending while the disk fails, also when asked for again, done after a restart, and their index is not reused before", async () => {
     const directory = folder()
     let recommender = await open(directory)
     await recommender.observe(["a", "b", "c"].map((user) => ({ user, item: `item of ${user}` })))
@@ -210,7 +210,7 @@ describe("erased users", () => {
   })
 })
 
-test("what goes from a journal is what a plain look through all lives says", async () => {
+test("what is erased from a journal equals what a plain scan of all indices finds", async () => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = new Random(seed, "lives")
     // Indices are given to one name after the other; some are erased, some leave and come back.

@@ -70,7 +70,7 @@ describe("an export", () => {
     else expect(outcome).not.toBeInstanceOf(Error)
   })
 
-  test("takes nobody for another where somebody leaves before all who left earlier are read", () => {
+  test("confuses no ids where one leaves before all that left earlier are read", () => {
     const former = new FormerNames()
     const left = (name: string) => ({ kind: "left" as const, user: [7], item: [], names: { user: [name], item: [] } })
     former.add(300, left("Charles"))

@@ -96,7 +96,7 @@ describe.each(["in memory", "on disk"])("%s", (where) => {
     expect(await recommender.observe(like)).toMatchObject({ accepted: 1 })
   })
 
-  test("a forgotten user's is gone, and whoever gets the index has none", async () => {
+  test("a forgotten user's is gone, and the next user of the index has none", async () => {
     const recommender = await start()
     await recommender.observe([like, { ...like, user: "bob" }])
     await recommender.forget("ada")

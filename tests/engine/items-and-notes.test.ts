@@ -105,7 +105,7 @@ test("notes are kept, replaced, taken away and listed from behind one on, also a
   expect(filesWith(directory, `"${ids[5]}"`)).toEqual([])
 })
 
-test("where another build learned what is taken up, status says which from then on", async () => {
+test("a state that another build learned: status names that build from then on", async () => {
   const directory = folder()
   const first = await open(directory)
   await first.observe(randomEvents(50, 1))

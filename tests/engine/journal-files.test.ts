@@ -273,7 +273,7 @@ describe("damage", () => {
     }
   })
 
-  test("random damage is mended: every whole frame before and after is kept, what is gone is said, and it opens", async () => {
+  test("random damage is repaired: every whole frame before and after is kept, the loss is reported, and it opens", async () => {
     for (let seed = 1; seed <= 60; seed++) {
       const where = `seed ${seed}`
       const { directory, records } = await fill(seed, { frames: 8, rolls: [3, 5], packs: seed % 3 === 0 })

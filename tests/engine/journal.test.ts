@@ -72,7 +72,7 @@ test("what was gathered is sealed into the commit, and what is done in order see
   expect(written.map(times)).toEqual([[7, 8, 9]])
 })
 
-test("a full disk: every caller is told, nothing after it is applied, and all is taken back at once", async () => {
+test("a full disk: every caller gets an error, nothing after it is applied, and all is rolled back at once", async () => {
   const { files, written } = disk()
   let rollbacks = 0
   const journal = open(files, { rollback: () => rollbacks++ })

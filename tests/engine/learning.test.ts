@@ -51,7 +51,7 @@ test("orders are carried out in their order, however many wait", async () => {
   await learning.close()
 })
 
-test("when training stops, who waits is told why, reading goes on, and closing works", async () => {
+test("when training fails, waiting callers get the error, reading goes on, and closing works", async () => {
   const { learning, ends } = await start()
   learning.learn(1, segment(1), undefined)
   await learning.ask({ kind: "publish" })

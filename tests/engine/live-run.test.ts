@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest"
 import { openKernels } from "../../src/kernels/open.ts"
 import { createReader } from "../../src/learning/create.ts"
 import { Run } from "../../src/learning/loop.ts"
+import { floatsPerItem, NetworkReader, writeItems } from "../../src/learning/network-reader.ts"
 import { type RunOptions, withDefaults } from "../../src/learning/options.ts"
-import { floatsPerItem, NetworkReader, writeItems } from "../../src/learning/reader.ts"
 import { packRows } from "../../src/models/packed-rows.ts"
 import { Model } from "../../src/models/paper/model.ts"
 import type { NcfHead } from "../../src/models/paper/ncf.ts"
@@ -191,7 +191,7 @@ test.each([
   run.close()
 })
 
-test("who is cut for room says so", () => {
+test("the size log of a row cut for memory says so", () => {
   const run = open({ method: "dess-fre", task: "binary", model: "mf", sizes: [2, 4, 8, 16] })
   const rows = Array.from(
     { length: 4000 },

@@ -27,7 +27,7 @@ async function openTaught(options: RecommenderOptions): Promise<void> {
 const isOdd = ({ item }: { item: string }) => Number(item.slice(5)) % 2 === 1
 const odd = [1, 3, 5, 7, 9].map((n) => ({ item: `item ${n}` }))
 
-test("a stranger who likes odd items would be shown odd items, and stays a stranger", async () => {
+test("an unknown user who likes odd items would be shown odd items, and stays unknown", async () => {
   await openTaught({ task: "topk" })
   const before = await recommender.recommend("stranger")
   const list = await recommender.preview("stranger", odd, { count: 12 })
@@ -58,7 +58,7 @@ test.each(["topk", "binary", "multiclass"] as const)(
   },
 )
 
-test("items nobody has met teach nothing, and what cannot be tried is refused", async () => {
+test("unknown items change nothing, and what cannot be previewed is refused", async () => {
   await openTaught({ task: "binary" })
   expect(await recommender.preview("user 3", [{ item: "nowhere" }])).toEqual(await recommender.recommend("user 3"))
   await expect(recommender.preview("user 3", [{ item: "item 1", rating: 99 }])).rejects.toThrow(/rating/)
@@ -68,7 +68,7 @@ test("items nobody has met teach nothing, and what cannot be tried is refused", 
   await expect(recommender.preview("user 3", odd)).rejects.toMatchObject({ code: "UNSUPPORTED" })
 })
 
-test("a listener who asks for them hears the last reports first, the newest with what the policy thinks", async () => {
+test("a listener that asks for them gets the last reports first, the newest with the policy's bounds", async () => {
   await openTaught({ task: "topk" })
   const heard: LiveReport[] = []
   for await (const report of recommender.reports(undefined, { last: 3 })) if (heard.push(report) === 3) break

@@ -186,7 +186,7 @@ test("a directory of an older format is refused with what to do, and rebuilt fro
   await recommender.close()
 })
 
-test("what a recovered journal has lost is told whenever it is opened, exported or rebuilt", async () => {
+test("what a recovered journal has lost is reported whenever it is opened, exported or rebuilt", async () => {
   const directory = join(folder, "gap")
   const recommender = await open(directory)
   await fill(recommender, 5)

@@ -79,7 +79,7 @@ describe.each(["memory", "directory"])("a recommender in %s", (kind) => {
     expect((await recommender.recommend("user 1", { count: 100 })).some((other) => other.item === item)).toBe(false)
   })
 
-  test("says what is trending, then what is new, to a user nobody knows", async () => {
+  test("gives an unknown user what is trending, then what is new", async () => {
     const recommender = await open(place())
     await recommender.observe([
       { user: "a", item: "often" },
@@ -230,7 +230,7 @@ describe("predict, similar, explain", () => {
   })
 })
 
-describe("at the door", () => {
+describe("validation", () => {
   test("hostile ids are ids like any other", async () => {
     const recommender = await open()
     const names = ["__proto__", "constructor", "👩‍🚀", "a\0b", "../../etc/passwd", "x".repeat(512), "\n", "toString"]
@@ -324,7 +324,7 @@ describe("at the door", () => {
     expect(await recommender.recommend("user 1", { count: 3 })).toHaveLength(3)
   })
 
-  test("options nobody knows, and options of another kind, are refused", async () => {
+  test("unknown options, and options of another type, are refused", async () => {
     for (const options of [
       { memorybudget: "1MB" },
       { idle: "30d" },

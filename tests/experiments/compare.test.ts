@@ -43,7 +43,7 @@ const run = (runner: CellRunner, options: CompareOptions = {}, grid = GRID) =>
   compare(grid, { runCell: runner, ...options })
 
 describe("a comparison", () => {
-  test("runs every cell once, as many at a time as it is told, and returns them in the grid's order", async () => {
+  test("runs every cell once, as many at a time as asked for, and returns them in the grid's order", async () => {
     for (const jobs of [1, 3, 64]) {
       const { seen, runner } = pretend()
       const { records, cells, computed, kept, interrupted } = await run(runner, { jobs })
@@ -118,7 +118,7 @@ describe("a comparison", () => {
     expect(second.records.every(({ status }) => status === "done")).toBe(true)
   })
 
-  test("stops at once when told to, keeps what is finished and goes on from there", async () => {
+  test("stops at once when aborted, keeps what is finished and goes on from there", async () => {
     const out = join(FOLDER, "stopped")
     const controller = new AbortController()
     const hanging: CellRunner = (job, { signal }) => {

@@ -385,7 +385,7 @@ describe("figures", () => {
     expect(labels(svgs["toy-topk-ncf-frontier"])).toContain("plain-popular")
   })
 
-  test("show the paper's rate and bound dashed, and only those who decide", () => {
+  test("show the paper's rate and bound dashed, and only methods that decide", () => {
     const regret = svgs["ml-20m-binary-ncf-regret"]
     expect(labels(regret)).toEqual(expect.arrayContaining(["Users", "Items", "dess-fre", "rate L^4/5"]))
     expect(labels(regret)).not.toContain("fixed-128")
@@ -462,7 +462,7 @@ test("labels are moved apart as far as needed and not beyond the edges", () => {
   expect(spread([98, 99, 100], { gap: 10, from: 0, to: 100 })).toEqual([80, 90, 100])
 })
 
-test("the frontier is those whom nobody beats with less", () => {
+test("the frontier is the methods that none beats with less memory", () => {
   const dots = [
     { x: 1, y: 5 },
     { x: 2, y: 4 },

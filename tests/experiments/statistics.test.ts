@@ -52,7 +52,7 @@ describe("the paired test", () => {
     expect(test?.p).toBeCloseTo(0.00283289, 8)
   })
 
-  test("says nothing about one seed, and knows differences without noise", () => {
+  test("gives no p value for one seed, and handles differences without noise", () => {
     expect(pairedTest([1], [2])).toBeUndefined()
     expect(pairedTest([1, 2], [1])).toBeUndefined()
     expect(pairedTest([1, 2, 3], [1, 2, 3])).toMatchObject({ difference: 0, t: 0, p: 1 })

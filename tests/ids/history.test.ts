@@ -5,7 +5,7 @@ import { History } from "../../src/ids/history.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
 
-test("who has met what, and what was seen in which order, is what plain sets say", () => {
+test("what each user has met, and the order of items seen, equal plain sets", () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = new Random(seed, "history")
     let history = new History()

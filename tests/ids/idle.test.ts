@@ -169,7 +169,7 @@ function* rowsOf(seed: number): Generator<Row> {
 }
 
 describe("one wrong reading", () => {
-  test.each(LEARNERS)("of 120 days ahead makes nobody leave ($recipe, $task)", (options) => {
+  test.each(LEARNERS)("of 120 days ahead removes no id ($recipe, $task)", (options) => {
     const run = open(options, { shrinkAfter: 30 * DAY, leaveAfter: 90 * DAY })
     for (let n = 0; n < 12; n++) {
       const wrong = n === 8 ? 120 * DAY : 0
@@ -182,7 +182,7 @@ describe("one wrong reading", () => {
     run.close()
   })
 
-  test("anywhere, ahead or behind, by minutes to years: who leaves and who stays is the same as without", () => {
+  test("anywhere, ahead or behind, by minutes to years: the same ids leave as without", () => {
     let leaving = 0
     for (let seed = 1; seed <= 60; seed++) {
       const random = new Random(seed, "wrong reading")
@@ -235,7 +235,7 @@ describe("one wrong reading", () => {
 })
 
 describe("a pause longer than the limit", () => {
-  test("is believed after 100 events: who came back stays, the others leave", () => {
+  test("is accepted after 100 events: ids that came back stay, the others leave", () => {
     const held = new Held({ leaveAfter: 90 * DAY })
     for (let n = 0; n < 3; n++) held.step([1, 2, 3, 4], START + n * MINUTE)
     const back = START + 120 * DAY
@@ -324,7 +324,7 @@ describe("what is kept of an id", () => {
     expect(bytesOf({ leaveAfter: DAY, shrinkAfter: DAY, bytes: 1e6 })).toBe(12)
   })
 
-  test("is made up for those who are here when limits are set: they leave as if met then, also if the clock was wrong", () => {
+  test("is assumed for ids that are here when limits are set: they leave as if met then, also if the clock was wrong", () => {
     for (const wrong of [0, -200 * DAY, 200 * DAY])
       for (const before of [{}, { bytes: 5_000_000 }]) {
         const held = new Held(before)

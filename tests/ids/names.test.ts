@@ -172,7 +172,7 @@ describe("a slab of names", () => {
     expect(["x", "y", "z"].map((name) => names.add(name))).toEqual([3, 1, 4])
   })
 
-  test("never gives out an index that is kept back, even one it has not heard of", () => {
+  test("never gives out an index that is kept back, even one it does not know", () => {
     const names = new Names()
     names.set(0, "a")
     names.set(2, "c")

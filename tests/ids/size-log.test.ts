@@ -11,7 +11,7 @@ const score = (random: Random) => Math.round(512 * random.normal()) / 512
 
 const START = 1_700_000_000_000
 
-test("tells the last ten changes of every id as they were added, forgotten, saved and loaded", () => {
+test("gives the last ten changes of every id as they were added, forgotten, saved and loaded", () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = new Random(seed, "size log")
     let log = new SizeLog()

@@ -3,16 +3,17 @@
 import { describe, expect, test } from "vitest"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
-import { FactorLearner } from "../../src/learning/factor-learner.ts"
 import { Run } from "../../src/learning/loop.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
+import { SizedLearner } from "../../src/learning/sized-learner.ts"
+import type { RowModel } from "../../src/models/calibrated/rows.ts"
 import { PRESETS } from "../../src/policies/presets.ts"
 import type { Segment } from "../../src/types.ts"
 import { noise, planted, type Row, segmentOf, taste } from "../support/planted.ts"
 
-function factorOf(run: Run): FactorLearner {
-  if (!(run.learner instanceof FactorLearner)) throw new Error("expected the calibrated recipe")
-  return run.learner
+function factorOf(run: Run): SizedLearner<RowModel> {
+  if (!(run.learner instanceof SizedLearner)) throw new Error("expected the calibrated recipe")
+  return run.learner as SizedLearner as SizedLearner<RowModel>
 }
 
 /** The least budget a run of these options takes, as its refusal says it. */
@@ -26,7 +27,7 @@ function leastBudget(options: RunOptions): number {
 }
 
 /** Calls back after every operation of a table that can change what it holds. */
-function watch({ model }: FactorLearner, check: () => void): void {
+function watch({ model }: SizedLearner<RowModel>, check: () => void): void {
   for (const table of [model.tables.user, model.tables.item])
     for (const name of ["ensure", "replace", "free", "reserve"] as const) {
       const own = table[name] as (...given: unknown[]) => unknown
@@ -98,7 +99,7 @@ describe("a budget", () => {
     expect(left, "ids that had to leave").toBeGreaterThan(100)
   })
 
-  test("has room for new ids even when nobody is idle: those at hand give up what they have grown", () => {
+  test("has room for new ids even when none is idle: those of the segment give up what they have grown", () => {
     const options: RunOptions = { method: "dess-fre", segment: 400, sizes: [2, 64], price: 0, protocol: "prequential" }
     const memoryBudget = leastBudget(options) + 8000
     const run = new Run({ ...options, memoryBudget })
@@ -193,7 +194,7 @@ describe("a budget", () => {
     run.close()
   })
 
-  test("where new ids need room, idle ones give up their numbers before anybody is forgotten", () => {
+  test("where new ids need room, idle ones give up their numbers before any is forgotten", () => {
     const options: RunOptions = { method: "dess-fre", segment: 100, sizes: [2, 16, 64], protocol: "prequential" }
     const most = 900
     const memoryBudget = leastBudget(options) + 2 * 5 * 1.25 * most + 60_000

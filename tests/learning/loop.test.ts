@@ -4,12 +4,12 @@ import { afterEach, describe, expect, test, vi } from "vitest"
 import { Indicators } from "../../src/ids/indicators.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
-import type { FactorLearner } from "../../src/learning/factor-learner.ts"
 import { Run, runStream } from "../../src/learning/loop.ts"
-import { NetworkLearner } from "../../src/learning/network-learner.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
+import { SizedLearner } from "../../src/learning/sized-learner.ts"
 import type { ModelBatch } from "../../src/models/model.ts"
 import { packRows } from "../../src/models/packed-rows.ts"
+import { Model } from "../../src/models/paper/model.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../../src/policies/controls.ts"
 import { Dess } from "../../src/policies/dess.ts"
 import { LinUcb } from "../../src/policies/lin-ucb.ts"
@@ -41,8 +41,9 @@ afterEach(() => {
 })
 
 /** The network behind a run. */
-function networkOf(run: Run): NetworkLearner {
-  if (!(run.learner instanceof NetworkLearner)) throw new Error("expected a method with a network")
+function networkOf(run: Run): SizedLearner<Model> {
+  if (!(run.learner instanceof SizedLearner && run.learner.model instanceof Model))
+    throw new Error("expected a method with a network")
   return run.learner
 }
 
@@ -433,7 +434,7 @@ describe("no look-ahead", () => {
       )
       const random = new Random(3, "test rows")
       const rowsOf = ({ learner }: Run) => {
-        const { model } = learner as FactorLearner
+        const { model } = learner as SizedLearner
         return SIDES.map((side) => {
           const table = model.tables[side]
           return new Map(Array.from(table.ids(), (id) => [id, packRows(table, [id]).rows.join()]))
@@ -500,8 +501,8 @@ describe("no look-ahead", () => {
 })
 
 describe("the generator", () => {
-  test("ends early when told so, with what was measured, and closes its kernels", async () => {
-    const close = vi.spyOn(NetworkLearner.prototype, "close")
+  test("ends early when asked to, with what was measured, and closes its kernels", async () => {
+    const close = vi.spyOn(SizedLearner.prototype, "close")
     const run = runStream(STREAM, { ...OPTIONS, method: "fixed-4" })
     const reports = [await run.next(), await run.next()]
     const { value, done } = await run.next(true)
@@ -512,7 +513,7 @@ describe("the generator", () => {
   })
 
   test("closes its kernels when the stream breaks", async () => {
-    const close = vi.spyOn(NetworkLearner.prototype, "close")
+    const close = vi.spyOn(SizedLearner.prototype, "close")
     const broken = {
       ...STREAM,
       *batches() {

@@ -64,7 +64,7 @@ describe("every option of the table, and nothing beside it,", () => {
     expect(() => parseFlags(["--colour", "red"], RUN_FLAGS)).toThrow(/Unknown option '--colour'/)
   })
 
-  test("that tells results apart is a column of the tables, in the order of before", () => {
+  test("that distinguishes results is a column of the tables, in the former order", () => {
     const before =
       "preset,recipe,protocol,order,limit,segment,sizes,k,negatives,ranking,norm,discount,variation,price,memory_budget"
     expect(renderRunsCsv([])).toMatch(`data,task,model,method,matched,seed,${before},interactions,accuracy,`)

@@ -3,9 +3,10 @@
 import { afterEach, describe, expect, test, vi } from "vitest"
 import type { Learner } from "../../src/learning/learner.ts"
 import { Run, runStream } from "../../src/learning/loop.ts"
-import { NetworkLearner } from "../../src/learning/network-learner.ts"
 import { type RunOptions, withDefaults } from "../../src/learning/options.ts"
+import { PaperFamily } from "../../src/learning/paper-family.ts"
 import type { SegmentReport } from "../../src/learning/report.ts"
+import { SizedLearner } from "../../src/learning/sized-learner.ts"
 import { RatingEvaluator } from "../../src/learning/task-evaluator.ts"
 import { Model } from "../../src/models/paper/model.ts"
 import { type ProbeSide, probe } from "../../src/models/paper/probe.ts"
@@ -53,7 +54,7 @@ describe("regret", () => {
       const policy = method === "never-grow" ? NeverGrow : AlwaysGrow
       const { learn } = policy.prototype
       const run = new Run({ method, preset, recipe: "paper", sizes: SIZES, threads: 1 }, STREAM.features)
-      const { model } = run.learner as NetworkLearner
+      const { model } = run.learner as SizedLearner<Model>
       const want: Record<Side, number> = { user: 0, item: 0 }
       let [previous, paid, rows] = [SEGMENTS[0], 0, 0]
       vi.spyOn(policy.prototype, "learn").mockImplementation((side, round) => {
@@ -106,7 +107,9 @@ describe("regret", () => {
         steps.map((step, i) => (step === 0 && ids[i] % 2 === 0 ? 1 : 0)),
     }
     const preset = { ...PRESETS.calibrated, price }
-    const network = new NetworkLearner(model, { policy, preset, initial: "warm", features: undefined })
+    const network = new SizedLearner(new PaperFamily(model), {
+      search: { policy, preset, initial: "warm", features: undefined },
+    })
     for (const segment of SEGMENTS.slice(0, 3)) {
       network.prepare(segment, labels(segment), LENGTH)
       network.train({ user: segment.user, item: segment.item, label: labels(segment) })
@@ -163,7 +166,7 @@ describe("sizes", () => {
   test("fixed-<n> has rows of n numbers, no ladder and no norm of a side", () => {
     const run = new Run({ method: "fixed-5", recipe: "paper", sizes: SIZES, threads: 1 })
     const report = run.step(SEGMENTS[0])
-    const { model } = run.learner as NetworkLearner
+    const { model } = run.learner as SizedLearner<Model>
     const ids = new Set(SEGMENTS[0].user).size + new Set(SEGMENTS[0].item).size
     expect(report.meanSize).toEqual({ user: 5, item: 5 })
     expect(report.embeddingBytes).toBe(4 * 5 * ids)
@@ -173,7 +176,7 @@ describe("sizes", () => {
     run.close()
     const other = new Run({ method: "uniform-4", recipe: "paper", sizes: SIZES, threads: 1 })
     expect(
-      beside((other.learner as NetworkLearner).model),
+      beside((other.learner as SizedLearner<Model>).model),
       "with a ladder there are parameters beside the head",
     ).not.toEqual([])
     other.close()

@@ -186,7 +186,7 @@ describe("changes", () => {
       )
   })
 
-  test("made at another size than the home has, they change the numbers both hold", () => {
+  test("made at another size than the owner has, they change the numbers both hold", () => {
     const trainer = trained()
     expect(trainer.shared.takeChanges().length).toBeGreaterThan(10)
     const item = DATA.segments[0].item[0]
@@ -406,7 +406,7 @@ describe("many trainers", () => {
     for (const other of accuracy.slice(1)) expect(other).toBeGreaterThan(accuracy[0] - 0.01)
   })
 
-  test("after an exchange all have the same items, sizes decided by the home alone, and count the same events", async () => {
+  test("after an exchange all have the same items, sizes decided by the owner alone, and count the same events", async () => {
     const { runs } = await whole(4, {})
     const [first, ...others] = runs
     const items = idsOf("item").filter((item) => first.shared.has("item", item))
@@ -450,7 +450,7 @@ describe("many trainers", () => {
     }
   })
 
-  test("how often ids come back is the same for four as for one, to 10 %, and a newcomer is told", async () => {
+  test("how often ids come back is the same for four as for one, to 10 %, and a new process gets it", async () => {
     const { segments, features } = await mixedSegments(60_000, 500)
     const rates = (run: Run) => SIDES.map((side) => returnsOf(run).rate(side, 200, 0))
     const [one, four] = [1, 4].map((trainers) => {
@@ -516,7 +516,7 @@ describe("many trainers", () => {
     expect(recall[1]).toBeGreaterThan(recall[0] - 0.03)
   })
 
-  test("within a budget users and home items give way; copies of others' items stay", async () => {
+  test("within a budget users and owned items leave; copies of others' items stay", async () => {
     const { segments, features } = await segmentsOf(500, 8000)
     const cluster = new Trainers({ trainers: 2, partitions: 4, run: {}, features })
     for (const run of cluster.runs) run.learner.live?.limit({ bytes: 118_000, usersReturn: true }, 150)

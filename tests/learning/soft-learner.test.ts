@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test, vi } from "vitest"
 import { Run } from "../../src/learning/loop.ts"
-import { NetworkLearner } from "../../src/learning/network-learner.ts"
+import { SizedLearner } from "../../src/learning/sized-learner.ts"
 import { SoftLearner } from "../../src/learning/soft-learner.ts"
 import { DEFAULT_SIZES, type ModelBatch } from "../../src/models/model.ts"
 import { Model, type ModelOptions } from "../../src/models/paper/model.ts"
@@ -344,9 +344,9 @@ describe("along a stream", () => {
   async function runReady(options: ConstructorParameters<typeof Run>[0]): Promise<string> {
     const run = new Run({ sizes: [2, 4, 8], ...options }, STREAM.features)
     const { learner } = run
-    if (!(learner instanceof NetworkLearner || learner instanceof SoftLearner))
+    if (!(learner instanceof SizedLearner || learner instanceof SoftLearner))
       expect.fail("expected a method with a network")
-    await learner.model.kernels.ready()
+    if (learner.model instanceof Model) await learner.model.kernels.ready()
     const reports = (await segmentsOf(STREAM, LENGTH)).map((segment) => run.step(segment))
     run.close()
     return untimed({ reports, result: run.result() })

@@ -300,7 +300,7 @@ describe("the top-k exam", () => {
   })
 })
 
-test("what most users have met is told beside the model, and what a user has met is left out of it", () => {
+test("popularity is reported beside the model, and items a user has met are left out of it", () => {
   const topk = new TopkEvaluator({ k: 1, negatives: 1, seed: 1 })
   topk.training(
     batchOf([
@@ -383,7 +383,7 @@ describe("negatives", () => {
     expect(chi).toBeLessThanOrEqual(rest - 1 + 5 * Math.sqrt(2 * (rest - 1)))
   })
 
-  test("of a user who has met everything there are none, and the batch goes on without", () => {
+  test("a user who has met everything gets none, and the batch goes on without", () => {
     const items = new Int32Array(4).fill(-1)
     expect(new NegativeSampler(3).draw(met(5, 5), 0, { items, at: 0, count: 4 })).toBe(0)
     expect([...items]).toEqual([-1, -1, -1, -1])

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "vitest"
 import { Random } from "../../src/kernels/random.ts"
-import { NetworkLearner } from "../../src/learning/network-learner.ts"
+import { PaperFamily } from "../../src/learning/paper-family.ts"
+import { SizedLearner } from "../../src/learning/sized-learner.ts"
 import { Model } from "../../src/models/paper/model.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../../src/policies/controls.ts"
 import { Dess } from "../../src/policies/dess.ts"
@@ -198,11 +199,8 @@ describe.each(POLICIES)("the policy $name", (given) => {
     for (const side of SIDES)
       for (let step = 0; step < 2; step++)
         model.ladder(side).grow([...model.inputs[side].table.ids()].filter((id) => id % 3 === 0))
-    const network = new NetworkLearner(model, {
-      policy: watched,
-      preset: given.preset,
-      initial: "warm",
-      features: stream.features,
+    const network = new SizedLearner(new PaperFamily(model), {
+      search: { policy: watched, preset: given.preset, initial: "warm", features: stream.features },
     })
     for (const segment of await segmentsOf(stream, 100)) stepNetwork(network, segment)
     expect(Math.max(...offered.round)).toBeGreaterThan(20)
@@ -210,7 +208,7 @@ describe.each(POLICIES)("the policy $name", (given) => {
   })
 })
 
-function stepNetwork(network: NetworkLearner, segment: Segment): void {
+function stepNetwork(network: SizedLearner<Model>, segment: Segment): void {
   const label = Float64Array.from(segment.rating, (rating) => (rating > 3.5 ? 1 : 0))
   const { trainLength } = segment
   network.prepare(segment, label, trainLength)

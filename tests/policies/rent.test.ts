@@ -5,11 +5,12 @@ import { Activity } from "../../src/ids/activity.ts"
 import { Returns } from "../../src/ids/returns.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
-import type { FactorLearner } from "../../src/learning/factor-learner.ts"
 import { Run } from "../../src/learning/loop.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
 import { RungWeights } from "../../src/learning/rung-weights.ts"
+import type { SizedLearner } from "../../src/learning/sized-learner.ts"
 import { FactorModel } from "../../src/models/calibrated/factor.ts"
+import type { RowModel } from "../../src/models/calibrated/rows.ts"
 import type { Choices, Round } from "../../src/policies/policy.ts"
 import { PRESETS } from "../../src/policies/presets.ts"
 import { Rent } from "../../src/policies/rent.ts"
@@ -52,7 +53,7 @@ function teach(policy: Rent, values: readonly number[], saved: (value: number) =
 const contextsOf = (random: Random, count: number) => Array.from({ length: count }, () => 0.7 * random.next())
 
 describe("the policy", () => {
-  test("tries a rung nobody has held, and holds no rung of an id that is not met", () => {
+  test("tries a rung that no id has held, and holds no rung of an id that is not met", () => {
     const policy = new Rent({ ...OPTIONS, price: 1e-5 })
     expect([...policy.decide("user", choices([0.1, 0.5], { step: 0, rate: 1 }))]).toEqual([1, 1])
     expect([...policy.decide("user", choices([0.1, 0.5], { step: 0, rate: 0 }))]).toEqual([0, 0])
@@ -276,7 +277,7 @@ describe("on a stream whose right sizes are known", () => {
           1000 * segment.index + (r < 100 ? r : r < 200 ? 100 + ((r - 100) >> 1) : 200 + ((r - 200) % 25))
       run.step(segment)
     }
-    const { model } = run.learner as FactorLearner
+    const { model } = run.learner as SizedLearner<RowModel>
     const most = (from: number, to: number) =>
       Math.max(...Array.from({ length: to - from }, (_, n) => model.sizes[model.tables.user.step(11_000 + from + n)]))
     expect([most(0, 100), most(100, 150), most(200, 225)]).toEqual([16, 32, 64])
@@ -297,7 +298,7 @@ describe("on a stream whose right sizes are known", () => {
       }
     }
     const { run } = sizesOf(segments(), { ...PLANTED, price: 1e-2 })
-    const { model } = run.learner as FactorLearner
+    const { model } = run.learner as SizedLearner<RowModel>
     const mean = (from: number, to: number) => {
       const ids = [...model.tables.user.ids()].filter((id) => id >= from && id < to)
       return ids.reduce((sum, id) => sum + model.sizes[model.tables.user.step(id)], 0) / ids.length
@@ -445,7 +446,7 @@ describe("returns", () => {
     const returns = returnsOf(run)
     expect(Math.abs(returns.rate("user", 1, 0) / 4 - 1), "four events each").toBeLessThan(0.05)
     // One met for the first time is expected as often as those like it were: keeping saves two numbers' rent until then.
-    const bounds = (run.learner as FactorLearner).explain("user", 100 * 120)?.bounds
+    const bounds = (run.learner as SizedLearner<RowModel>).explain("user", 100 * 120)?.bounds
     expect(Math.abs((bounds?.keep ?? 0) / ((2 * PRESETS.calibrated.rent) / 4) - 1)).toBeLessThan(0.05)
     for (const idle of [2, 10, 50, 100]) expect(returns.rate("user", 1, idle), `${idle}`).toBe(0)
     run.close()
@@ -476,7 +477,7 @@ describe("returns", () => {
   test("those who come back after 119 segments hold their numbers meanwhile, those who never do give them back", () => {
     const mean = (again: boolean) => {
       const { run, users } = visits(again)
-      const { model } = run.learner as FactorLearner
+      const { model } = run.learner as SizedLearner<RowModel>
       const { user: table } = model.tables
       const ids = [108, 111, 114, 117].flatMap((ago) => users(399 - ago))
       const size = ids.reduce((sum, id) => sum + model.sizes[table.step(id)], 0) / ids.length

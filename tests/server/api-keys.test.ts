@@ -141,7 +141,7 @@ describe("the configuration", () => {
     removeFolder(folder)
   })
 
-  test("is told without its keys", () => {
+  test("is shown without its keys", () => {
     const text = JSON.stringify(describeConfiguration(configure({}, environment), completeOptions({})))
     expect(text).not.toMatch(/-key-0123456789/)
     expect(text).toContain('"writeKey":"set"')

@@ -55,7 +55,7 @@ test("what opening would refuse is found without opening", async () => {
   await expect(tryOptions({ method: "magic" })).rejects.toThrow(/method/)
 })
 
-test("the published schema takes what the settings take, and every setting is told", () => {
+test("the published schema accepts what the settings accept, and --check shows every setting", () => {
   const check = createCheck(SettingsSchema, "config")
   check({ port: 80, memoryBudget: "256MB", delay: 100, sizes: [2, 4], keepJournal: "all" })
   expect(() => check({ prot: 80 })).toThrow(/prot/)

@@ -75,7 +75,7 @@ test("requests sent ahead are answered in order, up to the limit", async () => {
   socket.destroy()
 })
 
-test("a caller who reads nothing is not answered a thousand times", async () => {
+test("a caller that does not read gets no thousand answers", async () => {
   service = await openService()
   const before = process.memoryUsage.rss()
   const silent = await Promise.all(
@@ -87,7 +87,7 @@ test("a caller who reads nothing is not answered a thousand times", async () => 
   for (const { socket } of silent) socket.destroy()
 })
 
-test("what the service kept for a caller who reads nothing goes with the connection", async () => {
+test("unread answers are freed with their connection", async () => {
   service = await openService({
     flags: { segment: "1000" },
     limits: { readerMilliseconds: 300, checkMilliseconds: 50 },

@@ -47,7 +47,7 @@ test("one message comes per learned segment, in order", async () => {
   expect(messages[2].data).toMatchObject({ segment: 3, events: 10, interactions: 30, trainLoss: expect.any(Number) })
 })
 
-test("listeners beyond the limit are refused, and one that leaves makes room", async () => {
+test("listeners beyond the limit are refused, and one that leaves frees a place", async () => {
   service = await openService()
   const gone = new AbortController()
   const open = await Promise.all(
@@ -121,7 +121,7 @@ const talkative = {
   },
 } as unknown as Recommender
 
-test("a listener who reads nothing gets no more heartbeats or reports than fit", async () => {
+test("a listener that does not read gets no more heartbeats or reports than fit", async () => {
   vi.useFakeTimers()
   const live = new LiveEvents(new AbortController().signal, () => null)
   const { raw, reply } = openDeaf()
@@ -135,7 +135,7 @@ test("a listener who reads nothing gets no more heartbeats or reports than fit",
   expect(live.listeners).toBe(0)
 })
 
-test("a listener who was gone before the first word is not kept", async () => {
+test("a listener that disconnected before the first message is not kept", async () => {
   const live = new LiveEvents(new AbortController().signal, () => null)
   const { raw, reply } = openDeaf()
   raw.destroy()

@@ -28,7 +28,7 @@ test.each([
   expect(describeError(partly)).toEqual({ ...answer, more: { accepted: 3, duplicates: 1 } })
 })
 
-test("an error of the service's own is told without paths, and logged when something was left out", () => {
+test("an internal error is answered without paths, and logged where something was left out", () => {
   const of = (code: "UNAVAILABLE" | "CLOSED" | "INVALID_DATA", text: string) => describeError(new DessError(code, text))
   expect(of("UNAVAILABLE", 'journal: expected room, got none ("/var/lib/dess a/x.mdb")')).toMatchObject({
     status: 503,
@@ -52,7 +52,7 @@ test.each([
   expect(withoutPaths(text)).toBe(told)
 })
 
-test("no answer says where the data lies", async () => {
+test("no answer names the data directory", async () => {
   const folder = temporaryFolder()
   const service = await openService({ flags: { directory: folder } })
   const status = await service.call("GET", "/v1/status")

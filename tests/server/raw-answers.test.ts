@@ -42,7 +42,7 @@ test.each([
   expect(JSON.parse(json)).toEqual({ error: "BAD_REQUEST", message: expect.stringContaining(": expected ") })
 })
 
-test("a known path with another method says which there are, an unknown one that it is", async () => {
+test("a known path with another method is answered with the methods there are, an unknown path with 404", async () => {
   const wrong = await service.call("PATCH", "/v1/items/dune")
   expect(wrong).toMatchObject({
     status: 405,

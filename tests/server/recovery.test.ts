@@ -43,7 +43,7 @@ const ready = async (url: string) => {
   return { code: answer.status, ...((await answer.json()) as { status: string; replay?: { share: number } }) }
 }
 
-test("lists come from the snapshot, progress is told everywhere, SIGTERM keeps what is done", async () => {
+test("during a replay lists come from the snapshot, progress is reported everywhere, and SIGTERM keeps what is done", async () => {
   const directory = join(folder, "long")
   await makeLongJournal(directory)
   const service = await start(["--directory", directory, ...OPTIONS])

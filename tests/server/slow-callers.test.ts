@@ -60,7 +60,7 @@ test("a body of which next to nothing comes is not waited for", async () => {
   expect(statusOf(slow)).toBe(408)
 })
 
-test("a stream of lines may last, but not stand still; what was accepted is said", async () => {
+test("a stream of lines may last, but not stall; the answer says what was accepted", async () => {
   service = await openService({ limits: { ...quick, streamMilliseconds: 400, bodyMilliseconds: 300, leastBytes: 20 } })
   const line = '{"user":"ada","item":"dune"}\n'
   const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
@@ -117,7 +117,7 @@ test("when all connections are taken by slow ones, an honest request gets throug
   for (const { socket } of [...slow, working]) socket.destroy()
 })
 
-test("a caller who ends its side, asks for an upgrade, CONNECTs or speaks HTTP/1.0 is not kept", async () => {
+test("a caller that half-closes, asks for an upgrade, CONNECTs or speaks HTTP/1.0 is disconnected", async () => {
   service = await openService({ limits: { ...quick, idleMilliseconds: 300 } })
   const upgrade = get("/health/live", "connection: upgrade\r\nupgrade: websocket\r\n")
   const asked = await Promise.all([

@@ -39,15 +39,14 @@ describeInBrowser("the replay", (browser) => {
   })
   afterAll(() => server.close())
 
-  for (const [method, preset, recipe, kernels] of [
-    ["dess-cv", "calibrated", "calibrated", "plain TypeScript"],
-    ["dess-fre", "paper", "paper", "kernels (WebAssembly)"],
-    ["plain-factor-4", "calibrated", "calibrated", "plain TypeScript"],
+  for (const [method, recipe, kernels] of [
+    ["dess-cv", "calibrated", "plain TypeScript"],
+    ["dess-fre", "paper", "kernels (WebAssembly)"],
+    ["plain-factor-4", "calibrated", "plain TypeScript"],
   ] as const)
-    test(`runs ${method} (${preset}, ${recipe}) to the end, and every figure is the Node run's to the last bit`, async () => {
+    test(`runs ${method} (${recipe}) to the end, and every figure is the Node run's to the last bit`, async () => {
       const page = await browser.open(`${addressOf(server)}replay.html`)
       await page.getByLabel("Method").selectOption(method)
-      await page.getByLabel("Preset").selectOption(preset)
       await page.getByLabel("Recipe").selectOption(recipe)
       await page.getByLabel("Interactions").selectOption("10000")
       await page.getByLabel("Seed").fill("3")
@@ -58,10 +57,10 @@ describeInBrowser("the replay", (browser) => {
       const download = page.waitForEvent("download")
       await page.getByRole("button", { name: "Save figures" }).click()
       const saved = JSON.parse(readFileSync(await (await download).path(), "utf8")) as Saved
-      const node = await runInNode({ method, preset, recipe, seed: 3 }, 10_000)
+      const node = await runInNode({ method, recipe, seed: 3 }, 10_000)
       expect(timeless(saved)).toEqual(JSON.parse(JSON.stringify(timeless(node))))
       const row = page.locator("#runs tbody tr")
-      await expect(row.locator("td").nth(5).textContent()).resolves.toBe(
+      await expect(row.locator("td").nth(4).textContent()).resolves.toBe(
         (100 * Number(node.result.accuracy)).toFixed(2),
       )
       browser.calm()

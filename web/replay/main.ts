@@ -39,7 +39,6 @@ function readOptions(): ReplayOptions {
   const data = new FormData(form)
   return {
     method: String(data.get("method")),
-    preset: data.get("preset") === "paper" ? "paper" : "calibrated",
     recipe: recipe.value === "paper" ? "paper" : "calibrated",
     interactions: Number(data.get("interactions")),
     seed: Number(data.get("seed")),

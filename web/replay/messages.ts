@@ -5,7 +5,6 @@ import type { Outlook } from "../../src/policies/outlook.ts"
 
 export interface ReplayOptions {
   method: string
-  preset: "paper" | "calibrated"
   recipe: "paper" | "calibrated"
   interactions: number
   seed: number

@@ -45,7 +45,6 @@ export function tilesOf(reports: readonly SegmentReport[]): Tile[] {
 const COLUMNS = [
   { title: "Method", text: true },
   { title: "Recipe", text: true },
-  { title: "Preset", text: true },
   ...["Seed", "Interactions", "Accuracy %", "Majority %", "Loss"].map((title) => ({ title })),
   ...["User size", "Item size", "Memory kB", "Regret users", "Regret items"].map((title) => ({ title })),
 ]
@@ -55,7 +54,7 @@ export interface FinishedRun {
   result: RunResult
 }
 
-const namesOf = ({ method, recipe, preset, seed }: ReplayOptions) => [method, recipe, preset, String(seed)]
+const namesOf = ({ method, recipe, seed }: ReplayOptions) => [method, recipe, String(seed)]
 
 /** Finished runs, and below them the one under way with its place kept free. */
 export function showRuns(holder: HTMLElement, finished: readonly FinishedRun[], running?: ReplayOptions): void {

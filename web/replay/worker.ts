@@ -1,7 +1,8 @@
 /** Runs a method along the embedded stream: the same loop, models and Wasm kernels as in Node, in one thread. */
 
 import { Run } from "../../src/learning/loop.ts"
-import { NetworkLearner } from "../../src/learning/network-learner.ts"
+import { SizedLearner } from "../../src/learning/sized-learner.ts"
+import { Model } from "../../src/models/paper/model.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
 import { synthetic } from "../../src/stream/synthetic/synthetic.ts"
 import type { FromWorker, ReplayOptions, ToWorker } from "./messages.ts"
@@ -29,7 +30,8 @@ async function replay({ interactions, ...options }: ReplayOptions): Promise<void
       const report = run.step(segment)
       tell({ type: "segment", report, outlook: run.learner.outlook?.() })
     }
-    const kernels = run.learner instanceof NetworkLearner ? run.learner.model.kernels.kind : "none"
+    const model = run.learner instanceof SizedLearner ? run.learner.model : undefined
+    const kernels = model instanceof Model ? model.kernels.kind : "none"
     tell({ type: "end", result: run.result(), kernels })
   } finally {
     run.close()

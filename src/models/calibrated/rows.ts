@@ -2,10 +2,9 @@
 
 import type { Floats } from "../../kernels/kernels.ts"
 import { Random } from "../../kernels/random.ts"
-import type { State } from "../../kernels/state.ts"
-import type { Side, Task } from "../../types.ts"
+import type { Side } from "../../types.ts"
 import type { EmbeddingTable } from "../embedding-table.ts"
-import type { ModelBatch, PassResult } from "../model.ts"
+import type { ModelBatch, PassResult, SizedModel } from "../model.ts"
 
 export interface RowOptions {
   /** Sizes of the vectors, strictly increasing, from 0 or more. */
@@ -23,12 +22,8 @@ export interface RowOptions {
 export type RungLosses = Record<Side, Float64Array>
 
 /** A row is a head of fixed length, which starts with an item's biases, and one or more vectors of the id's size. */
-export interface RowModel {
-  readonly task: Task
-  readonly outputs: number
-  readonly sizes: readonly number[]
+export interface RowModel extends SizedModel {
   readonly seed: number
-  readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
   readonly vectors: Record<Side, number>
   /** Events an id learns a rung from before it is judged by it. */
@@ -37,15 +32,8 @@ export interface RowModel {
   readonly usesRungWeights: boolean
   /** Numbers of no id. */
   readonly global: Float64Array
-  /** 4 × the biases and vector numbers of live rows. */
-  readonly embeddingBytes: number
-  readonly heldBytes: number
-  /** Numbers of the vectors of one side. */
-  vectorNumbers(side: Side): number
   /** The largest size at which a product of two rows has learned numbers on both sides. */
   readonly width: number
-  /** Gives an id a row; false if it has one. */
-  meetOne(side: Side, id: number): boolean
   /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
   /** What `resize` does to the head of a row that keeps nothing of its vector. */
@@ -54,8 +42,6 @@ export interface RowModel {
   accepts(side: Side, row: ArrayLike<number>): boolean
   /** Gives the items a user's row names other indices; those without one are left out. */
   renumber?(row: Float32Array, indexOf: (item: number) => number | undefined): void
-  /** Drops rows of ids; returns the users whose rows changed by that. */
-  forget(side: Side, ids: ReadonlySet<number>): number[]
   /** Learns rows in order; `losses` are from before each was learned. `touched` takes the items whose rows changed. */
   train(batch: ModelBatch, rungs?: RungLosses, touched?: { add(item: number): void }): PassResult
   /** Items that also stand for a user, oldest first: they move when it learns. */
@@ -69,12 +55,8 @@ export interface RowModel {
   readonly noise: ItemNoise
   /** What number k of ε is multiplied by. */
   readonly fade: Float64Array
-  /** Logits and task losses of rows; nothing is learned. */
-  predict(batch: ModelBatch): PassResult
   /** Logits [items×outputs] of a user and items, all of which have rows. */
   logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void
-  save(state: State): void
-  load(state: State): void
 }
 
 /** Normal numbers ε is read from: item i's start at a place its index is hashed to. */

@@ -13,7 +13,7 @@ export interface Distinct {
   groups: Int32Array
 }
 
-/** Position of an id during one call; stale entries are told apart by the stamp. */
+/** Position of an id during one call; the stamp marks stale entries. */
 let positions = new Int32Array(1024)
 let stamps = new Int32Array(1024)
 let stamp = 0

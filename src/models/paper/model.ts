@@ -10,7 +10,7 @@ import { Random } from "../../kernels/random.ts"
 import type { State } from "../../kernels/state.ts"
 import type { HeadKind, Side, Task } from "../../types.ts"
 import { EmbeddingTable } from "../embedding-table.ts"
-import { DEFAULT_SIZES, type ModelBatch, type PassResult } from "../model.ts"
+import { DEFAULT_SIZES, type ModelBatch, type PassResult, type SizedModel } from "../model.ts"
 import { bprGradient } from "./bpr.ts"
 import { type Distinct, findDistinct } from "./distinct.ts"
 import type { Head, HeadBatch } from "./head.ts"
@@ -56,12 +56,15 @@ const SIDES = ["user", "item"] as const
 
 const LOSSES: Record<Task, LossKind> = { binary: "squared", multiclass: "softmax", topk: "logistic" }
 
-export class Model {
+export class Model implements SizedModel {
   readonly task: Task
   readonly outputs: number
   readonly kernels: Kernels
   readonly parameters: Parameters
   readonly inputs: Record<Side, EmbeddingInput>
+  /** The tables of the rows; a mixture has others beside them. */
+  readonly tables: Record<Side, EmbeddingTable>
+  readonly sizes: readonly number[]
   readonly head: Head
   readonly adam: AdamOptions
   readonly #ranking: "bce" | "bpr"
@@ -100,6 +103,8 @@ export class Model {
       return input === "ladder" ? new Ladder(kernels, this.parameters, { side, table }) : new Plain(kernels, table)
     }
     this.inputs = { user: build("user"), item: build("item") }
+    this.tables = { user: this.inputs.user.table, item: this.inputs.item.table }
+    this.sizes = this.tables.user.sizes
     const width = this.inputs.user.width
     if (width !== this.inputs.item.width)
       throw new DessError(
@@ -175,8 +180,21 @@ export class Model {
     return fresh
   }
 
-  #forget(side: Side, id: number): void {
-    for (const table of this.inputs[side].tables) table.free(id)
+  meetOne(side: Side, id: number): boolean {
+    const isNew = !this.tables[side].has(id)
+    for (const table of this.inputs[side].tables) table.ensure(id)
+    return isNew
+  }
+
+  resize(side: Side, id: number, { step, cold = false }: { step: number; cold?: boolean }): void {
+    const ladder = this.ladder(side)
+    while (ladder.table.step(id) < step) ladder.grow([id], cold ? "cold" : "warm")
+    while (ladder.table.step(id) > step) ladder.shrink([id])
+  }
+
+  forget(side: Side, ids: Iterable<number>): number[] {
+    for (const table of this.inputs[side].tables) for (const id of ids) if (table.has(id)) table.free(id)
+    return []
   }
 
   placeInts(values: ArrayLike<number>): Address {
@@ -274,7 +292,7 @@ export class Model {
       k.release(mark)
       const what = bad >= 0 ? `loss of row ${bad}` : "running statistics"
       const got = bad >= 0 ? result.losses[bad] : "numbers too large for them"
-      for (const side of SIDES) for (const id of fresh[side]) this.#forget(side, id)
+      for (const side of SIDES) this.forget(side, fresh[side])
       throw new DessError("NUMERIC", `${what}: expected finite numbers, got ${got}; the batch was not learned`)
     }
     return { ...result, placed, running, mark }
@@ -352,15 +370,19 @@ export class Model {
       })
   }
 
-  get #tables(): EmbeddingTable[] {
+  vectorNumbers(side: Side): number {
+    return this.tables[side].numbers
+  }
+
+  get #allTables(): EmbeddingTable[] {
     return [...this.inputs.user.tables, ...this.inputs.item.tables]
   }
 
   get embeddingBytes(): number {
-    return this.#tables.reduce((sum, table) => sum + table.embeddingBytes, 0)
+    return this.#allTables.reduce((sum, table) => sum + table.embeddingBytes, 0)
   }
 
   get heldBytes(): number {
-    return this.#tables.reduce((sum, table) => sum + table.heldBytes, 0)
+    return this.#allTables.reduce((sum, table) => sum + table.heldBytes, 0)
   }
 }

@@ -19,7 +19,7 @@
  * if one is due, else of one the user has not rated, drawn by popularity 1/(60 + i·e^z). Users keep to 2 + dimension
  * genres (all, from dimension 12 on): an item with another genre is taken in 10 % of cases, rising to 55 % with the
  * item's dimension. So IND tells of a user's dimension and POD of an item's. No pair comes twice, unless so few users
- * and items were asked for that whoever is there has rated everything.
+ * and items were asked for that those who are there have rated everything.
  *
  * **Drift** (times `drift`): popularity swings by ±60 % in one to four waves and is threefold when an item is new;
  * tastes turn by 62° over the whole stream. `change` draws all tastes anew at one point.

@@ -54,7 +54,7 @@ describe.each(models)("%s", (_, make) => {
     }
   })
 
-  it("gives the same bits for the same stream, and the same logits whoever else is asked for", () => {
+  it("gives the same bits for the same stream, and the same logits whichever other pairs are asked for", () => {
     const rows = Array.from({ length: 80 }, (_, r): [number, number, number] => [(r * 7) % 11, (r * 5) % 13, r % 2])
     const [a, b] = [make(1), make(1)]
     a.learn(pairs(rows))

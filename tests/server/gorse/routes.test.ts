@@ -116,7 +116,7 @@ describe("the published client of Gorse", () => {
     }
   })
 
-  test("takes feedback away again: what is left says the item was met, what is not may come back", async () => {
+  test("deletes feedback: an item with some left counts as met, one without may be recommended again", async () => {
     const both = ["like", "read"].map((FeedbackType) => ({
       FeedbackType,
       UserId: "fickle",

@@ -1,15 +1,17 @@
-/** The rows of a factor learner, and what is kept beside them of each id: how often it is met, its indicators, its sizes. */
+/** The rows of a learner, and what is kept of each id beside them: how often it is met, its indicators, its sizes. */
 
 import { Activity } from "../ids/activity.ts"
 import { IdSet } from "../ids/id-set.ts"
-import type { Limits } from "../ids/idle.ts"
 import type { Indicators } from "../ids/indicators.ts"
 import { Returns } from "../ids/returns.ts"
 import { type SizeChange, SizeLog } from "../ids/size-log.ts"
-import type { RowModel } from "../models/calibrated/rows.ts"
+import type { State } from "../kernels/state.ts"
+import type { SizedModel } from "../models/model.ts"
 import type { Segment, Side } from "../types.ts"
+import type { FactorShare } from "./factor-share.ts"
+import type { ModelFamily } from "./family.ts"
 import type { LearnerStatus, SideStatus } from "./learner.ts"
-import { type Limited, Limiter, type Unmet } from "./limiter.ts"
+import { Limiter, type Unmet } from "./limiter.ts"
 
 export const SIDES = ["user", "item"] as const
 
@@ -18,12 +20,12 @@ export const SEGMENT = 500
 
 const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
-export interface FactorRowsOptions {
+export interface SizedRowsOptions {
   indicators: Indicators
   /** Whether changes are noted for readers. */
   live: boolean
-  /** Whether rows differ in size. */
-  resizes: boolean
+  /** Whether a policy chooses the sizes. */
+  searched: boolean
   /** Called with ids that have to leave. */
   forget: (side: Side, ids: ReadonlySet<number>) => void
 }
@@ -33,28 +35,20 @@ export interface Resizing extends Pick<SizeChange, "step" | "why" | "scores"> {
   cold?: boolean
 }
 
-/** What a learner that shares its rows wants to know. */
-export interface RowShare {
-  isOwner(item: number): boolean
-  note(side: Side, id: number): void
-  resized(item: number, cold: boolean): void
-  /** Items that changed elsewhere, to be decided on; given once. */
-  visited(): number[]
-}
-
-export class FactorRows {
-  readonly model: RowModel
+export class SizedRows<M extends SizedModel = SizedModel> {
+  readonly model: M
   readonly indicators: Indicators
   readonly activity = new Activity()
   readonly returns = new Returns()
   readonly limiter: Limiter
   readonly sizeLog: SizeLog | undefined
-  /** Live: items whose rows may differ from those published last. */
+  /** Live: ids of the published side whose rows may differ from those published last. */
   readonly changed = new IdSet()
+  readonly #publishedSide: Side
   /** Users whose rows came from elsewhere since the last segment: nobody looked whether they would be met. */
   readonly arrived = new Set<number>()
-  /** Where rows are shared between processes: what has to be told of them. */
-  share: RowShare | undefined
+  /** Where rows are shared between processes. */
+  share: FactorShare | undefined
   readonly live: boolean
   segments = 0
   /** When the segment at hand was closed, or time advanced without one, in milliseconds. */
@@ -64,51 +58,26 @@ export class FactorRows {
   /** Ids of the segment at hand that get their rows after the decisions. */
   #unmet = NOBODY
 
-  constructor(model: RowModel, options: FactorRowsOptions) {
-    const { indicators, live, resizes, forget } = options
-    this.model = model
+  constructor(family: ModelFamily<M>, options: SizedRowsOptions) {
+    const { indicators, live, searched, forget } = options
+    this.model = family.model
+    this.#publishedSide = family.publishedSide
     this.indicators = indicators
     this.live = live
     if (live) this.sizeLog = new SizeLog()
-    const shrink = (side: Side, id: number) =>
-      this.resize(side, id, { step: model.tables[side].step(id) - 1, why: "idle" })
     this.limiter = new Limiter({
-      tables: model.tables,
+      tables: this.model.tables,
       forget,
       keeps: (side, id) => this.decides(side, id),
-      beside: () => this.besideBytes,
-      // A reader packs the first vector of every item.
-      packed: (side, step) => (side === "item" ? 4 * model.sizes[step] : 0),
-      ...(resizes ? { shrink, cut: this.#cutter() } : {}),
+      ...family.limited(this, searched),
     })
   }
 
-  #cutter(): NonNullable<Limited["cut"]> {
-    const { tables, sizes, heads, vectors } = this.model
-    return {
-      take(side, id, step) {
-        const table = tables[side]
-        const [size, first, head] = [table.size(id), sizes[step], heads[side]]
-        const row = new Float32Array(size)
-        table.read(id, row, 0)
-        table.free(id)
-        // The head, and the first numbers of every vector.
-        const cut = row.slice(0, table.sizes[step])
-        const held = (size - head) / vectors[side]
-        for (let v = 1; v < vectors[side]; v++)
-          cut.set(row.subarray(head + v * held, head + v * held + first), head + v * first)
-        return cut
-      },
-      put: (side, id, { step, row }) => {
-        tables[side].ensure(id)
-        tables[side].replace(id, step, row, 0)
-        this.#resized(side, id, { step, why: "budget" })
-      },
-    }
-  }
-
-  limit(limits: Limits, events: number): void {
-    this.limiter.set(limits, events)
+  /** A segment arrives. */
+  begin(segment: Segment): void {
+    this.segments++
+    this.clock = segment.time ?? 0
+    this.time += segment.length / SEGMENT
   }
 
   /** Gives the ids of a segment their rows. */
@@ -144,10 +113,11 @@ export class FactorRows {
 
   resize(side: Side, id: number, p: Resizing): void {
     this.model.resize(side, id, p)
-    this.#resized(side, id, p)
+    this.resized(side, id, p)
   }
 
-  #resized(side: Side, id: number, p: Resizing): void {
+  /** Takes note of a row that has another size. */
+  resized(side: Side, id: number, p: Resizing): void {
     this.logSize(side, id, p)
     this.note(side, id)
     if (side === "item") this.share?.resized(id, p.cold ?? false)
@@ -160,7 +130,7 @@ export class FactorRows {
 
   /** Notes that a row is about to change, or has changed. */
   note(side: Side, id: number): void {
-    if (this.live && side === "item") this.changed.add(id)
+    if (this.live && side === this.#publishedSide) this.changed.add(id)
     this.share?.note(side, id)
   }
 
@@ -179,9 +149,9 @@ export class FactorRows {
     this.sizeLog?.forget(side, ids)
   }
 
-  /** Every item's row may differ from the one published last. */
+  /** Every row may differ from the one published last. */
   changeAll(): void {
-    for (const id of this.model.tables.item.ids()) this.changed.add(id)
+    for (const id of this.model.tables[this.#publishedSide].ids()) this.changed.add(id)
   }
 
   /** Bytes kept of ids beside their rows. */
@@ -200,5 +170,21 @@ export class FactorRows {
     }
     const { embeddingBytes, heldBytes } = this.model
     return { user: side("user"), item: side("item"), embeddingBytes, heldBytes, besideBytes: this.besideBytes }
+  }
+
+  save(state: State): void {
+    state.set("segments", this.segments)
+    this.model.save(state.at("model"))
+    this.indicators.save(state.at("indicators"))
+    this.limiter.save(state.at("idle"))
+    this.sizeLog?.save(state.at("sizeLog"))
+  }
+
+  load(state: State): void {
+    this.segments = state.get<number>("segments")
+    this.model.load(state.at("model"))
+    this.indicators.load(state.at("indicators"))
+    this.limiter.load(state.at("idle"))
+    this.sizeLog?.load(state.at("sizeLog"))
   }
 }

@@ -1,0 +1,138 @@
+/** The family of the calibrated recipe: rows learned event by event, each row's rungs judged while it is trained on. */
+
+import type { State } from "../kernels/state.ts"
+import { Frame, turnFrame } from "../models/calibrated/frame.ts"
+import type { RowModel, RungLosses } from "../models/calibrated/rows.ts"
+import type { ModelBatch, PassResult } from "../models/model.ts"
+import type { Context } from "../policies/context.ts"
+import { Esapn } from "../policies/esapn.ts"
+import type { Side } from "../types.ts"
+import { FactorSearch } from "./factor-search.ts"
+import { FactorShare } from "./factor-share.ts"
+import type { ModelFamily } from "./family.ts"
+import type { SearchOptions } from "./judge.ts"
+import type { Ranker } from "./learner.ts"
+import type { Limited } from "./limiter.ts"
+import type { Published } from "./reader.ts"
+import type { SizedRows } from "./sized-rows.ts"
+
+/** The frame is turned after so much time; a frame wider than 64 numbers, which costs more, less often. */
+const TURN = 20
+
+export class CalibratedFamily implements ModelFamily<RowModel> {
+  readonly model: RowModel
+  readonly publishedSide = "item"
+  /** Readers see the rows themselves. */
+  readonly floatsNeeded = 0
+  readonly #frame: Frame
+  #turned = 0
+  #search: FactorSearch | undefined
+
+  constructor(model: RowModel) {
+    this.model = model
+    this.#frame = new Frame(model.sizes[model.sizes.length - 1])
+  }
+
+  limited(rows: SizedRows<RowModel>, searched: boolean) {
+    const { tables, sizes } = this.model
+    return {
+      beside: () => rows.besideBytes,
+      // A reader packs the first vector of every item.
+      packed: (side: Side, step: number) => (side === "item" ? 4 * sizes[step] : 0),
+      ...(searched && {
+        shrink: (side: Side, id: number) => rows.resize(side, id, { step: tables[side].step(id) - 1, why: "idle" }),
+        cut: this.#cutter(rows),
+      }),
+    }
+  }
+
+  #cutter(rows: SizedRows<RowModel>): NonNullable<Limited["cut"]> {
+    const { tables, sizes, heads, vectors } = this.model
+    return {
+      take(side, id, step) {
+        const table = tables[side]
+        const [size, first, head] = [table.size(id), sizes[step], heads[side]]
+        const row = new Float32Array(size)
+        table.read(id, row, 0)
+        table.free(id)
+        // The head, and the first numbers of every vector.
+        const cut = row.slice(0, table.sizes[step])
+        const held = (size - head) / vectors[side]
+        for (let v = 1; v < vectors[side]; v++)
+          cut.set(row.subarray(head + v * held, head + v * held + first), head + v * first)
+        return cut
+      },
+      put(side, id, { step, row }) {
+        tables[side].ensure(id)
+        tables[side].replace(id, step, row, 0)
+        rows.resized(side, id, { step, why: "budget" })
+      },
+    }
+  }
+
+  createJudge(rows: SizedRows<RowModel>, search: SearchOptions, context: Context | undefined): FactorSearch {
+    this.#search = new FactorSearch(rows, search, context)
+    return this.#search
+  }
+
+  train(batch: ModelBatch, p: { rungs?: RungLosses; touched?: { add(item: number): void } }): PassResult {
+    return this.model.train(batch, p.rungs, p.touched)
+  }
+
+  rank(items: readonly number[]): Ranker {
+    const ids = Int32Array.from(items)
+    for (const id of ids) this.model.meetOne("item", id)
+    const scores = (user: number): Float64Array => {
+      this.model.meetOne("user", user)
+      const { outputs } = this.model
+      const out = new Float64Array(ids.length * outputs)
+      this.model.logitsOf(out, user, ids)
+      return outputs === 1 ? out : out.filter((_, at) => at % outputs === 0)
+    }
+    return { items: ids, scores, release: () => {} }
+  }
+
+  /** Names the items that changed, and how the frame stands. */
+  publish(changed: Int32Array): Published {
+    const { model } = this
+    const turns = this.#frame.turns
+    const tables = { user: model.tables.user.share(), item: model.tables.item.share() }
+    return {
+      arrays: { global: model.global.slice(), changed, frame: this.#frame.matrix(turns).slice() },
+      rows: { tables, frame: this.#frame.share(), turns },
+    }
+  }
+
+  /** Turns the frame when it is due, for a policy that cuts rows. Many processes would have to turn it at once. */
+  settle(rows: SizedRows<RowModel>): void {
+    const { time, activity, live, share } = rows
+    if (share || !this.#search?.options.policy.release) return
+    if (time - this.#turned < TURN * Math.max(1, this.model.width / 64)) return
+    this.#turned = time
+    turnFrame(this.model, (item) => activity.rate("item", item, time), this.#frame)
+    if (live) rows.changeAll()
+  }
+
+  /** ESAPN keeps a network of its own and losses of every id, which do not add up. */
+  share(rows: SizedRows<RowModel>): FactorShare | undefined {
+    return this.#search?.options.policy instanceof Esapn ? undefined : new FactorShare(rows, this.#search)
+  }
+
+  save(state: State, { time, activity, returns }: SizedRows<RowModel>): void {
+    state.put("time", Float64Array.of(time, this.#turned))
+    activity.save(state.at("activity"))
+    returns.save(state.at("returns"))
+  }
+
+  load(state: State, rows: SizedRows<RowModel>): void {
+    const [time, turned] = state.take("time", Float64Array)
+    rows.time = time
+    this.#turned = turned
+    rows.activity.load(state.at("activity"))
+    rows.returns.load(state.at("returns"))
+  }
+
+  close(): void {
+    this.#search?.options.policy.close?.()
+  }
+}

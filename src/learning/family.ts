@@ -1,0 +1,38 @@
+/** What differs between the two families of models in how they are trained, judged, ranked and published. */
+
+import type { State } from "../kernels/state.ts"
+import type { RungLosses } from "../models/calibrated/rows.ts"
+import type { ModelBatch, PassResult, SizedModel } from "../models/model.ts"
+import type { Context } from "../policies/context.ts"
+import type { Side } from "../types.ts"
+import type { FactorShare } from "./factor-share.ts"
+import type { Judge, SearchOptions } from "./judge.ts"
+import type { Ranker } from "./learner.ts"
+import type { Limited } from "./limiter.ts"
+import type { Published, SharedRegion } from "./reader.ts"
+import type { SizedRows } from "./sized-rows.ts"
+
+export interface ModelFamily<M extends SizedModel = SizedModel> {
+  readonly model: M
+  /** The side whose changed rows a version names; readers see all rows of the other side. */
+  readonly publishedSide: Side
+  /** What limits may do to rows. `searched`: whether a policy chooses their sizes. */
+  limited(rows: SizedRows<M>, searched: boolean): Pick<Limited, "shrink" | "cut" | "beside" | "packed">
+  createJudge(rows: SizedRows<M>, search: SearchOptions, context: Context | undefined): Judge
+  /** `touched` takes the ids of the published side whose rows changed. */
+  train(batch: ModelBatch, p: { rungs?: RungLosses; touched?: { add(id: number): void } }): PassResult
+  rank(items: readonly number[]): Ranker
+  /** Numbers a version needs of a region. */
+  readonly floatsNeeded: number
+  publish(changed: Int32Array, region: SharedRegion): Published
+  /** After the decisions of a segment. */
+  settle?(rows: SizedRows<M>): void
+  /** What many processes exchange; undefined where the learner cannot be one of many. */
+  share?(rows: SizedRows<M>): FactorShare | undefined
+  /** Whether it learns with its calling thread alone, where it has others. */
+  alone?: boolean
+  forget?(side: Side, ids: ReadonlySet<number>): void
+  save(state: State, rows: SizedRows<M>): void
+  load(state: State, rows: SizedRows<M>): void
+  close(): void
+}
