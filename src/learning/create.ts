@@ -11,6 +11,7 @@ import { PlainFactor } from "../models/controls/factor.ts"
 import { PlainKnn } from "../models/controls/knn.ts"
 import { PlainPopular } from "../models/controls/popular.ts"
 import { Model, type ModelOptions } from "../models/paper/model.ts"
+import type { Bits } from "../models/row-packing.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../policies/controls.ts"
 import { Dess } from "../policies/dess.ts"
 import { Esapn } from "../policies/esapn.ts"
@@ -89,8 +90,14 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
   const start = sizes.indexOf(
     method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : firstSize(method, options),
   )
-  if (task === "topk") return new SequenceModel({ sizes, start, seed })
-  return new FactorModel({ task, sizes, start, seed })
+  const bits = sizes.map(() => bitsOf(method))
+  if (task === "topk") return new SequenceModel({ sizes, bits, start, seed })
+  return new FactorModel({ task, sizes, bits, start, seed })
+}
+
+/** Bits of a number that a method asks for; 32 where it does not. */
+function bitsOf(method: Method): Bits {
+  return ("bits" in method ? method.bits : undefined) ?? 32
 }
 
 /** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
@@ -122,7 +129,7 @@ function createFactorPolicy(
   return new Rent({
     context: policy.context,
     dimension,
-    sizes: { user: tables.user.sizes, item: tables.item.sizes },
+    sizes: { user: tables.user.costs, item: tables.item.costs },
     price: options.price ?? preset.rent,
     ...RENT,
     discount,

@@ -174,8 +174,10 @@ export class FactorReader implements Reader {
           touched,
         )
         const { item: table } = this.#own.tables
-        for (const item of touched)
-          this.#packed.set(item, { step: table.step(item), numbers: table.numbersOf(item), at: table.placeOf(item) })
+        for (const item of touched) {
+          table.read(item, this.#row, 0)
+          this.#packed.set(item, { step: table.step(item), numbers: this.#row, at: 0 })
+        }
         return this.#packed.scores(asked)
       })
     } finally {

@@ -100,7 +100,7 @@ export class FactorSearch implements Judge {
   /** The last rung held on each row, or those below it, each as a choice between the size below (keep) and its own (grow). */
   #round(side: Side, waiting: Judged, part: "last" | "below"): Round {
     const { preset, policy } = this.options
-    const { sizes } = this.#rows.model.tables[side]
+    const { costs } = this.#rows.model.tables[side]
     const rows: number[] = []
     const steps: number[] = []
     for (let l = 0; l < waiting.trained; l++) {
@@ -119,14 +119,14 @@ export class FactorSearch implements Judge {
     const price = policy.price ?? preset.rent
     for (let i = 0; i < length; i++) {
       const step = steps[i]
-      const at = rows[i] * sizes.length + step
+      const at = rows[i] * costs.length + step
       keepLosses[i] = waiting.losses[side][at]
       growLosses[i] = waiting.losses[side][at + 1]
       const saved = keepLosses[i] - growLosses[i]
       if (preset.name === "paper") growRewards[i] = saved > 0 ? 1 : 0
       else {
         growRewards[i] = saved
-        keepRewards[i] = (price * (sizes[step + 1] - sizes[step])) / waiting.rates[side][rows[i]]
+        keepRewards[i] = (price * (costs[step + 1] - costs[step])) / waiting.rates[side][rows[i]]
       }
     }
     return { ...choices, keepLosses, growLosses, keepRewards, growRewards }

@@ -42,9 +42,10 @@ export class FactorShare {
     this.#search = search
     const { model, indicators, limiter } = rows
     this.#ledger = new ShareLedger({ items: model.tables.item, indicators, limiter })
-    const { task, sizes, seed, heads } = model
+    const { task, sizes, bits, seed, heads } = model
     const policy = search?.options.policy
-    this.shape = JSON.stringify(["factor", task, sizes, seed, heads, indicators.columns, policy?.context ?? null])
+    const rungs = bits.every((one) => one === 32) ? sizes : sizes.map((size, step) => `${size}@${bits[step]}`)
+    this.shape = JSON.stringify(["factor", task, rungs, seed, heads, indicators.columns, policy?.context ?? null])
     this.#global = model.global.slice()
     this.restart()
   }
@@ -259,8 +260,7 @@ export class FactorShare {
         this.#match(step, base.step, addTo(base.row))
         base.met = addMet(base.met, met)
       }
-      const [numbers, at] = [table.numbersOf(item), table.placeOf(item)]
-      for (let k = 0; k < row.length; k++) numbers[at + k] = row[k]
+      table.write(item, row, 0, 0)
       activity.add("item", item, met)
       indicators.addElsewhere(item, events)
       if (rows.live) rows.changed.add(item)

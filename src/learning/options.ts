@@ -311,6 +311,8 @@ function checkTogether(options: FullRunOptions): void {
   checkSizes(sizes)
   if (parseMethod(method, sizes).family === "ranker" && task !== "topk")
     refuse(`method ${method}: expected with the top-k task only, got ${task}`)
+  if (recipe === "paper" && method.includes("@"))
+    refuse(`method ${method}: expected with the calibrated recipe, got the paper one`)
   if (recipe === "calibrated" && model !== "mf")
     refuse(`model: expected mf with the calibrated recipe, got ${show(model)}; or use the paper recipe`)
   if (recipe === "calibrated" && MIXTURES.has(method))

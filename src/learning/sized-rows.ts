@@ -164,7 +164,8 @@ export class SizedRows<M extends SizedModel = SizedModel> {
       const table = this.model.tables[name]
       const histogram: Record<string, number> = {}
       table.histogram().forEach((rows, step) => {
-        histogram[this.model.sizes[step]] = rows
+        const size = this.model.sizes[step]
+        histogram[size] = (histogram[size] ?? 0) + rows
       })
       return { seen: table.count, numbers: this.model.vectorNumbers(name), histogram }
     }

@@ -8,6 +8,9 @@
  * Another thread may read the rows while they change (`share`, `readFrom`). Each number is whole at any time. While rows
  * move, the guard is odd, and it differs afterwards: who reads looks at it before and after (`readGuarded`), and reads again.
  *
+ * Rows of a step may be packed (row-packing.ts). To be worked on in place they are opened: unpacked into the first array,
+ * which then is kept for that, and packed again when they are closed.
+ *
  * The array lies outside Wasm memory: a table may be larger than 4 GiB, and only the rows of a batch are copied into the
  * working memory.
  */
@@ -16,7 +19,8 @@ import { DessError, show } from "../errors.ts"
 import { Columns, enlarged, growable, newBuffer } from "../ids/columns.ts"
 import type { Floats } from "../kernels/kernels.ts"
 import { Random } from "../kernels/random.ts"
-import type { State } from "../kernels/state.ts"
+import type { State, StateArray } from "../kernels/state.ts"
+import { BITS, type Bits, type PackedBuffer, type PackingOptions, RowPacking } from "./row-packing.ts"
 
 export interface TableOptions {
   /** Strictly increasing; 0 is a size. */
@@ -30,10 +34,16 @@ export interface TableOptions {
   precision?: "single" | "double"
   /** Without, rows have no moments. Default true. */
   moments?: boolean
+  /** How rows without moments are packed; without, they are not. */
+  packing?: PackingOptions
 }
 
 /** Numbers of a chunk; of one row, where that is more. */
 const CHUNK = 2048
+/** The same where rows are packed, in 4 bytes: there are more sizes, and fewer bytes. */
+const PACKED_CHUNK = 512
+/** Before an opened row's owner: where its packed row stands. */
+const OPENED = 2
 /** Bytes an array may have. */
 const LONGEST = 4_294_967_296
 
@@ -48,8 +58,14 @@ export interface SharedTable {
   guard: SharedArrayBuffer
 }
 
+type Words = Floats | Int32Array
+
+function packedBuffer(buffer: ArrayBufferLike, bytes: number): PackedBuffer {
+  return { halves: new Uint16Array(buffer, 0, bytes / 2), bytes: new Int8Array(buffer, 0, bytes) }
+}
+
 /** Copies numbers between arrays: a loop for short rows, a block copy (50 ns to start, and a view to collect) for long ones. */
-function copy(target: Floats, at: number, source: Floats, from: number, count: number): void {
+function copy(target: Words, at: number, source: Words, from: number, count: number): void {
   if (count >= 48) {
     target.set(source.subarray(from, from + count), at)
     return
@@ -98,8 +114,14 @@ export class EmbeddingTable {
   readonly #shift: number
   readonly #mask: number
   readonly #arrays: Floats[] = []
-  /** The same memory as whole numbers. */
+  /** The same memory as whole numbers, and as packed rows. */
   readonly #ints: Int32Array[] = []
+  readonly #buffers: PackedBuffer[] = []
+  readonly #packing: RowPacking | undefined
+  /** Ids whose packed rows are open, how many, and where the next one would stand. */
+  #opened = new Int32Array(64)
+  #openCount = 0
+  #openEnd = 0
   /** Where the next chunk would be, and chunks that are free. */
   #end = 0
   #free: number[] = []
@@ -111,8 +133,8 @@ export class EmbeddingTable {
   #source: SharedTable | undefined
 
   constructor(options: TableOptions) {
-    const { sizes, start = 0, seed = 0, deviation = 1, precision = "single", moments = true } = options
-    checkSizes(sizes)
+    const { sizes, start = 0, seed = 0, deviation = 1, precision = "single", moments = true, packing } = options
+    checkRungs(sizes, packing?.bits)
     if (!Number.isInteger(start) || start < 0 || start >= sizes.length)
       throw new DessError(
         "INVALID_ARGUMENT",
@@ -125,13 +147,26 @@ export class EmbeddingTable {
     this.#seed = seed
     this.#deviation = deviation
     this.#before = moments ? 2 : 1
-    const strides = sizes.map((size) => this.#before + (moments ? 3 : 1) * size)
-    this.#chunk = Math.max(CHUNK, strides[strides.length - 1])
+    if (packing?.bits.some((bits) => bits !== 32)) this.#packing = new RowPacking(sizes, packing)
+    const words = this.#packing?.bytes.map((bytes) => Math.ceil(bytes / 4)) ?? sizes
+    const strides = words.map((length) => this.#before + (moments ? 3 : 1) * length)
+    this.#chunk = Math.max(this.#packing ? PACKED_CHUNK : CHUNK, ...strides)
     this.#rows = strides.map((stride, step) => {
       return { size: sizes[step], stride, perChunk: Math.floor(this.#chunk / stride), chunks: [], live: 0 }
     })
     this.#shift = precision === "double" ? 29 : 30
     this.#mask = (1 << this.#shift) - 1
+    if (this.#packing) this.#end = this.#mask + 1
+  }
+
+  /** Whether rows of a step stand packed unless they are open. */
+  #isPacked(step: number): boolean {
+    return this.#packing?.isPacked(step) === true
+  }
+
+  /** Whether an id's row is packed now, so that `numbersOf` cannot be used. */
+  isClosed(id: number): boolean {
+    return this.#packing !== undefined && this.#isPacked(this.#steps[id] - 1) && this.#places[id] >>> this.#shift > 0
   }
 
   get #numberBytes(): number {
@@ -186,6 +221,16 @@ export class EmbeddingTable {
     return this.#rows.reduce((sum, { live, size }) => sum + live * size, 0)
   }
 
+  /** Bytes of live rows with everything that stands in them. */
+  get liveBytes(): number {
+    return this.#rows.reduce((sum, { live, stride }) => sum + live * stride * this.#numberBytes, 0)
+  }
+
+  /** What a row of each step takes, in numbers of 4 bytes. */
+  get costs(): readonly number[] {
+    return this.#packing?.bytes.map((bytes) => bytes / 4) ?? this.sizes
+  }
+
   /** 4 × the numbers of live rows (method.md §9). */
   get embeddingBytes(): number {
     return 4 * this.numbers
@@ -213,7 +258,7 @@ export class EmbeddingTable {
   }
 
   #draw(id: number): void {
-    if (this.#deviation === 0) return
+    if (this.#deviation === 0 || this.#isPacked(this.step(id))) return
     const random = new Random(this.#seed, "row", id, this.step(id))
     const [numbers, at] = [this.numbersOf(id), this.placeOf(id)]
     for (let i = 0; i < this.size(id); i++) numbers[at + i] = this.#deviation * random.normal()
@@ -248,16 +293,22 @@ export class EmbeddingTable {
       throw new DessError("UNSUPPORTED", `embedding rows: expected up to ${4 * LONGEST} bytes of one side, got more`)
     const begin = this.#end
     this.#end += this.#chunk
-    const n = begin >>> this.#shift
-    const array = this.#arrays[n] ?? this.#newArray()
-    const needed = (begin & this.#mask) + this.#chunk
-    if (n === this.#arrays.length || needed > array.length) this.#setArray(n, enlarged(array, needed))
+    this.#provide(begin >>> this.#shift, (begin & this.#mask) + this.#chunk)
     return begin
   }
 
+  /** Makes an array, and those before it, as long as needed. */
+  #provide(n: number, needed: number): void {
+    if (n > 0 && this.#arrays.length < n) this.#provide(n - 1, 0)
+    const array = this.#arrays[n] ?? this.#newArray()
+    if (n === this.#arrays.length || needed > array.length) this.#setArray(n, enlarged(array, needed))
+  }
+
   #setArray(n: number, array: Floats): void {
+    const { buffer, byteLength } = array
     this.#arrays[n] = array
-    this.#ints[n] = new Int32Array(array.buffer, 0, array.byteLength / 4)
+    this.#ints[n] = new Int32Array(buffer, 0, byteLength / 4)
+    if (this.#packing) this.#buffers[n] = packedBuffer(buffer, byteLength)
   }
 
   #newArray(): Floats {
@@ -271,6 +322,7 @@ export class EmbeddingTable {
 
   /** The last row of the size moves into the place of the id's. */
   #vacate(id: number): void {
+    if (this.#openCount > 0) throw new DessError("UNSUPPORTED", "embedding rows: expected none open, got some")
     const rows = this.#rows[this.#steps[id] - 1]
     const [place, before] = [this.#places[id], this.#before]
     rows.live--
@@ -325,7 +377,7 @@ export class EmbeddingTable {
     this.guarded(() => {
       this.#vacate(id)
       this.#place(id, step)
-      copy(this.numbersOf(id), this.placeOf(id), source, at, this.sizes[step])
+      this.#put(id, source, at)
     })
   }
 
@@ -349,9 +401,103 @@ export class EmbeddingTable {
       )
   }
 
+  /** Copies numbers into a row, rounded to the nearest where it is packed. */
+  #put(id: number, source: Floats, at: number): void {
+    const step = this.#steps[id] - 1
+    if (!this.isClosed(id)) copy(this.numbersOf(id), this.placeOf(id), source, at, this.sizes[step])
+    else this.#pack(id, this.#places[id], { numbers: source, at })
+  }
+
+  #pack(id: number, place: number, source: { numbers: Floats; at: number }, stochastic = false): void {
+    const row = { id, step: this.#steps[id] - 1, place: place & this.#mask, stochastic }
+    this.#packing?.pack(this.#buffers[place >>> this.#shift], row, source)
+  }
+
   /** Copies a row's numbers out. */
   read(id: number, target: Floats, at: number): void {
-    copy(target, at, this.numbersOf(id), this.placeOf(id), this.size(id))
+    const step = this.step(id)
+    const numbers = this.numbersOf(id)
+    if (!this.isClosed(id)) copy(target, at, numbers, this.placeOf(id), this.sizes[step])
+    else this.#packing?.unpack(this.#bufferOf(id), { id, step, place: this.placeOf(id) }, { target, at })
+  }
+
+  #bufferOf(id: number): PackedBuffer {
+    return this.#buffers[this.#places[id] >>> this.#shift]
+  }
+
+  /** Copies the whole numbers a row starts with out; rows whose packing knows of them. */
+  readWhole(id: number, target: { [k: number]: number }, count: number): void {
+    if (this.isClosed(id)) {
+      this.#packing?.readWhole(this.#bufferOf(id), { step: this.#steps[id] - 1, place: this.placeOf(id) }, target)
+      return
+    }
+    const [numbers, at] = [this.numbersOf(id), this.placeOf(id)]
+    for (let k = 0; k < count; k++) target[k] = numbers[at + k]
+  }
+
+  /** Number k of a row, one of its head. */
+  headOf(id: number, k: number): number {
+    if (!this.isClosed(id)) return this.numbersOf(id)[this.placeOf(id) + k]
+    return (this.#packing as RowPacking).readHead(this.#bufferOf(id), { place: this.placeOf(id) }, k)
+  }
+
+  /** Σ x_k·d_k over the first numbers of a closed row's first vector, d what it holds beyond what it is lifted with. */
+  product(id: number, x: { numbers: Floats; at: number; length: number }): number {
+    const row = { step: this.#steps[id] - 1, place: this.placeOf(id) }
+    return (this.#packing as RowPacking).product(this.#bufferOf(id), row, x)
+  }
+
+  /** Unpacks the packed ones of some ids' rows, so that `numbersOf` and `placeOf` lead to their numbers until `close`. Ids without a row are left out. */
+  open(ids: ArrayLike<number>): void {
+    if (!this.#packing) return
+    for (let i = 0; i < ids.length; i++) if (this.#steps[ids[i]] > 0 && this.isClosed(ids[i])) this.#openOne(ids[i])
+  }
+
+  #openOne(id: number): void {
+    const step = this.#steps[id] - 1
+    const [home, place] = [this.#places[id], this.#openEnd + OPENED]
+    this.#openEnd = place + this.sizes[step]
+    this.#provide(0, this.#openEnd)
+    this.#packing?.unpack(
+      this.#bufferOf(id),
+      { id, step, place: home & this.#mask },
+      { target: this.#arrays[0], at: place },
+    )
+    this.#ints[0][place - OPENED] = home
+    this.#ints[0][place - 1] = id
+    if (this.#openCount === this.#opened.length) {
+      const more = new Int32Array(2 * this.#openCount)
+      more.set(this.#opened)
+      this.#opened = more
+    }
+    this.#opened[this.#openCount++] = id
+    this.#relocate(id, place)
+  }
+
+  /** Rows are packed again, those that changed by stochastic rounding, and places lead to them. */
+  close(p: { changed: boolean }): void {
+    for (let i = 0; i < this.#openCount; i++) {
+      const id = this.#opened[i]
+      const at = this.#places[id]
+      const home = this.#ints[0][at - OPENED] >>> 0
+      const pack = () => {
+        if (p.changed) this.#pack(id, home, { numbers: this.#arrays[0], at }, true)
+        this.#places[id] = home
+      }
+      if (this.#isShared) this.guarded(pack)
+      else pack()
+    }
+    this.#openCount = 0
+    this.#openEnd = 0
+  }
+
+  /** From now on an id's row is read elsewhere. */
+  #relocate(id: number, place: number): void {
+    if (!this.#isShared) this.#places[id] = place
+    else
+      this.guarded(() => {
+        this.#places[id] = place
+      })
   }
 
   /** Copies a row's first and second moments, where it has them, out, one after the other; returns the steps it has taken. */
@@ -364,9 +510,9 @@ export class EmbeddingTable {
   /** Copies a row's numbers (from `at`) and moments (from `momentsAt`) in, after an optimizer step. */
   write(id: number, source: Floats, at: number, momentsAt: number): void {
     const size = this.size(id)
-    const [numbers, to, place] = [this.numbersOf(id), this.placeOf(id), this.#places[id]]
-    copy(numbers, to, source, at, size)
+    this.#put(id, source, at)
     if (!this.moments) return
+    const [numbers, to, place] = [this.numbersOf(id), this.placeOf(id), this.#places[id]]
     copy(numbers, to + size, source, momentsAt, 2 * size)
     this.#setInt(place - 2, this.#int(place - 2) + 1)
   }
@@ -377,7 +523,7 @@ export class EmbeddingTable {
     return this.moments ? this.#int(this.#places[id] - 2) : 0
   }
 
-  /** The array an id's numbers stand in, until rows are added, moved or freed … */
+  /** The array an id's numbers stand in, until rows are added, moved, opened or freed; not those of a closed row … */
   numbersOf(id: number): Floats {
     const place = this.#places[id]
     if (this.#source && !((place & this.#mask) + this.sizes[this.top] < this.#arrays[place >>> this.#shift]?.length))
@@ -415,23 +561,36 @@ export class EmbeddingTable {
   /** Rows in the order they stand in, size by size. */
   save(state: State): void {
     state.set("reach", this.#ids.length)
-    for (const rows of this.#rows) {
-      const at = state.at(String(rows.size))
+    this.#rows.forEach((rows, step) => {
+      const at = state.at(this.#name(step))
       const { live, stride } = rows
       const width = stride - this.#before
-      const numbers = this.precision === "double" ? new Float64Array(live * width) : new Float32Array(live * width)
+      const packed = this.#isPacked(step)
+      const numbers = new (this.#kindOf(step))(live * width)
       const steps = new Uint32Array(live)
       const owners = new Int32Array(live)
       for (let r = 0; r < live; r++) {
         const place = this.#placeOfRow(rows, r)
-        copy(numbers, r * width, this.#arrays[place >>> this.#shift], place & this.#mask, width)
+        const array = (packed ? this.#ints : this.#arrays)[place >>> this.#shift]
+        copy(numbers, r * width, array, place & this.#mask, width)
         owners[r] = this.#int(place - 1)
         if (this.moments) steps[r] = this.#int(place - 2)
       }
       at.put("numbers", numbers)
       at.put("steps", steps)
       at.put("owners", owners)
-    }
+    })
+  }
+
+  /** What rows of a step are saved under. */
+  #name(step: number): string {
+    const bits = this.#isPacked(step) ? `@${this.#packing?.bits[step]}` : ""
+    return `${this.sizes[step]}${bits}`
+  }
+
+  /** What numbers of a step are saved as: packed ones four bytes at a time. */
+  #kindOf(step: number): typeof Int32Array | typeof Float32Array | typeof Float64Array {
+    return this.#isPacked(step) ? Int32Array : this.precision === "double" ? Float64Array : Float32Array
   }
 
   /** Takes up rows of a table of the same sizes; what was here before is dropped. */
@@ -450,9 +609,10 @@ export class EmbeddingTable {
       rows.live = 0
     }
     this.#rows.forEach((rows, step) => {
-      const at = state.at(String(rows.size))
+      const at = state.at(this.#name(step))
       const width = rows.stride - this.#before
-      const numbers = at.take<Floats>("numbers", this.precision === "double" ? Float64Array : Float32Array)
+      const packed = this.#isPacked(step)
+      const numbers = at.take<StateArray>("numbers", this.#kindOf(step) as never) as Words
       const steps = at.take("steps", Uint32Array)
       const owners = at.take("owners", Int32Array)
       if (numbers.length !== owners.length * width || steps.length !== owners.length)
@@ -462,7 +622,8 @@ export class EmbeddingTable {
         if (!(id >= 0 && id < reach) || this.#steps[id] !== 0)
           throw new DessError("INVALID_DATA", `rows of size ${rows.size}: expected ids below ${reach} once, got ${id}`)
         this.#place(id, step)
-        copy(this.numbersOf(id), this.placeOf(id), numbers, r * width, width)
+        const place = this.#places[id]
+        copy((packed ? this.#ints : this.#arrays)[place >>> this.#shift], place & this.#mask, numbers, r * width, width)
         if (this.moments) this.#setInt(this.#places[id] - 2, steps[r])
       }
       this.#count += owners.length
@@ -483,7 +644,7 @@ export class EmbeddingTable {
   /** From now on another thread may read the rows. To be asked again when there are more: memory may be added. */
   share(): SharedTable {
     this.#isShared = true
-    if (this.#arrays.length === 0) this.#setArray(0, this.#newArray())
+    this.#provide(this.#packing ? 1 : 0, 0)
     const { step, place } = this.#ids.at
     return {
       arrays: this.#arrays.map(({ buffer }) => buffer as SharedArrayBuffer),
@@ -510,6 +671,7 @@ export class EmbeddingTable {
     arrays.forEach((buffer, n) => {
       const { byteLength: bytes } = buffer
       this.#arrays[n] = double ? new Float64Array(buffer, 0, bytes / 8) : new Float32Array(buffer, 0, bytes / 4)
+      if (this.#packing) this.#buffers[n] = packedBuffer(buffer, bytes)
     })
   }
 
@@ -538,6 +700,18 @@ export function readGuarded<T>(table: EmbeddingTable, read: () => T): T {
       if (table.guard === guard) throw error
     }
   }
+}
+
+/** Refuses rungs whose numbers do not rise, nor their bits where the numbers stay. */
+export function checkRungs(sizes: readonly number[], bits?: readonly Bits[]): void {
+  checkSizes(bits ? [...new Set(sizes)] : sizes)
+  const isHigher = (i: number) => sizes[i] > sizes[i - 1] || bits === undefined || bits[i] > bits[i - 1]
+  const fine = bits?.every((one, i) => BITS.includes(one) && (i === 0 || (one >= bits[i - 1] && isHigher(i))))
+  if (bits && (!fine || bits.length !== sizes.length))
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `rungs: expected rising numbers in 8, 16 or 32 bits that never fall, got ${show(sizes.map((size, i) => `${size}@${bits[i]}`))}`,
+    )
 }
 
 /** Refuses sizes that are not strictly increasing whole numbers. */

@@ -2,6 +2,7 @@
 
 import { DessError, show } from "../errors.ts"
 import { TRENDING_DECAY } from "../models/controls/popular.ts"
+import type { Bits } from "../models/row-packing.ts"
 
 /** A policy moves ids up the ladder. */
 export interface SearchMethod {
@@ -13,18 +14,18 @@ export interface SearchMethod {
 export type Method =
   | SearchMethod
   /** Every id held at one size of the ladder. */
-  | { family: "uniform"; size: number }
+  | { family: "uniform"; size: number; bits?: Bits }
   /** All sizes at once, mixed. */
   | { family: "soft"; method: "darts" | "autoemb" }
   /** One size, no ladder. */
-  | { family: "fixed"; size: number }
+  | { family: "fixed"; size: number; bits?: Bits }
   | { family: "plain-bias" }
   /** Rankers without a model: counts that decay, or item–item neighbours. */
   | { family: "ranker"; decay?: number }
   | { family: "plain-factor"; width: number }
 
 export const METHOD_NAMES =
-  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>, uniform-<s>, never-grow, always-grow, random-grow, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
+  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>[@<bits>], uniform-<s>[@<bits>], never-grow, always-grow, random-grow, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
 
 const NAMED: Record<string, Method> = {
   "dess-fre": { family: "search", policy: { name: "dess", context: "fre" }, initial: "warm" },
@@ -46,12 +47,13 @@ const NAMED: Record<string, Method> = {
 /** Reads a method's name. */
 export function parseMethod(name: string, sizes: readonly number[]): Method {
   if (Object.hasOwn(NAMED, name)) return NAMED[name]
-  const numbered = /^(fixed|uniform|plain-factor)-(\d{1,5})$/.exec(name)
+  const numbered = /^(fixed|uniform|plain-factor(?=-\d+$))-(\d{1,5})(?:@(8|16|32))?$/.exec(name)
   const size = numbered ? Number(numbered[2]) : 0
-  if (numbered?.[1] === "fixed" && size > 0) return { family: "fixed", size }
+  const bits = numbered?.[3] ? { bits: Number(numbered[3]) as Bits } : {}
+  if (numbered?.[1] === "fixed" && size > 0) return { family: "fixed", size, ...bits }
   if (numbered?.[1] === "plain-factor" && size > 0) return { family: "plain-factor", width: size }
   if (numbered?.[1] === "uniform") {
-    if (sizes.includes(size)) return { family: "uniform", size }
+    if (sizes.includes(size)) return { family: "uniform", size, ...bits }
     throw new DessError(
       "INVALID_ARGUMENT",
       `method: expected uniform-<s> with s one of the sizes ${sizes.join(", ")}, got ${show(name)}`,

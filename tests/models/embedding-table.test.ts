@@ -10,10 +10,11 @@ import { DessError, type ErrorCode } from "../../src/errors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { EmbeddingTable, readGuarded, type SharedTable, type TableOptions } from "../../src/models/embedding-table.ts"
 
+type PlainOptions = Required<Omit<TableOptions, "packing">>
 type Precision = "single" | "double"
 
 /** What the table's header says of memory: chunks of 2,048 numbers, or of the longest row. */
-function chunkOf(step: number, { sizes, precision }: Required<TableOptions>): { rows: number; bytes: number } {
+function chunkOf(step: number, { sizes, precision }: PlainOptions): { rows: number; bytes: number } {
   const stride = (size: number) => 3 * size + 2
   const numbers = Math.max(2048, stride(sizes[sizes.length - 1]))
   return { rows: Math.floor(numbers / stride(sizes[step])), bytes: numbers * (precision === "double" ? 8 : 4) }
@@ -33,10 +34,10 @@ interface PlainRow {
 /** The table as anyone would write it first. */
 class PlainTable {
   readonly rows = new Map<number, PlainRow>()
-  readonly options: Required<TableOptions>
+  readonly options: PlainOptions
   reach = 0
 
-  constructor(options: Required<TableOptions>) {
+  constructor(options: PlainOptions) {
     this.options = options
   }
 
@@ -154,7 +155,7 @@ function live(seed: number, steps: number): void {
   const random = new Random(seed, "table test")
   const pick = <T>(values: readonly T[]): T => values[random.integer(values.length)]
   const sizes = pick([[2, 4, 8, 16], [0, 3, 260, 700], [1], [5, 900], [0, 1, 2, 3, 4, 5, 300]])
-  const options: Required<TableOptions> = {
+  const options: PlainOptions = {
     sizes,
     start: random.integer(sizes.length),
     seed: `life ${seed}`,

@@ -19,9 +19,19 @@ import type { Floats } from "../../kernels/kernels.ts"
 import { exp, log, sigmoid } from "../../kernels/math.ts"
 import type { State } from "../../kernels/state.ts"
 import type { Side, Task } from "../../types.ts"
-import { checkSizes, EmbeddingTable } from "../embedding-table.ts"
+import { checkRungs, EmbeddingTable } from "../embedding-table.ts"
 import type { ModelBatch, PassResult } from "../model.ts"
-import { freeRows, ItemNoise, largestSize, type RowModel, type RowOptions, type RungLosses } from "./rows.ts"
+import type { Bits } from "../row-packing.ts"
+import {
+  freeRows,
+  ItemNoise,
+  largestSize,
+  liftOf,
+  ROUNDED,
+  type RowModel,
+  type RowOptions,
+  type RungLosses,
+} from "./rows.ts"
 
 const GLOBAL_RATE = 0.002
 const BIAS_RATE = 0.3
@@ -45,6 +55,7 @@ export class FactorModel implements RowModel {
   readonly task: Task
   readonly outputs: number
   readonly sizes: readonly number[]
+  readonly bits: readonly Bits[]
   readonly seed: number
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads: Record<Side, number>
@@ -63,26 +74,28 @@ export class FactorModel implements RowModel {
   readonly #worth: Float64Array
 
   constructor(options: FactorOptions) {
-    const { task, sizes, start, seed } = options
-    checkSizes(sizes)
+    const { task, sizes, start, seed, bits = sizes.map(() => 32) } = options
+    checkRungs(sizes, bits)
     this.task = task
     this.outputs = task === "multiclass" ? 5 : 1
     this.sizes = sizes
+    this.bits = bits
     this.seed = seed
     const { outputs } = this
     const head = 2 * outputs + 1
     this.heads = { user: head, item: head }
-    const rows = { sizes: sizes.map((size) => size + head), start, deviation: 0, moments: false }
+    const top = sizes[sizes.length - 1]
+    this.noise = new ItemNoise(seed, top, DEVIATION)
+    this.fade = new Float64Array(top).fill(1)
+    const packing = { bits, whole: 0, head, vectors: 1, seed }
+    const rows = { sizes: sizes.map((size) => size + head), start, deviation: 0, moments: false, packing }
     this.tables = {
       user: new EmbeddingTable(rows),
-      item: new EmbeddingTable(rows),
+      item: new EmbeddingTable({ ...rows, packing: { ...packing, lift: liftOf(this.noise, 1) } }),
     }
     this.global = new Float64Array(outputs)
     this.slopes = new Float64Array(outputs).fill(1)
     if (outputs > 1) for (let c = 0; c < outputs; c++) this.slopes[c] = (2 * c) / (outputs - 1) - 1
-    const top = sizes[sizes.length - 1]
-    this.noise = new ItemNoise(seed, top, DEVIATION)
-    this.fade = new Float64Array(top).fill(1)
     this.#base = new Float64Array(outputs)
     this.#errors = new Float64Array(outputs)
     this.#row = new Float32Array(top + head)
@@ -131,20 +144,20 @@ export class FactorModel implements RowModel {
   #meetNew(side: Side, id: number): boolean {
     const table = this.tables[side]
     table.ensure(id)
-    const numbers = table.numbersOf(id)
-    const at = table.placeOf(id)
+    const row = this.#row
     const { outputs } = this
-    numbers.fill(0, at, at + outputs)
-    numbers.fill(ACCUMULATOR, at + outputs, at + 2 * outputs)
-    numbers[at + 2 * outputs] = SQUARES
-    this.#fillTail(side, id, { target: numbers, at: at + this.heads[side], from: 0, to: this.sizes[table.step(id)] })
+    row.fill(0, 0, outputs)
+    row.fill(ACCUMULATOR, outputs, 2 * outputs)
+    row[2 * outputs] = SQUARES
+    this.#fillTail(side, id, { target: row, at: this.heads[side], from: 0, to: this.sizes[table.step(id)] })
+    table.write(id, row, 0, 0)
     return true
   }
 
   /** Accumulators only grow. */
   accepts(_side: Side, row: ArrayLike<number>): boolean {
-    for (let c = this.outputs; c < 2 * this.outputs; c++) if (!(row[c] >= ACCUMULATOR)) return false
-    return row[2 * this.outputs] >= SQUARES
+    for (let c = this.outputs; c < 2 * this.outputs; c++) if (!(row[c] >= ROUNDED * ACCUMULATOR)) return false
+    return row[2 * this.outputs] >= ROUNDED * SQUARES
   }
 
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void {
@@ -171,15 +184,13 @@ export class FactorModel implements RowModel {
   /** p */
   combined(user: number): Floats {
     const table = this.tables.user
-    const from = table.placeOf(user) + this.heads.user
-    return table.numbersOf(user).subarray(from, from + this.sizes[table.step(user)])
+    table.read(user, this.#row, 0)
+    return this.#row.subarray(this.heads.user, table.size(user))
   }
 
   /** g + b_u */
   baseOf(user: number): Float64Array {
-    const p = this.tables.user.numbersOf(user)
-    const at = this.tables.user.placeOf(user)
-    for (let c = 0; c < this.outputs; c++) this.#base[c] = this.global[c] + p[at + c]
+    for (let c = 0; c < this.outputs; c++) this.#base[c] = this.global[c] + this.tables.user.headOf(user, c)
     return this.#base
   }
 
@@ -187,6 +198,7 @@ export class FactorModel implements RowModel {
   #score(user: number, item: number): number {
     const { user: users, item: items } = this.tables
     const { outputs } = this
+    if (items.isClosed(item)) return this.#scoreClosed(user, item)
     const p = users.numbersOf(user)
     const q = items.numbersOf(item)
     let a = users.placeOf(user)
@@ -203,6 +215,20 @@ export class FactorModel implements RowModel {
       const tail = this.noise.tail(item)
       for (let k = shared; k < size; k++) product += p[a + k] * noise[tail + k]
     }
+    return product
+  }
+
+  /** The same of an item whose row stays packed. */
+  #scoreClosed(user: number, item: number): number {
+    const { user: users, item: items } = this.tables
+    const p = users.numbersOf(user)
+    const at = users.placeOf(user)
+    for (let c = 0; c < this.outputs; c++) this.#base[c] = this.global[c] + p[at + c] + items.headOf(item, c)
+    const x = { numbers: p, at: at + this.heads.user, length: this.sizes[users.step(user)] }
+    const noise = this.noise.numbers
+    const tail = this.noise.tail(item)
+    let product = items.product(item, x)
+    for (let k = 0; k < x.length; k++) product += p[x.at + k] * noise[tail + k]
     return product
   }
 
@@ -254,6 +280,7 @@ export class FactorModel implements RowModel {
     const { user, item, label } = batch
     const losses = new Float64Array(user.length)
     this.meet(batch)
+    this.#open(batch)
     if (touched) for (let r = 0; r < item.length; r++) touched.add(item[r])
     for (let pass = 0; pass < PASSES; pass++)
       for (let r = 0; r < user.length; r++) {
@@ -263,7 +290,16 @@ export class FactorModel implements RowModel {
         if (pass === 0) losses[r] = loss
         this.#step(user[r], item[r])
       }
+    this.#close(true)
     return { logits: new Float64Array(0), losses }
+  }
+
+  #open(batch: ModelBatch): void {
+    for (const side of ["user", "item"] as const) this.tables[side].open(batch[side])
+  }
+
+  #close(changed: boolean): void {
+    for (const side of ["user", "item"] as const) this.tables[side].close({ changed })
   }
 
   /** Writes what row r would have cost with either side cut to each size up to its own. */
@@ -335,20 +371,24 @@ export class FactorModel implements RowModel {
     const logits = new Float64Array(user.length * outputs)
     const losses = new Float64Array(user.length)
     this.meet(batch)
+    this.#open(batch)
     for (let r = 0; r < user.length; r++) {
       const product = this.#score(user[r], item[r])
       losses[r] = this.#loss(product, label[r])
       for (let c = 0; c < outputs; c++) logits[r * outputs + c] = this.#base[c] + this.slopes[c] * product
     }
+    this.#close(false)
     return { logits, losses }
   }
 
   logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
     const { outputs } = this
+    this.tables.user.open([user])
     for (let i = 0; i < items.length; i++) {
       const product = this.#score(user, items[i])
       for (let c = 0; c < outputs; c++) out[i * outputs + c] = this.#base[c] + this.slopes[c] * product
     }
+    this.tables.user.close({ changed: false })
   }
 
   save(state: State): void {

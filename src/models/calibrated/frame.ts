@@ -129,6 +129,7 @@ function turnRow(model: RowModel, p: { side: Side; id: number; turn: Float64Arra
   const held = model.sizes[table.step(id)]
   const size = Math.min(width, held)
   if (size === 0) return
+  table.open([id])
   const row = table.numbersOf(id)
   for (let v = 0; v < model.vectors[side]; v++) {
     const at = table.placeOf(id) + model.heads[side] + v * held
@@ -139,19 +140,21 @@ function turnRow(model: RowModel, p: { side: Side; id: number; turn: Float64Arra
     }
     for (let r = 0; r < size; r++) row[at + r] = turned[r]
   }
+  table.close({ changed: true })
 }
 
 /** Σ w_i·q_i·q_iᵀ; q is the first vector of an item. */
 function secondMoments(model: RowModel, width: number, weigh: (item: number) => number): Float64Array {
   const table = model.tables.item
   const moments = new Float64Array(width * width)
+  const row = new Float32Array(table.sizes[table.top])
+  const at = model.heads.item
   for (let id = 0; id < table.reach; id++) {
     if (!table.has(id)) continue
     const size = Math.min(width, model.sizes[table.step(id)])
     const weight = weigh(id)
     if (weight === 0) continue
-    const row = table.numbersOf(id)
-    const at = table.placeOf(id) + model.heads.item
+    table.read(id, row, 0)
     for (let j = 0; j < size; j++) {
       const scaled = weight * row[at + j]
       for (let k = 0; k <= j; k++) moments[j * width + k] += scaled * row[at + k]

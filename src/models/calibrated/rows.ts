@@ -5,10 +5,13 @@ import { Random } from "../../kernels/random.ts"
 import type { Side } from "../../types.ts"
 import type { EmbeddingTable } from "../embedding-table.ts"
 import type { ModelBatch, PassResult, SizedModel } from "../model.ts"
+import type { Bits, Lift } from "../row-packing.ts"
 
 export interface RowOptions {
-  /** Sizes of the vectors, strictly increasing, from 0 or more. */
+  /** Sizes of the vectors by rung, from 0 or more; they rise, or the bits do. */
   sizes: readonly number[]
+  /** Bits of a number, by rung. Default 32. */
+  bits?: readonly Bits[]
   /** Which of them a new id gets. */
   start: number
   seed: number
@@ -23,6 +26,7 @@ export type RungLosses = Record<Side, Float64Array>
 
 /** A row is a head of fixed length, which starts with an item's biases, and one or more vectors of the id's size. */
 export interface RowModel extends SizedModel {
+  readonly bits: readonly Bits[]
   readonly seed: number
   readonly heads: Record<Side, number>
   readonly vectors: Record<Side, number>
@@ -59,6 +63,9 @@ export interface RowModel extends SizedModel {
   logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void
 }
 
+/** What is left of a number at least when it is packed: an accumulator may be that much below its start. */
+export const ROUNDED = 0.999
+
 /** Normal numbers ε is read from: item i's start at a place its index is hashed to. */
 export const NOISE_PLACES = 16_384
 
@@ -76,6 +83,11 @@ export class ItemNoise {
   tail(item: number): number {
     return (Math.imul(item + 1, 0x9e3779b1) >>> 18) & (NOISE_PLACES - 1)
   }
+}
+
+/** What the tables of a model keep an item's first vector relative to. */
+export function liftOf(noise: ItemNoise, fade: number): Lift {
+  return { numbers: noise.numbers.map((number) => fade * number), tail: noise.tail }
 }
 
 /** The largest size that rows of a side hold. */
@@ -96,8 +108,9 @@ export function rungEnergy(model: RowModel, side: Side, id: number): number {
   const step = table.step(id)
   if (step === 0) return 0
   const { noise, fade, sizes } = model
-  const row = table.numbersOf(id)
-  const at = table.placeOf(id) + model.heads[side]
+  const row = new Float32Array(table.size(id))
+  table.read(id, row, 0)
+  const at = model.heads[side]
   const tail = noise.tail(id)
   let sum = 0
   for (let k = sizes[step - 1]; k < sizes[step]; k++) {

@@ -22,7 +22,17 @@ import type { State } from "../../kernels/state.ts"
 import type { Side } from "../../types.ts"
 import { EmbeddingTable } from "../embedding-table.ts"
 import type { ModelBatch, PassResult } from "../model.ts"
-import { freeRows, ItemNoise, largestSize, type RowModel, type RowOptions, type RungLosses } from "./rows.ts"
+import type { Bits } from "../row-packing.ts"
+import {
+  freeRows,
+  ItemNoise,
+  largestSize,
+  liftOf,
+  ROUNDED,
+  type RowModel,
+  type RowOptions,
+  type RungLosses,
+} from "./rows.ts"
 
 const RECENT = 20
 const DECAY = 0.85
@@ -66,6 +76,7 @@ export class SequenceModel implements RowModel {
   readonly task = "topk"
   readonly outputs = 1
   readonly sizes: readonly number[]
+  readonly bits: readonly Bits[]
   readonly seed: number
   readonly tables: Record<Side, EmbeddingTable>
   readonly heads = { user: RECENT + 1, item: 3 }
@@ -80,6 +91,8 @@ export class SequenceModel implements RowModel {
   readonly fade: Float64Array
   /** 2^−⌊log₄(k+1)⌋: a float stays one. */
   readonly #start: Float64Array
+  /** A row. */
+  readonly #row: Float32Array
   /** x, its learned width, and dx. */
   readonly #x: Float64Array
   #width = 0
@@ -97,8 +110,9 @@ export class SequenceModel implements RowModel {
   #errors = new Float64Array(16)
 
   constructor(options: SequenceOptions) {
-    const { sizes, start, seed, passes = SEQUENCE_PASSES } = options
+    const { sizes, start, seed, passes = SEQUENCE_PASSES, bits = sizes.map(() => 32) } = options
     this.sizes = sizes
+    this.bits = bits
     this.seed = seed
     this.#passes = passes
     const make = (side: Side) =>
@@ -107,11 +121,16 @@ export class SequenceModel implements RowModel {
         start,
         deviation: 0,
         moments: false,
+        packing:
+          side === "user"
+            ? { bits, seed, whole: RECENT, head: 1, vectors: 1 }
+            : { bits, seed, whole: 0, head: this.heads.item, vectors: 2, lift: liftOf(this.noise, LIFT) },
       })
-    this.tables = { user: make("user"), item: make("item") }
     const top = sizes[sizes.length - 1]
     this.noise = new ItemNoise(seed, top, DEVIATION)
     this.fade = new Float64Array(top).fill(LIFT)
+    this.tables = { user: make("user"), item: make("item") }
+    this.#row = new Float32Array(Math.max(...this.tables.user.sizes, ...this.tables.item.sizes))
     this.#start = Float64Array.from({ length: top }, (_, k) => 1 / (1 << ((31 - Math.clz32(k + 1)) >> 1)))
     this.#x = new Float64Array(top)
     this.#dx = new Float64Array(top)
@@ -146,10 +165,11 @@ export class SequenceModel implements RowModel {
   #meetNew(side: Side, id: number): boolean {
     const table = this.tables[side]
     table.ensure(id)
-    const numbers = table.numbersOf(id)
-    const at = table.placeOf(id) + this.heads[side]
-    for (let v = 1; v <= this.vectors[side]; v++) numbers[at - v] = SQUARES
-    if (side === "item") this.#fillNoise(id, numbers, { at, from: 0, to: this.#size(id), scale: this.#start })
+    const row = this.#row.fill(0, 0, table.size(id))
+    this.renew(side, row)
+    if (side === "item")
+      this.#fillNoise(id, row, { at: this.heads.item, from: 0, to: this.#size(id), scale: this.#start })
+    table.write(id, row, 0, 0)
     return true
   }
 
@@ -165,7 +185,7 @@ export class SequenceModel implements RowModel {
 
   /** Latest items are whole numbers, and accumulators only grow. */
   accepts(side: Side, row: ArrayLike<number>): boolean {
-    for (let v = 1; v <= this.vectors[side]; v++) if (!(row[this.heads[side] - v] >= SQUARES)) return false
+    for (let v = 1; v <= this.vectors[side]; v++) if (!(row[this.heads[side] - v] >= ROUNDED * SQUARES)) return false
     if (side === "user")
       for (let a = 0; a < RECENT; a++)
         if (!Number.isInteger(row[a]) || row[a] < 0 || row[a] > LAST_KEPT + 1) return false
@@ -226,8 +246,18 @@ export class SequenceModel implements RowModel {
   /** x. */
   combined(user: number): Float64Array {
     this.#readLatest(user)
-    this.#combine(user)
+    this.#combineClosed(user)
     return this.#x.subarray(0, this.#width)
+  }
+
+  /** x of a user whose row, and those of its latest items, may be packed. */
+  #combineClosed(user: number): void {
+    const { user: users, item: items } = this.tables
+    users.open([user])
+    items.open(this.#latest.subarray(0, this.#count))
+    this.#combine(user)
+    users.close({ changed: false })
+    items.close({ changed: false })
   }
 
   /** Users have no biases. */
@@ -236,20 +266,18 @@ export class SequenceModel implements RowModel {
   }
 
   #readLatest(user: number): void {
-    const row = this.tables.user.numbersOf(user)
-    const at = this.tables.user.placeOf(user)
+    const latest = this.#latest
+    this.tables.user.readWhole(user, latest, RECENT)
     let count = 0
-    while (count < RECENT && row[at + count] > 0) {
-      this.#latest[count] = row[at + count] - 1
-      count++
-    }
+    while (count < RECENT && latest[count] > 0) latest[count++]--
     this.#count = count
   }
 
   #keepLatest(user: number, trail: readonly number[]): void {
-    const row = this.tables.user.numbersOf(user)
-    const at = this.tables.user.placeOf(user)
-    for (let a = 0; a < RECENT; a++) row[at + a] = a < trail.length ? trail[trail.length - 1 - a] + 1 : 0
+    const [table, row] = [this.tables.user, this.#row]
+    table.read(user, row, 0)
+    for (let a = 0; a < RECENT; a++) row[a] = a < trail.length ? trail[trail.length - 1 - a] + 1 : 0
+    table.write(user, row, 0, 0)
   }
 
   /** x of a user and the latest items read. */
@@ -286,6 +314,7 @@ export class SequenceModel implements RowModel {
   #score(item: number): number {
     const table = this.tables.item
     const [x, width] = [this.#x, this.#width]
+    if (table.isClosed(item)) return this.#scoreClosed(item)
     const q = table.numbersOf(item)
     const at = table.placeOf(item)
     const shared = Math.min(this.sizes[table.step(item)], width)
@@ -300,11 +329,22 @@ export class SequenceModel implements RowModel {
     return z
   }
 
+  /** The same of an item whose row stays packed. */
+  #scoreClosed(item: number): number {
+    const table = this.tables.item
+    const [x, width, noise, fade] = [this.#x, this.#width, this.noise.numbers, this.fade]
+    const tail = this.noise.tail(item)
+    let z = table.headOf(item, 0) + table.product(item, { numbers: x, at: 0, length: width })
+    for (let k = 0; k < width; k++) z += x[k] * fade[k] * noise[tail + k]
+    return z
+  }
+
   train(batch: ModelBatch, rungs?: RungLosses, touched?: { add(item: number): void }): PassResult {
     for (const side of ["user", "item"] as const)
       for (let r = 0; r < batch.user.length; r++) this.meetOne(side, batch[side][r])
     const trails = new Map<number, number[]>()
     const groups = this.#groups(batch, trails)
+    this.#open(batch, trails)
     const losses = new Float64Array(groups.length)
     const rows = new Map<number, number>()
     if (rungs) for (const { own } of groups) if (!rows.has(batch.item[own])) rows.set(batch.item[own], own)
@@ -324,7 +364,15 @@ export class SequenceModel implements RowModel {
       if (touched) for (const item of trail) touched.add(item)
     }
     if (touched) for (let r = 0; r < batch.item.length; r++) touched.add(batch.item[r])
+    for (const side of ["user", "item"] as const) this.tables[side].close({ changed: true })
     return { logits: new Float64Array(0), losses }
+  }
+
+  #open(batch: ModelBatch, trails: ReadonlyMap<number, readonly number[]>): void {
+    const { user, item } = this.tables
+    user.open(batch.user)
+    item.open(batch.item)
+    for (const trail of trails.values()) item.open(trail)
   }
 
   /** Cuts a batch into groups and follows each user's items through it. */
@@ -523,7 +571,7 @@ export class SequenceModel implements RowModel {
       this.meetOne("user", user[r])
       this.meetOne("item", item[r])
       this.#readLatest(user[r])
-      this.#combine(user[r])
+      this.#combineClosed(user[r])
       logits[r] = this.#score(item[r])
       losses[r] = softplus(label[r] === 1 ? -logits[r] : logits[r])
     }
@@ -532,7 +580,7 @@ export class SequenceModel implements RowModel {
 
   logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
     this.#readLatest(user)
-    this.#combine(user)
+    this.#combineClosed(user)
     for (let i = 0; i < items.length; i++) out[i] = this.#score(items[i])
   }
 
