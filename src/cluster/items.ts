@@ -2,7 +2,7 @@
 
 import type { Run } from "../learning/loop.ts"
 import type { Cluster } from "./cluster.ts"
-import { decodeStored, encodeStored, type OwnerUpdate, type Popularity, type Stored } from "./encoding.ts"
+import { decodeStored, decodeUpdate, encodeStored, type OwnerUpdate, type Popularity, type Stored } from "./encoding.ts"
 import { START } from "./log.ts"
 import type { Argument } from "./redis.ts"
 import { ROWS_PER_BUCKET } from "./redis-keys.ts"
@@ -137,7 +137,28 @@ export class Items {
     return put
   }
 
-  /** Whether updates of an owner cannot be followed: some is gone, or another wrote it, who may not have known the last. */
+  /**
+   * Applies the updates of an owner, or reads all of it where some were missed. Returns the items whose rows came with
+   * updates. `lazily`: rows wait until they are caught up with.
+   */
+  async follow(
+    owner: number,
+    p: { changes: readonly Buffer[]; seq: number; fence: string; lazily: boolean },
+  ): Promise<number[]> {
+    const { changes, lazily } = p
+    if (this.hasMissed(owner, changes, p)) {
+      await this.load(owner, { lazily })
+      return []
+    }
+    const changed: number[] = []
+    for (let i = 0; i < changes.length; i += 2) {
+      const update = decodeUpdate(changes[i + 1])
+      changed.push(...this.applyUpdate(owner, { seq: numberOf(changes[i]), update, lazily }))
+    }
+    return changed
+  }
+
+  /** Whether updates of an owner cannot be followed: some are gone, or another process wrote, which may not have known the last. */
   hasMissed(owner: number, changes: readonly Buffer[], now: { seq: number; fence: string }): boolean {
     const { seq, fence } = this.owners[owner]
     if (now.fence !== fence) return true

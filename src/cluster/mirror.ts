@@ -13,10 +13,10 @@ import type { LearnerExplanation, LearnerStatus } from "../learning/learner.ts"
 import type { Run } from "../learning/loop.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
-import { decodeStored, decodeUpdate } from "./encoding.ts"
+import { decodeStored } from "./encoding.ts"
 import { Entries, readEntry, writeEntries } from "./entries.ts"
 import { readGlobal } from "./global-state.ts"
-import { Items, numberOf, putInto } from "./items.ts"
+import { Items, putInto } from "./items.ts"
 import { compareIds } from "./log.ts"
 import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 import type { PartitionUpdates } from "./trainer.ts"
@@ -121,13 +121,8 @@ export class Mirror implements ReadModel {
         names,
         after,
       )) as PartitionUpdates
-      if (this.#items.hasMissed(owner, changes, { seq, fence: String(fence) })) await this.#items.load(owner)
-      else
-        for (let i = 0; i < changes.length; i += 2) {
-          const update = decodeUpdate(changes[i + 1])
-          const changed = this.#items.applyUpdate(owner, { seq: numberOf(changes[i]), update, lazily: false })
-          for (const index of changed) this.#noteItem(index)
-        }
+      const changed = await this.#items.follow(owner, { changes, seq, fence: String(fence), lazily: false })
+      for (const index of changed) this.#noteItem(index)
       await this.#entries.applyPuts(owner, puts, last)
       if (changes.length < 400 && puts.length < 400) return
     }
