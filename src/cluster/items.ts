@@ -28,7 +28,7 @@ export function fade(trend: number, events: number, partitions: number): number 
 /** Takes the row of an item as its owner has it; undefined where it has none yet. */
 type PutRow = (index: number, row: Uint8Array | undefined) => void
 
-/** Puts rows into a learner; one that its owner does not have is not to be there. */
+/** Puts rows into a learner, and drops those that their owner does not have. */
 export function putInto(run: Run): PutRow {
   return (index, row) => {
     if (row) run.shared.putRow("item", index, row)
@@ -210,7 +210,7 @@ export class Items {
     for (const { index, stored } of await this.#read(indices)) this.#take(index, stored)
   }
 
-  /** Learns the names of items that others named. */
+  /** Reads the names of items that other processes named. */
   async fetchNames(indices: Iterable<number>): Promise<void> {
     const unknown = [...indices].filter((index) => this.#names[index] === undefined)
     for (const { index, stored } of await this.#read(unknown)) {

@@ -1,4 +1,4 @@
-/** What a reader has in memory: all items, the users asked for lately, and the learner that scores them. */
+/** What a reader has in memory: all items, recently requested users, and the learner that scores them. */
 
 import type { Catalogue } from "../engine/catalogue.ts"
 import type { CheckedItem } from "../engine/check.ts"
@@ -24,7 +24,7 @@ import type { PartitionUpdates } from "./trainer.ts"
 /** Milliseconds between two looks at the owners' updates, and for which a user's row is taken as fresh. */
 const PAUSE = 100
 const FRESH = 1000
-/** Milliseconds a read waits for what it is to come after. */
+/** Milliseconds a read waits for the events of its token. */
 const PATIENCE = 2000
 /** Milliseconds between two counts of trends. */
 const TRENDS = 2000
@@ -36,7 +36,7 @@ interface CachedUser {
 }
 
 export class Mirror implements ReadModel {
-  /** Scores with the learner's rows where they lie. */
+  /** Scores with the learner's own rows. */
   readonly reader: FactorReader
   readonly #cluster: Cluster
   readonly #catalogue: Catalogue
@@ -85,7 +85,7 @@ export class Mirror implements ReadModel {
     return this.#updatedAt === 0 ? 0 : Date.now() - this.#updatedAt
   }
 
-  /** Reads all items, then goes on hearing of them. */
+  /** Reads all items, then follows their updates. */
   async start(): Promise<void> {
     await Promise.all(this.#cluster.all.map((owner) => this.#items.load(owner)))
     await Promise.all(this.#cluster.all.map((owner) => this.#entries.load(owner)))
@@ -141,7 +141,7 @@ export class Mirror implements ReadModel {
     this.#catalogue.setItem(index, { events: this.#items.popularity(index).events, trend: this.#items.trend(index) })
   }
 
-  /** Names new items to the catalogue and to the reader, and tells now and then how all of them trend. */
+  /** Adds new items to the catalogue, and from time to time updates the trend of all. */
   #refresh(): void {
     if (!this.#grown && Date.now() - this.#trended < TRENDS) return
     this.#trended = Date.now()

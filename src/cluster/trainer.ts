@@ -3,8 +3,8 @@
  *
  *   balance → for each own partition: read, learn, write → sync: take in what others did, write own items → …
  *
- * Everything happens in one loop; what is in memory is what Redis has, plus what is being written. Whenever that may no
- * longer be so (a lease was taken, a master went away with a write), memory is thrown away and read anew.
+ * Everything happens in one loop; what is in memory is what Redis has, plus what is being written. When that may no
+ * longer hold (a lease was taken, a master was lost with a write), memory is dropped and read again.
  */
 
 import { setFeatures } from "../engine/item-features.ts"
