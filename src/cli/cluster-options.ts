@@ -2,12 +2,10 @@
 
 import { Cluster, type ClusterOptions } from "../cluster/cluster.ts"
 import { ClusterRecommender } from "../cluster/reader.ts"
-import type { Recommender, RecommenderOptions } from "../engine/types.ts"
+import type { Recommender } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
-import { RUN_OPTIONS } from "../learning/options.ts"
 import type { Configuration } from "../server/configuration.ts"
-import { parseRatingScale } from "../stream/interaction.ts"
-import { flagOf, readFlag, readList, readWhole } from "./flags.ts"
+import { type parseFlags, readList } from "./flags.ts"
 
 /** "announced=reachable" pairs as a map. */
 export function readAddresses(pairs: readonly string[] | undefined): Record<string, string> | undefined {
@@ -60,56 +58,32 @@ export async function openClusterReader(
 
 /** Flags of the commands that work on a cluster. */
 export const CLUSTER_FLAGS = {
-  cluster: { type: "string" },
-  "cluster-prefix": { type: "string" },
-  "cluster-addresses": { type: "string" },
-  help: { type: "boolean", short: "h" },
+  cluster: {
+    type: "string",
+    description: "of a Redis or Valkey Cluster, 7.0 or newer (DESS_CLUSTER)",
+    examples: ["<urls>"],
+  },
+  clusterPrefix: { type: "string", description: "what its keys begin with (dess)", examples: ["<name>"] },
+  clusterAddresses: {
+    type: "array",
+    items: { type: "string" },
+    description: "announced=reachable addresses of nodes behind a translation",
+    examples: ["<a=b,…>"],
+  },
 } as const
 
-const TEXT = { type: "string" } as const
+export const PARTITIONS = {
+  partitions: { type: "integer", minimum: 1, description: "the most trainers there can ever be (16)" },
+} as const
 
-/** Options of a run that are settled when a cluster is created. */
-const CREATED = [
-  ...(["task", "method", "recipe", "model", "sizes", "seed", "segment", "negatives"] as const),
-  "likeThreshold",
-] as const
+type Flags = ReturnType<typeof parseFlags<typeof CLUSTER_FLAGS & typeof PARTITIONS>>
 
-/** Flags of what is settled when a cluster is created. */
-export const CREATION_FLAGS = {
-  ...Object.fromEntries(CREATED.map((name) => [flagOf(name), TEXT])),
-  ...{ partitions: TEXT, features: TEXT, "rating-scale": TEXT },
-}
-
-export type Flags = Record<string, string | boolean | undefined>
-
+/** Where the cluster is; flags come before the environment. */
 export function readClusterOptions(flags: Flags): ClusterOptions {
-  const text = (name: string) => flags[name] as string | undefined
-  const url = text("cluster") ?? process.env.DESS_CLUSTER
+  const { DESS_CLUSTER, DESS_CLUSTER_PREFIX, DESS_CLUSTER_ADDRESSES } = process.env
+  const { cluster: url = DESS_CLUSTER, clusterPrefix: prefix = DESS_CLUSTER_PREFIX, partitions } = flags
   if (url === undefined || url === "")
     throw new DessError("INVALID_ARGUMENT", "--cluster: expected redis://host:port of a Redis Cluster, got none")
-  const addresses = text("cluster-addresses") ?? process.env.DESS_CLUSTER_ADDRESSES
-  const partitions = text("partitions")
-  return {
-    url,
-    prefix: text("cluster-prefix") ?? process.env.DESS_CLUSTER_PREFIX,
-    addresses: readAddresses(addresses === undefined ? undefined : readList("cluster-addresses", addresses)),
-    partitions: partitions === undefined ? undefined : readWhole("partitions", partitions, 1),
-    recommender: readCreation(text),
-  }
-}
-
-function readCreation(text: (name: string) => string | undefined): RecommenderOptions {
-  const read = <T>(name: string, parse: (text: string) => T) => {
-    const given = text(name)
-    return given === undefined ? undefined : parse(given)
-  }
-  const run = CREATED.map((name) => [
-    name,
-    read(flagOf(name), (value) => readFlag(flagOf(name), RUN_OPTIONS[name].schema, value)),
-  ])
-  return {
-    ...Object.fromEntries(run),
-    features: read("features", (list) => readList("features", list)),
-    scale: read("rating-scale", parseRatingScale),
-  }
+  const announced = DESS_CLUSTER_ADDRESSES && readList("cluster-addresses", DESS_CLUSTER_ADDRESSES)
+  return { url, prefix, addresses: readAddresses(flags.clusterAddresses ?? (announced || undefined)), partitions }
 }

@@ -1,10 +1,16 @@
 /** `dess cluster`: the state of a cluster, snapshots of it, and loading one. */
 
-import { parseArgs } from "node:util"
 import { Cluster } from "../cluster/cluster.ts"
 import { type ClusterStatus, readStatus } from "../cluster/status.ts"
 import { DessError, show } from "../errors.ts"
-import { CLUSTER_FLAGS, readClusterOptions } from "./cluster-options.ts"
+import { CLUSTER_FLAGS, PARTITIONS, readClusterOptions } from "./cluster-options.ts"
+import { describeFlags, parseArguments } from "./flags.ts"
+
+const FLAGS = {
+  ...CLUSTER_FLAGS,
+  partitions: { ...PARTITIONS.partitions, description: "of a cluster that load creates (16)" },
+  json: { type: "boolean", description: "one JSON object on stdout" },
+} as const
 
 const HELP = `dess cluster – state, snapshots and loading of a cluster
 
@@ -14,19 +20,14 @@ Usage: dess cluster status | snapshot <directory> | load <directory>  --cluster 
   snapshot <directory>      everything, as a directory that dess serve --directory can open (needs lmdb)
   load <directory>          a recommender's directory into a cluster that has nothing yet
 
-  --cluster <urls>          of a Redis or Valkey Cluster (DESS_CLUSTER)
-  --cluster-prefix <name>   what its keys begin with (dess)
-  --cluster-addresses <…>   announced=reachable addresses of nodes behind a translation
-  --partitions <n>          of a cluster that load creates (16)
-  --json                    one JSON object on stdout
+${describeFlags({ Options: FLAGS })}
 
 Examples
   dess cluster status --cluster redis://127.0.0.1:7001
   dess cluster snapshot backup --cluster redis://127.0.0.1:7001 && dess serve --directory backup`
 
 export async function clusterCommand(args: string[]): Promise<void> {
-  const options = { ...CLUSTER_FLAGS, partitions: { type: "string" }, json: { type: "boolean" } } as const
-  const { values, positionals } = parseArgs({ args, options, allowPositionals: true, strict: true })
+  const { values, positionals } = parseArguments(args, FLAGS)
   if (values.help) return console.log(HELP)
   const [what, directory, ...more] = positionals
   const wanted = what === "status" ? 1 : 2
@@ -39,12 +40,7 @@ export async function clusterCommand(args: string[]): Promise<void> {
   const say = (value: object, text: string) => console.log(values.json ? JSON.stringify(value) : text)
   if (what === "load") {
     const { loadDirectory } = await import("../cluster/snapshot.ts")
-    const done = await loadDirectory(directory, {
-      url: where.url,
-      prefix: where.prefix,
-      addresses: where.addresses,
-      partitions: where.partitions,
-    })
+    const done = await loadDirectory(directory, where)
     return say(done, `${done.users} users and ${done.items} items loaded`)
   }
   const cluster = await Cluster.open({ ...where, existing: true })

@@ -1,21 +1,26 @@
 /** `dess export`: a recommender's events or items as a table. */
 
 import { resolve } from "node:path"
-import { parseArgs } from "node:util"
 import { openTableWriter, type TableColumns } from "../datasets/table-writer.ts"
 import { openContents } from "../engine/contents.ts"
-import { DessError, show } from "../errors.ts"
+import { DessError } from "../errors.ts"
+import { describeFlags, onlyFile, parseArguments } from "./flags.ts"
 import { Progress } from "./terminal.ts"
+
+const FLAGS = {
+  directory: { type: "string", description: "of the recommender; no service may have it open", examples: ["<dir>"] },
+  items: { type: "boolean", description: "the items with their categories and features, not the events" },
+  json: { type: "boolean", description: "one JSON object on stdout" },
+} as const
 
 const HELP = `dess export – write a recommender's events or items to a file
 
 Usage: dess export <file> --directory <dir> [--items] [--json]
 
 The file ends in .csv, .ndjson, .jsonl or .parquet (needs @duckdb/node-api). Events are those the journal keeps beside
-snapshots as keepJournal says, by default all. No service may have the directory open; nothing in it is changed.
+snapshots as keepJournal says, by default all. Nothing in the directory is changed.
 
-  --items    the items with their categories and features, not the events
-  --json     one JSON object on stdout
+${describeFlags({ Options: FLAGS })}
 
 Examples
   dess export events.parquet --directory data
@@ -25,24 +30,9 @@ const EVENTS: TableColumns = { user: "VARCHAR", item: "VARCHAR", rating: "DOUBLE
 const ITEMS: TableColumns = { item: "VARCHAR", categories: "VARCHAR[]", hidden: "BOOLEAN", features: "FLOAT[]" }
 
 export async function exportCommand(args: string[]): Promise<void> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    strict: true,
-    options: {
-      directory: { type: "string" },
-      items: { type: "boolean", default: false },
-      json: { type: "boolean", default: false },
-      help: { type: "boolean", short: "h" },
-    },
-  })
+  const { values, positionals } = parseArguments(args, FLAGS)
   if (values.help) return console.log(HELP)
-  const [file, ...more] = positionals
-  if (file === undefined || more.length > 0)
-    throw new DessError(
-      "INVALID_ARGUMENT",
-      `file: expected one, got ${show(positionals.join(" "))} (dess export --help)`,
-    )
+  const file = onlyFile("export", positionals)
   const { directory, items } = values
   if (directory === undefined)
     throw new DessError("INVALID_ARGUMENT", "--directory: expected a recommender's, got none (dess export --help)")

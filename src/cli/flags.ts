@@ -1,7 +1,7 @@
 /** Flags and their help, made of schemas; and the values of flags. */
 
 import { type ParseArgsConfig, parseArgs } from "node:util"
-import { parseBytes } from "../engine/options.ts"
+import { parseBytes, parseDuration } from "../engine/options.ts"
 import { DessError, show } from "../errors.ts"
 import { type Described, describeOption } from "../experiments/schema.ts"
 import { type OptionName, RUN_OPTIONS, type RunOption } from "../learning/options.ts"
@@ -14,17 +14,26 @@ type Values<F> = { -readonly [K in keyof F]?: ValueOf<F[K]> } & { help?: boolean
 
 /** Reads the flags named, `--like-threshold` for `likeThreshold`; others and values that do not fit are refused. */
 export function parseFlags<const F extends Readonly<Record<string, Flag>>>(args: string[], flags: F): Values<F> {
+  return parseArguments(args, flags, false).values
+}
+
+/** The same for a command that also takes arguments without a flag. */
+export function parseArguments<const F extends Readonly<Record<string, Flag>>>(
+  args: string[],
+  flags: F,
+  allowPositionals = true,
+): { values: Values<F>; positionals: string[] } {
   const options: NonNullable<ParseArgsConfig["options"]> = { help: { type: "boolean", short: "h" } }
   for (const [name, { type, repeated = false }] of Object.entries(flags))
     options[flagOf(name)] = { type: type === "boolean" ? type : "string", multiple: repeated }
-  const { values } = parseArgs({ args, options, strict: true })
+  const { values, positionals } = parseArgs({ args, options, allowPositionals, strict: true })
   const read = Object.entries({ ...flags, help: { type: "boolean" } as const }).flatMap(([name, schema]) => {
     const value = values[flagOf(name)]
     return value === undefined
       ? []
       : [[name, typeof value === "string" ? readFlag(flagOf(name), schema, value) : value]]
   })
-  return Object.fromEntries(read) as Values<F>
+  return { values: Object.fromEntries(read) as Values<F>, positionals }
 }
 
 export const flagOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
@@ -38,6 +47,7 @@ export function readFlag(flag: string, schema: Schema, text: string): unknown {
   if (type === "array") return readList(flag, text).map((part) => readFlag(flag, items, part))
   if (type === "object" && properties) return readParts(flag, properties, text)
   if (format === "bytes") return parseBytes(`--${flag}`, text)
+  if (format === "duration") return parseDuration(`--${flag}`, text)
   const value = type === "string" ? text : text.trim() === "" ? Number.NaN : Number(text)
   checkSchema(value, schema, `--${flag}`, text)
   return value
@@ -90,11 +100,15 @@ function valueText({ type, enum: values, anyOf, items = {}, examples, format, pr
   if (properties) return `<x> or <${Object.keys(properties).join(",")}>`
   if (type === "array") return items.enum ? items.enum.join(",") : "<a,b,…>"
   if (format === "bytes") return "<bytes|1MB>"
+  if (format === "duration") return "<time>"
   return { boolean: "", integer: "<n>", number: "<x>", string: "<text>", object: "" }[type ?? "string"]
 }
 
-export function readWhole(flag: string, text: string, least = 0): number {
-  return readFlag(flag, { type: "integer", minimum: least }, text) as number
+/** The one file a command takes. */
+export function onlyFile(command: string, positionals: readonly string[]): string {
+  if (positionals.length === 1) return positionals[0]
+  const got = show(positionals.join(" "))
+  throw new DessError("INVALID_ARGUMENT", `file: expected one, got ${got} (dess ${command} --help)`)
 }
 
 /** "a,b,c" as a list; a comma at the end makes a list of one. */

@@ -1,17 +1,41 @@
 /** `dess import`: a table of events or items into a recommender's directory, or to a running service. */
 
-import { parseArgs } from "node:util"
 import { parseColumnChoice } from "../datasets/header.ts"
 import { createEventReader, createItemReader } from "../datasets/live-rows.ts"
 import { readTable } from "../datasets/table.ts"
 import { Recommender } from "../engine/open.ts"
-import type { Event, ItemEntry, RecommenderOptions } from "../engine/types.ts"
-import { DessError, show } from "../errors.ts"
+import type { Event, ItemEntry } from "../engine/types.ts"
+import { DessError } from "../errors.ts"
 import { openRemote } from "../server/client.ts"
 import { observePatiently } from "../server/lines.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
-import { readList } from "./flags.ts"
+import { describeFlags, onlyFile, parseArguments, type parseFlags, runFlags } from "./flags.ts"
 import { formatSeconds, noteLatin1, Progress, ReplayLine } from "./terminal.ts"
+
+const FLAGS = {
+  directory: {
+    type: "string",
+    description: "of a recommender that no service has open; created when missing",
+    examples: ["<dir>"],
+  },
+  url: {
+    type: "string",
+    description: "of a running service; the key is taken from DESS_WRITE_KEY",
+    examples: ["<url>"],
+  },
+  items: { type: "boolean", description: "the file has items, not events" },
+  columns: {
+    type: "string",
+    description: "columns that are not recognised",
+    examples: ["user=…,item=…,rating=…,timestamp=…"],
+  },
+  json: { type: "boolean", description: "one JSON object on stdout" },
+} as const
+const CREATION_FLAGS = {
+  ...runFlags(["task"], () => "what is learned (topk)"),
+  features: { type: "array", items: { type: "string" }, description: "names of the item features" },
+  ratingScale: { type: "string", description: "of the ratings (0-5)", examples: ["<lo-hi>"] },
+} as const
 
 const HELP = `dess import – bring events or items into a recommender
 
@@ -21,33 +45,12 @@ The file is CSV or TSV with a header, JSON lines, or Parquet (needs @duckdb/node
 Events have the columns user and item, and where there are any rating, timestamp and key (of idempotency). Items have
 item and any of categories (a|b in CSV), hidden and features. Without keys a file that is imported twice counts twice.
 
-  --directory <dir>     of a recommender that no service has open; created when missing
-  --url <url>           of a running service; the key is taken from DESS_WRITE_KEY
-  --items               the file has items, not events
-  --columns user=…,item=…,rating=…,timestamp=…   columns that are not recognised
-  --json                one JSON object on stdout
-
-A directory that is created by it
-  --task topk|binary|multiclass   what is learned (topk)
-  --features a,b,c      names of the item features
-  --rating-scale <lo-hi>  of the ratings (0-5)
+${describeFlags({ Options: FLAGS, "A directory that is created by it": CREATION_FLAGS })}
 
 Examples
   dess import movies.csv --items --directory data
   dess import ratings.csv --directory data
   dess import clicks.ndjson.gz --url http://127.0.0.1:8080`
-
-const OPTIONS = {
-  directory: { type: "string" },
-  url: { type: "string" },
-  items: { type: "boolean", default: false },
-  columns: { type: "string" },
-  task: { type: "string" },
-  features: { type: "string" },
-  "rating-scale": { type: "string" },
-  json: { type: "boolean", default: false },
-  help: { type: "boolean", short: "h" },
-} as const
 
 const BATCH = 2000
 
@@ -59,15 +62,10 @@ export interface Target {
 }
 
 export async function importCommand(args: string[]): Promise<void> {
-  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
+  const { values, positionals } = parseArguments(args, { ...FLAGS, ...CREATION_FLAGS })
   if (values.help) return console.log(HELP)
-  const [file, ...more] = positionals
   const { directory, url, items } = values
-  if (file === undefined || more.length > 0)
-    throw new DessError(
-      "INVALID_ARGUMENT",
-      `file: expected one, got ${show(positionals.join(" "))} (dess import --help)`,
-    )
+  const file = onlyFile("import", positionals)
   if ((directory === undefined) === (url === undefined))
     throw new DessError("INVALID_ARGUMENT", "target: expected --directory or --url, one of them (dess import --help)")
   const choice = values.columns === undefined ? {} : parseColumnChoice(values.columns)
@@ -115,21 +113,16 @@ export async function importCommand(args: string[]): Promise<void> {
   )
 }
 
-interface DirectoryFlags {
-  directory?: string | undefined
-  task?: string | undefined
-  features?: string | undefined
-  "rating-scale"?: string | undefined
-}
+type DirectoryFlags = ReturnType<typeof parseFlags<typeof FLAGS & typeof CREATION_FLAGS>>
 
-async function openDirectory({ directory, task, features, "rating-scale": scale }: DirectoryFlags): Promise<Target> {
+async function openDirectory({ directory, task, features, ratingScale }: DirectoryFlags): Promise<Target> {
   const line = new ReplayLine("replaying the journal")
   const recommender = await Recommender.open({
     onReplay: (progress) => line.update(progress),
     directory,
-    task: task as RecommenderOptions["task"],
-    features: features === undefined ? undefined : readList("features", features),
-    scale: scale === undefined ? undefined : parseRatingScale(scale),
+    task,
+    features,
+    scale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
   }).finally(() => line.done())
   return {
     observe: (events) => observePatiently(recommender, events),

@@ -1,22 +1,31 @@
 /** `dess report`: tables, statistics and figures of what `dess compare` has measured. */
 
 import { join } from "node:path"
-import { parseArgs } from "node:util"
 import { DessError, show } from "../errors.ts"
 import { buildReport, drawFigures, type Report } from "../experiments/report.ts"
 import { readResults } from "../experiments/results.ts"
 import { writeReport } from "../experiments/write-report.ts"
+import { describeFlags, parseArguments } from "./flags.ts"
 import { formatTables } from "./report-text.ts"
+
+const FLAGS = {
+  out: {
+    type: "string",
+    description:
+      "where the files go (<dir>/report): report.html (one page, needs nothing else), report.md, summary.csv, runs.csv, figures/*.svg",
+    examples: ["<dir>"],
+  },
+  noFigures: { type: "boolean", description: "tables only" },
+  json: { type: "boolean", description: "the tables as one JSON object on stdout" },
+} as const
 
 const HELP = `dess report – tables, statistics and figures of a comparison
 
 Usage: dess report <dir> [options]
 
-  <dir>            results folder of dess compare; may still be growing
-  --out <dir>      where the files go (<dir>/report): report.html (one page, needs nothing else), report.md,
-                   summary.csv, runs.csv, figures/*.svg
-  --no-figures     tables only
-  --json           the tables as one JSON object on stdout
+The results folder of dess compare may still be growing.
+
+${describeFlags({ Options: FLAGS })}
 
 Tables are laid out like the paper's; where a data set is one of the paper's four (ml-20m, ml-latest, amazon-books,
 amazon-cds) the paper's figures stand beside ours. Mean ± standard deviation over seeds, paired t-test of every DESS
@@ -28,17 +37,7 @@ Examples
   dess report results/compare --no-figures --json | jq '.parts[0].tables[0].notes'`
 
 export async function reportCommand(args: string[]): Promise<void> {
-  const { values, positionals } = parseArgs({
-    args,
-    strict: true,
-    allowPositionals: true,
-    options: {
-      out: { type: "string" },
-      "no-figures": { type: "boolean" },
-      json: { type: "boolean" },
-      help: { type: "boolean", short: "h" },
-    },
-  })
+  const { values, positionals } = parseArguments(args, FLAGS)
   if (values.help) return console.log(HELP)
   const [directory, ...more] = positionals
   if (directory === undefined || more.length > 0)
@@ -46,7 +45,7 @@ export async function reportCommand(args: string[]): Promise<void> {
   const records = readResults(directory)
   if (records.length === 0)
     throw new DessError("NOT_FOUND", `results folder ${directory}: expected at least one finished cell, got none yet`)
-  const report = buildReport(records, { figures: !values["no-figures"] })
+  const report = buildReport(records, { figures: !values.noFigures })
   const pictures = await drawOrTell(report)
   const files = writeReport(values.out ?? join(directory, "report"), { report, records, pictures })
   if (values.json) console.log(JSON.stringify(asJson(report)))

@@ -1,15 +1,41 @@
 /** `dess train`: one trainer of a cluster; start as many as there are cores for. */
 
-import { parseArgs } from "node:util"
 import { Cluster } from "../cluster/cluster.ts"
-import { ClusterTrainer, type ClusterTrainerOptions } from "../cluster/trainer.ts"
-import { parseBytes, parseDuration } from "../engine/options.ts"
-import { DessError, show } from "../errors.ts"
-import { CLUSTER_FLAGS, CREATION_FLAGS, patiently, readClusterOptions } from "./cluster-options.ts"
-import { readWhole } from "./flags.ts"
+import { ClusterTrainer } from "../cluster/trainer.ts"
+import { parseBytes } from "../engine/options.ts"
+import { DessError } from "../errors.ts"
+import { RUN_OPTIONS } from "../learning/options.ts"
+import { parseRatingScale } from "../stream/interaction.ts"
+import { CLUSTER_FLAGS, PARTITIONS, patiently, readClusterOptions } from "./cluster-options.ts"
+import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 
 /** Milliseconds. */
 const SHORTEST_LEASE = 1500
+
+const time = { type: "number", format: "duration" } as const
+const TRAINER_FLAGS = {
+  ...CLUSTER_FLAGS,
+  lease: { ...time, description: "silence after which others take over (5s)" },
+  sync: { ...time, description: "between two looks at what other trainers did (100ms)" },
+  memoryBudget: {
+    ...RUN_OPTIONS.memoryBudget.schema,
+    description: "of rows in this process's memory (DESS_MEMORY_BUDGET; no limit)",
+  },
+  keepEvents: {
+    type: "integer",
+    minimum: 0,
+    description: "learned events a partition's stream may keep (1000000); a snapshot cuts them sooner",
+  },
+} as const
+const CREATION_FLAGS = {
+  ...PARTITIONS,
+  ...runFlags(
+    ["task", "method", "recipe", "model", "sizes", "seed", "segment", "negatives", "likeThreshold"],
+    ({ help }) => help,
+  ),
+  features: { type: "array", items: { type: "string" }, description: "names of the item feature columns" },
+  ratingScale: { type: "string", description: "of the ratings (0-5)", examples: ["<lo-hi>"] },
+} as const
 
 const HELP = `dess train – a trainer of a cluster
 
@@ -18,35 +44,30 @@ Usage: dess train --cluster redis://host:port[,redis://…] [options]
 Any number of trainers share the partitions of a cluster: start one more and it takes its part, stop or lose one and the
 others take over. Events come in through dess serve --cluster.
 
-  --cluster <urls>          of a Redis or Valkey Cluster, 7.0 or newer (DESS_CLUSTER)
-  --cluster-prefix <name>   what its keys begin with (dess)
-  --cluster-addresses <…>   announced=reachable addresses of nodes behind a translation
-  --lease <time>            silence after which others take over (5s)
-  --sync <time>             between two looks at what other trainers did (100ms)
-  --memory-budget <bytes>   of rows in this process's memory, such as 2GB (no limit)
-  --keep-events <n>         learned events a partition's stream may keep (1000000); a snapshot cuts them sooner
-
-Settled when the cluster is created, by whoever comes first
-  --partitions <n>          the most trainers there can ever be (16)
-  --task topk|binary|multiclass, --method, --features <names of columns>, --sizes, --seed, --segment,
-  --negatives, --like-threshold, --rating-scale; recipe and model are the default ones
+${describeFlags({ Trainer: TRAINER_FLAGS, "Fixed when the cluster is created, by the first process": CREATION_FLAGS })}
 
 Example
   dess train --cluster redis://127.0.0.1:7001`
 
 export async function trainCommand(args: string[]): Promise<void> {
-  const options = {
-    ...CLUSTER_FLAGS,
+  const { help, lease, sync, memoryBudget, keepEvents, ...values } = parseFlags(args, {
+    ...TRAINER_FLAGS,
     ...CREATION_FLAGS,
-    lease: { type: "string" },
-    sync: { type: "string" },
-    "keep-events": { type: "string" },
-    "memory-budget": { type: "string" },
-  } as const
-  const { values } = parseArgs({ args, options, strict: true })
-  if (values.help) return console.log(HELP)
-  const given = readTrainerOptions(values)
-  const where = readClusterOptions(values)
+  })
+  if (help) return console.log(HELP)
+  if (lease !== undefined && lease < SHORTEST_LEASE)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `--lease: expected at least ${SHORTEST_LEASE} ms, as it is renewed every second, got ${lease}`,
+    )
+  const { cluster: _, clusterPrefix: __, clusterAddresses: ___, partitions: ____, ratingScale, ...run } = values
+  const scale = ratingScale === undefined ? {} : { scale: parseRatingScale(ratingScale) }
+  const where = { ...readClusterOptions(values), recommender: { ...run, ...scale } }
+  const { DESS_MEMORY_BUDGET: budget } = process.env
+  const given = {
+    ...{ lease, sync, keepEvents },
+    memoryBudget: memoryBudget ?? (budget === undefined ? undefined : parseBytes("DESS_MEMORY_BUDGET", budget)),
+  }
   const cluster = await patiently(() => Cluster.open(where), say)
   try {
     const trainer = new ClusterTrainer(cluster, { ...given, onNote: say })
@@ -63,26 +84,6 @@ export async function trainCommand(args: string[]): Promise<void> {
     say(`stopped; ${trainer.standing.learned} events learned`)
   } finally {
     cluster.close()
-  }
-}
-
-function readTrainerOptions(values: Record<string, string | boolean | undefined>): ClusterTrainerOptions {
-  const read = <T>(name: string, parse: (text: string) => T) => {
-    const text = values[name] as string | undefined
-    return text === undefined ? undefined : parse(text)
-  }
-  const lease = read("lease", (text) => parseDuration("--lease", text))
-  if (lease !== undefined && lease < SHORTEST_LEASE)
-    throw new DessError(
-      "INVALID_ARGUMENT",
-      `--lease: expected at least ${SHORTEST_LEASE} ms, as it is renewed every second, got ${show(values.lease)}`,
-    )
-  const budget = (values["memory-budget"] as string | undefined) ?? process.env.DESS_MEMORY_BUDGET
-  return {
-    lease,
-    sync: read("sync", (text) => parseDuration("--sync", text)),
-    keepEvents: read("keep-events", (text) => readWhole("keep-events", text)),
-    memoryBudget: budget === undefined ? undefined : parseBytes("--memory-budget", budget),
   }
 }
 

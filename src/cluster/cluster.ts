@@ -1,4 +1,4 @@
-/** A cluster as every process of it sees it: the connection, the keys, and what was settled when it was created. */
+/** A cluster as every process of it sees it: the connection, the keys, and the options fixed when it was created. */
 
 import { emptyFeatures } from "../engine/item-features.ts"
 import { completeOptions, type EngineOptions, type FixedOptions, fixedOptions } from "../engine/options.ts"
@@ -16,9 +16,9 @@ const FORMAT = 5
 export interface ClusterOptions extends RedisOptions {
   /** What the keys begin with. Default "dess". */
   prefix?: string | undefined
-  /** Settled when the cluster is created. Default 16. */
+  /** Fixed when the cluster is created. Default 16. */
   partitions?: number | undefined
-  /** What the recommender learns, as for a directory; settled when the cluster is created. */
+  /** What the recommender learns, as for a directory; fixed when the cluster is created. */
   recommender?: RecommenderOptions | undefined
   /** Refuses a cluster that is not there instead of creating it. */
   existing?: boolean | undefined
@@ -60,7 +60,7 @@ export class Cluster {
     }
   }
 
-  /** A learner of what is settled, with room for features where items have some. */
+  /** A learner with the options of the cluster, and a table of features where items have some. */
   newRun(): { run: Run; features: ItemFeatures | undefined } {
     const features = emptyFeatures(this.options.features)
     return { run: new Run(this.options.run, features), features }
@@ -157,7 +157,7 @@ export function checkRecipe(
   )
 }
 
-/** Refuses a method that many processes cannot share, or one that lacks its features, before it is settled. */
+/** Refuses a method that many processes cannot share, or one that lacks its features, before the cluster is created. */
 function tryRun({ run: options, features }: EngineOptions): void {
   const run = new Run(options, emptyFeatures(features))
   try {

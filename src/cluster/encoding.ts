@@ -1,10 +1,10 @@
-/** How events, rows and changes lie in Redis: compact, each with a version. */
+/** The binary form of events, rows and changes in Redis, each with a version. */
 
 import { ByteReader, ByteWriter } from "../engine/byte-buffer.ts"
 import { DessError } from "../errors.ts"
 
 const EVENT_VERSION = 1
-/** Stands in the place of an event's version where its user is to be forgotten. */
+/** In place of an event's version: the user is to be forgotten. */
 const FORGET = 2
 const RECORD_VERSION = 1
 const CHANGES_VERSION = 1
@@ -50,7 +50,7 @@ export function decodeEvent(bytes: Buffer): ClusterEvent {
   }
 }
 
-/** A row as it is stored. What stands beside the learner's bytes: of a user the items met, of an item its popularity. */
+/** A stored row: the learner's bytes, and of a user the items met, of an item its popularity. */
 export interface Stored {
   name: string
   /** Empty for an id without a row. */
@@ -133,7 +133,7 @@ export function decodeChanges(bytes: Buffer): ItemChange[] {
   }))
 }
 
-/** What an owner tells the world: rows as they stand, what they contain, and its clock. */
+/** What an owner publishes: current rows, which events they contain, and its clock. */
 export interface OwnerUpdate {
   /** By partition: the last event whose changes the rows contain. */
   applied: string[]

@@ -8,7 +8,7 @@ import { ENTRIES_PER_BUCKET } from "./redis-keys.ts"
 
 /** Hashes read at a time. */
 const AT_ONCE = 64
-/** Entries kept for those who follow; who falls further behind reads everything anew. */
+/** Entries kept in the stream; a reader further behind reads everything again. */
 const PUTS_KEPT = 10_000
 
 type Note = (index: number, entry: StoredItem) => void | Promise<void>
@@ -30,7 +30,7 @@ export class Entries {
     return `${this.#lastPut[owner]}-0`
   }
 
-  /** All of an owner, as they stand. */
+  /** Reads all current entries of an owner. */
   async load(owner: number): Promise<void> {
     const { keys, redis } = this.#cluster
     const key = keys.of(owner, "home")
@@ -67,7 +67,7 @@ export class Entries {
   }
 }
 
-/** The entry of an item as it stands. */
+/** The current entry of an item. */
 export async function readEntry(cluster: Cluster, index: number): Promise<StoredItem> {
   const { partition, number } = cluster.keys.place(index)
   const hash = cluster.keys.entries(partition, number)
@@ -75,7 +75,7 @@ export async function readEntry(cluster: Cluster, index: number): Promise<Stored
   return stored ? (JSON.parse(String(stored)) as StoredItem) : { categories: [], hidden: false, features: null }
 }
 
-/** Stores entries and tells those who follow, each owner at once. */
+/** Stores entries and appends them to the streams that readers follow, one call per owner. */
 export async function writeEntries(
   cluster: Cluster,
   entries: readonly { index: number; entry: StoredItem }[],

@@ -51,7 +51,7 @@ export class Scrubbing {
     return this.#walk !== undefined || this.#waiting.size > 0
   }
 
-  /** Goes on by a portion; false where Redis knows nothing of it. */
+  /** Works on the next portion; false where Redis has no such task. */
   async step(): Promise<boolean> {
     const walk = this.#walk ?? this.#begin()
     if (!walk) return true

@@ -1,5 +1,5 @@
 /**
- * What belongs to no id (global biases, the clock, how often ids return, what the policy has learned), as it lies in
+ * What belongs to no id (global biases, the clock, how often ids return, what the policy has learned), as stored in
  * Redis. It adds up by evidence; this is the sum so far, for processes that come later. Partition 0 is its owner: the trainer
  * of that partition stores it. Its keys are called "dense", and the bytes begin with their version, as older releases have it.
  */

@@ -2,7 +2,7 @@
 
 import type { Run } from "../learning/loop.ts"
 import type { Cluster } from "./cluster.ts"
-import { decodeStored, encodeStored, type OwnerUpdate, type Popularity, type Stored } from "./encoding.ts"
+import { decodeStored, decodeUpdate, encodeStored, type OwnerUpdate, type Popularity, type Stored } from "./encoding.ts"
 import { START } from "./log.ts"
 import type { Argument } from "./redis.ts"
 import { ROWS_PER_BUCKET } from "./redis-keys.ts"
@@ -28,7 +28,7 @@ export function fade(trend: number, events: number, partitions: number): number 
 /** Takes the row of an item as its owner has it; undefined where it has none yet. */
 type PutRow = (index: number, row: Uint8Array | undefined) => void
 
-/** Puts rows into a learner; one that its owner does not have is not to be there. */
+/** Puts rows into a learner, and drops those that their owner does not have. */
 export function putInto(run: Run): PutRow {
   return (index, row) => {
     if (row) run.shared.putRow("item", index, row)
@@ -137,7 +137,28 @@ export class Items {
     return put
   }
 
-  /** Whether updates of an owner cannot be followed: some is gone, or another wrote it, who may not have known the last. */
+  /**
+   * Applies the updates of an owner, or reads all of it where some were missed. Returns the items whose rows came with
+   * updates. `lazily`: rows wait until they are caught up with.
+   */
+  async follow(
+    owner: number,
+    p: { changes: readonly Buffer[]; seq: number; fence: string; lazily: boolean },
+  ): Promise<number[]> {
+    const { changes, lazily } = p
+    if (this.hasMissed(owner, changes, p)) {
+      await this.load(owner, { lazily })
+      return []
+    }
+    const changed: number[] = []
+    for (let i = 0; i < changes.length; i += 2) {
+      const update = decodeUpdate(changes[i + 1])
+      changed.push(...this.applyUpdate(owner, { seq: numberOf(changes[i]), update, lazily }))
+    }
+    return changed
+  }
+
+  /** Whether updates of an owner cannot be followed: some are gone, or another process wrote, which may not have known the last. */
   hasMissed(owner: number, changes: readonly Buffer[], now: { seq: number; fence: string }): boolean {
     const { seq, fence } = this.owners[owner]
     if (now.fence !== fence) return true
@@ -189,7 +210,7 @@ export class Items {
     for (const { index, stored } of await this.#read(indices)) this.#take(index, stored)
   }
 
-  /** Learns the names of items that others named. */
+  /** Reads the names of items that other processes named. */
   async fetchNames(indices: Iterable<number>): Promise<void> {
     const unknown = [...indices].filter((index) => this.#names[index] === undefined)
     for (const { index, stored } of await this.#read(unknown)) {

@@ -1,6 +1,6 @@
 /**
- * Who owns what. Every trainer says each second that it lives; the living share the partitions evenly, so each knows how
- * many are its own. One with too many gives back, one with too few takes what is free: given back, or its owner silent.
+ * Ownership of partitions. Every trainer sends a heartbeat each second; live trainers share the partitions evenly. One with
+ * too many releases some, one with too few takes free ones: released, or with an owner that is silent.
  */
 
 import { randomBytes } from "node:crypto"
@@ -16,7 +16,7 @@ export interface Member {
 export class Leases {
   readonly id: string
   readonly #cluster: Cluster
-  /** Milliseconds without a word until another may take over. */
+  /** Milliseconds without a heartbeat until another may take over. */
   readonly #duration: number
 
   constructor(cluster: Cluster, duration: number) {
@@ -29,7 +29,7 @@ export class Leases {
     return String(this.#duration)
   }
 
-  /** Says that this trainer lives; returns how many of the partitions are its own. */
+  /** Sends the heartbeat; returns how many partitions this trainer should own. */
   async share(note: Member["note"]): Promise<number> {
     const living = (await listMembers(this.#cluster, this.#duration, { id: this.id, note })).map(({ id }) => id).sort()
     const { partitions } = this.#cluster
@@ -37,7 +37,7 @@ export class Leases {
     return Math.floor(partitions / living.length) + (rank < partitions % living.length ? 1 : 0)
   }
 
-  /** The fence of a partition that is one's own from here on; undefined where another has it. */
+  /** Acquires a partition and returns its fence; undefined where another trainer has it. */
   async acquire(partition: number): Promise<string | undefined> {
     const key = this.#cluster.keys.of(partition, "lease")
     const [fence] = (await this.#cluster.run("acquire", [key], [this.id, this.duration])) as Reply[]
@@ -61,7 +61,7 @@ export class Leases {
     return fences
   }
 
-  /** Whether a partition is still one's own. */
+  /** Renews the lease of a partition; false where it is lost. */
   async renew(partition: number, fence: string): Promise<boolean> {
     const key = this.#cluster.keys.of(partition, "lease")
     return (await this.#cluster.run("renew", [key], [this.id, fence, this.duration])) === 1
@@ -76,7 +76,7 @@ export class Leases {
   }
 }
 
-/** The living trainers and what they say of themselves; `self` says it. */
+/** Live trainers with their notes; `self` adds its own. */
 export async function listMembers(cluster: Cluster, silence: number, self?: Member): Promise<Member[]> {
   const args = [self?.id ?? "", self ? JSON.stringify(self.note) : "{}", String(silence)]
   const found = (await cluster.run("members", [cluster.keys.members], args)) as Buffer[]

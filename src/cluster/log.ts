@@ -10,7 +10,7 @@ import { runAndWait } from "./scripts.ts"
 export interface LogOptions {
   /** Idempotency keys remembered, over all partitions. */
   keys: number
-  /** Unlearned events with which a partition takes no more. */
+  /** Unlearned events at which a partition refuses more. */
   queue: number
   /** Replicas that must have an event before it is acknowledged. */
   wait: number
@@ -42,7 +42,7 @@ export class Log {
   readonly #chains = new Map<number, Promise<unknown>>()
   /** By partition: the events there were ever when it answered last. */
   readonly #counts = new Map<number, number>()
-  /** Acknowledged events that a failed master took with it, as far as this process can tell. */
+  /** Acknowledged events lost with a failed master, as far as this process knows. */
   lost = 0
 
   constructor(cluster: Cluster, options: LogOptions) {
@@ -133,7 +133,7 @@ export class Log {
   }
 }
 
-/** Each partition takes its events or not: says so where some were taken. */
+/** Each partition accepts all of its events or none; the error says how many were accepted. */
 function inPart(error: unknown, taken: number, given: number): unknown {
   if (taken === 0 || !(error instanceof DessError)) return error
   const { code, message } = error

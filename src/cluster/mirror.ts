@@ -1,4 +1,4 @@
-/** What a reader has in memory: all items, the users asked for lately, and the learner that scores them. */
+/** What a reader has in memory: all items, recently requested users, and the learner that scores them. */
 
 import type { Catalogue } from "../engine/catalogue.ts"
 import type { CheckedItem } from "../engine/check.ts"
@@ -13,10 +13,10 @@ import type { LearnerExplanation, LearnerStatus } from "../learning/learner.ts"
 import type { Run } from "../learning/loop.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
-import { decodeStored, decodeUpdate } from "./encoding.ts"
+import { decodeStored } from "./encoding.ts"
 import { Entries, readEntry, writeEntries } from "./entries.ts"
 import { readGlobal } from "./global-state.ts"
-import { Items, numberOf, putInto } from "./items.ts"
+import { Items, putInto } from "./items.ts"
 import { compareIds } from "./log.ts"
 import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 import type { PartitionUpdates } from "./trainer.ts"
@@ -24,7 +24,7 @@ import type { PartitionUpdates } from "./trainer.ts"
 /** Milliseconds between two looks at the owners' updates, and for which a user's row is taken as fresh. */
 const PAUSE = 100
 const FRESH = 1000
-/** Milliseconds a read waits for what it is to come after. */
+/** Milliseconds a read waits for the events of its token. */
 const PATIENCE = 2000
 /** Milliseconds between two counts of trends. */
 const TRENDS = 2000
@@ -36,7 +36,7 @@ interface CachedUser {
 }
 
 export class Mirror implements ReadModel {
-  /** Scores with the learner's rows where they lie. */
+  /** Scores with the learner's own rows. */
   readonly reader: FactorReader
   readonly #cluster: Cluster
   readonly #catalogue: Catalogue
@@ -85,7 +85,7 @@ export class Mirror implements ReadModel {
     return this.#updatedAt === 0 ? 0 : Date.now() - this.#updatedAt
   }
 
-  /** Reads all items, then goes on hearing of them. */
+  /** Reads all items, then follows their updates. */
   async start(): Promise<void> {
     await Promise.all(this.#cluster.all.map((owner) => this.#items.load(owner)))
     await Promise.all(this.#cluster.all.map((owner) => this.#entries.load(owner)))
@@ -121,13 +121,8 @@ export class Mirror implements ReadModel {
         names,
         after,
       )) as PartitionUpdates
-      if (this.#items.hasMissed(owner, changes, { seq, fence: String(fence) })) await this.#items.load(owner)
-      else
-        for (let i = 0; i < changes.length; i += 2) {
-          const update = decodeUpdate(changes[i + 1])
-          const changed = this.#items.applyUpdate(owner, { seq: numberOf(changes[i]), update, lazily: false })
-          for (const index of changed) this.#noteItem(index)
-        }
+      const changed = await this.#items.follow(owner, { changes, seq, fence: String(fence), lazily: false })
+      for (const index of changed) this.#noteItem(index)
       await this.#entries.applyPuts(owner, puts, last)
       if (changes.length < 400 && puts.length < 400) return
     }
@@ -146,7 +141,7 @@ export class Mirror implements ReadModel {
     this.#catalogue.setItem(index, { events: this.#items.popularity(index).events, trend: this.#items.trend(index) })
   }
 
-  /** Names new items to the catalogue and to the reader, and tells now and then how all of them trend. */
+  /** Adds new items to the catalogue, and from time to time updates the trend of all. */
   #refresh(): void {
     if (!this.#grown && Date.now() - this.#trended < TRENDS) return
     this.#trended = Date.now()

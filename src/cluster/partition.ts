@@ -27,7 +27,7 @@ import { type Fence, FencedWrite } from "./writes.ts"
 
 /** Items a user is known to have met, the latest. */
 const LONGEST_MET = 2000
-/** Entries kept for those who follow; who falls further behind reads everything anew. */
+/** Updates kept in the stream; a reader further behind reads everything again. */
 const EVIDENCE_KEPT = 5000
 const CHANGES_KEPT = 500
 
@@ -44,7 +44,7 @@ export interface PartitionContext {
   sortTouched(): void
   /** Reads the rows of items that are older here than announced. */
   catchUp(items: Iterable<number>): void
-  /** Lets go of users whose rows had to make room; Redis has them. */
+  /** Drops users whose rows were evicted; Redis has them. */
   evict(users: readonly number[]): void
 }
 
@@ -170,7 +170,7 @@ export class Partition {
     if (end !== undefined) entries = entries.filter(({ id }) => compareIds(id, end) <= 0)
     // The events themselves were lost.
     if (end !== undefined && entries.length === 0) this.#ends.shift()
-    // Who is to be forgotten is so between two segments.
+    // Users are forgotten between two segments.
     const asked = entries.findIndex(({ event }) => event.forget)
     if (asked === 0) return entries.slice(0, 1)
     if (asked > 0) entries = entries.slice(0, asked)
@@ -179,13 +179,13 @@ export class Partition {
     return entries
   }
 
-  /** Has the rows of those again that made room for others since they were read. */
+  /** Reads rows again that were evicted since they were read. */
   async prepare(events: readonly LogEntry[]): Promise<void> {
     const all = events.map(({ event }) => event)
     if (all.some(({ user }) => !this.#index.has(user))) await this.#meetUsers(all)
   }
 
-  /** A user's row left memory to make room. */
+  /** A user's row was evicted from memory. */
   evict(index: number): void {
     const name = this.#names.get(index)
     if (name === undefined) return

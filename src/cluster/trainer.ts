@@ -3,18 +3,18 @@
  *
  *   balance → for each own partition: read, learn, write → sync: take in what others did, write own items → …
  *
- * Everything happens in one loop; what is in memory is what Redis has, plus what is being written. Whenever that may no
- * longer be so (a lease was taken, a master went away with a write), memory is thrown away and read anew.
+ * Everything happens in one loop; what is in memory is what Redis has, plus what is being written. When that may no
+ * longer hold (a lease was taken, a master was lost with a write), memory is dropped and read again.
  */
 
 import { setFeatures } from "../engine/item-features.ts"
 import { DessError } from "../errors.ts"
 import { liveOf, type Run } from "../learning/loop.ts"
 import type { Cluster } from "./cluster.ts"
-import { decodeChanges, decodeUpdate } from "./encoding.ts"
+import { decodeChanges } from "./encoding.ts"
 import { Entries } from "./entries.ts"
 import { GlobalState } from "./global-state.ts"
-import { Items, numberOf, putInto } from "./items.ts"
+import { Items, putInto } from "./items.ts"
 import { Leases } from "./leases.ts"
 import { compareIds, type LogEntry, START } from "./log.ts"
 import { Partition, type PartitionContext } from "./partition.ts"
@@ -338,10 +338,7 @@ export class ClusterTrainer {
 
   /** Updates of another owner: its rows wait until they are needed here; own changes they contain are no longer in flight. */
   async #follow(p: number, changes: Buffer[], now: { seq: number; fence: string }): Promise<void> {
-    if (this.#items.hasMissed(p, changes, now)) await this.#items.load(p, { lazily: true })
-    else
-      for (let i = 0; i < changes.length; i += 2)
-        this.#items.applyUpdate(p, { seq: numberOf(changes[i]), update: decodeUpdate(changes[i + 1]), lazily: true })
+    await this.#items.follow(p, { changes, ...now, lazily: true })
     const { applied } = this.#items.owners[p]
     for (const partition of this.#own.values()) {
       const waiting = partition.inFlight.get(p)

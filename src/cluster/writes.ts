@@ -5,7 +5,7 @@ import { DessError } from "../errors.ts"
 import type { Cluster } from "./cluster.ts"
 import type { Argument, Reply } from "./redis.ts"
 
-/** The lease is another's, or Redis is not where this trainer left it: what is in memory must be read anew. */
+/** The lease is another trainer's, or Redis is in another state than this trainer left it: memory must be read again. */
 export class Fenced extends Error {
   constructor(what: string, reason: string) {
     super(`${what}: ${reason}`)
@@ -23,7 +23,7 @@ export interface Fence {
   duration: string
 }
 
-/** How often a write is tried whose answer did not come, or for which there was no room. */
+/** Attempts of a write that got no answer, or for which Redis had no memory. */
 const TRIES = 30
 const PAUSE = 100
 const LONGEST_PAUSE = 500

@@ -1,7 +1,7 @@
 /** The learners of the plain controls: no network, no sizes. */
 
 import { exp, log, sigmoid } from "../kernels/math.ts"
-import type { Pairs, PlainModel, PlainRanker } from "../models/controls/model.ts"
+import { learnPairs, type Pairs, type PlainModel, type PlainRanker, writeLogits } from "../models/controls/model.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Learner, LearnerStatus, Preparation, Ranker, SideStatus } from "./learner.ts"
@@ -21,7 +21,7 @@ export class ControlLearner implements Learner {
 
   train(batch: ModelBatch): PassResult {
     const result = this.test(batch)
-    this.#model.learn({ ...pairsOf(batch), label: batch.label })
+    learnPairs(this.#model, { ...pairsOf(batch), label: batch.label })
     return result
   }
 
@@ -29,7 +29,7 @@ export class ControlLearner implements Learner {
     const rows = batch.user.length
     const { outputs } = this.#model
     const logits = new Float64Array(rows * outputs)
-    this.#model.logits(logits, pairsOf(batch))
+    writeLogits(logits, this.#model, pairsOf(batch))
     const losses = new Float64Array(rows)
     for (let r = 0; r < rows; r++) losses[r] = taskLoss(logits.subarray(r * outputs, (r + 1) * outputs), batch.label[r])
     return { logits, losses }
@@ -41,7 +41,8 @@ export class ControlLearner implements Learner {
     const scores = (user: number): Float64Array => {
       const { outputs } = this.#model
       const logits = new Float64Array(item.length * outputs)
-      this.#model.logits(logits, { length: item.length, user: new Int32Array(item.length).fill(user), item })
+      const users = new Int32Array(item.length).fill(user)
+      writeLogits(logits, this.#model, { length: item.length, user: users, item })
       return outputs === 1 ? logits : logits.filter((_, i) => i % outputs === 0)
     }
     return { items: item, scores, release: () => {} }

@@ -103,7 +103,7 @@ function bitsOf(method: Method): Bits {
 /** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
 const RANKING_START = 64
 
-/** What a new id of a method that searches starts with. `random-grow` starts small: it has to find the memory of others, and takes nothing back. */
+/** What a new id of a method that searches starts with. `random-grow` starts small: it has to match the memory of others, and never shrinks. */
 function firstSize(method: Method, { task, sizes }: FullRunOptions): number {
   const small = method.family === "search" && method.policy.name === "random"
   const wide = task === "topk" && !small ? sizes.filter((size) => size <= RANKING_START) : []
@@ -120,7 +120,7 @@ function createFactorPolicy(
   const { model, preset, options, features } = p
   const { tables } = model
   const { policy } = method
-  // Its controller is the only network there: one thread does.
+  // Its controller is the only network here: one thread is enough.
   if (policy.name === "esapn")
     return new Esapn({ kernels: openKernels({ threads: 1 }), sizes: model.sizes, seed: options.seed })
   if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })

@@ -1,8 +1,8 @@
 /**
  * Equal memory for `random-grow` (method.md §8): its sizes depend on the order of ids and on chance alone, never on the
  * model, so the growth of its table is replayed without training and the probability per side is found by bisection.
- * It cannot hold less than every id at its first size, nor more than one size a segment gives: a target beyond is
- * answered with the nearest there is, and said to be.
+ * It cannot hold less than every id at its first size, nor more than one size a segment gives: for a target beyond
+ * that the nearest is returned and marked as such.
  */
 
 import { RandomGrow } from "../policies/controls.ts"

@@ -1,9 +1,9 @@
 /**
- * Reads a factor model while it learns. Rows are not copied for it: it sees the learner's memory, and takes the few rows
- * a question needs into a small model of its own. Only items have a second form here, packed for scoring them all; these
+ * Reads a factor model while it learns. Rows are not copied for it: it sees the learner's memory, and copies the few rows
+ * a request needs into a small model of its own. Only items have a second form here, packed for scoring them all; these
  * are a version, renewed when one is published.
  *
- * What a question sees: every row is as it was at one moment (`readGuarded`), a user's with all that is learned by now;
+ * What a request sees: every row is as it was at one moment (`readGuarded`), a user's with all that is learned by now;
  * all of them in the frame the packed items are in, whatever turns the learner's have been through since (frame.ts).
  */
 
@@ -22,7 +22,7 @@ export class FactorReader implements Reader {
   readonly outputs: number
   /** The learner's rows. */
   readonly #learner: RowModel
-  /** The rows of a question. */
+  /** The rows of a request. */
   readonly #own: RowModel
   readonly #kernels: Kernels
   readonly #packed: PackedItems
@@ -144,7 +144,7 @@ export class FactorReader implements Reader {
       const logits = new Float32Array(here.length * outputs)
       this.#own.logitsOf(logits, asked, here)
       if (here.length === some.length) return logits
-      // Some have left since they were asked about.
+      // Some have left since the request.
       const out = new Float32Array(some.length * outputs).fill(Number.NaN)
       let from = 0
       some.forEach((item, i) => {

@@ -84,7 +84,7 @@ export interface Learner {
   /** Scores of candidate items, for as long as the learner does not train. */
   rank(items: readonly number[]): Ranker
   status(): LearnerStatus
-  /** What its size policy thinks of every context, where it has one that says. */
+  /** The bounds of its size policy over a grid of contexts, where it has some. */
   outlook?(): Outlook | undefined
   close(): void
   /** What the live engine needs; experiments do without. */
@@ -93,7 +93,7 @@ export interface Learner {
   share?(): FactorShare | undefined
 }
 
-/** A learner that can be put down and taken up again, published, held to limits, and that forgets. */
+/** A learner that can be saved, loaded, published and limited, and that can forget ids. */
 export interface LiveLearner {
   /** Everything that decides what happens next, to the bit. */
   save(state: State): void
@@ -106,7 +106,7 @@ export interface LiveLearner {
   alone?: boolean
   /** Drops everything kept of ids; they start anew when they come back. */
   forget(side: Side, ids: ReadonlySet<number>): void
-  /** Says that an item's features changed. */
+  /** An item's features have changed. */
   changeFeatures(item: number): void
   /** Numbers a version needs of a region. */
   readonly floatsNeeded: number

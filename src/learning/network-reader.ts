@@ -31,7 +31,7 @@ export function writeItems(model: Model, items: Int32Array, region: SharedRegion
   return powers || !writeAs("halves", model, { items, region })
 }
 
-/** Stops at powers that are not safe, and says so. */
+/** False where powers are not safe; then it stops. */
 function writeAs(form: "powers" | "halves", model: Model, to: { items: Int32Array; region: SharedRegion }): boolean {
   const { items, region } = to
   const { kernels: k, head } = model

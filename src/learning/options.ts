@@ -29,7 +29,7 @@ export interface RunOption {
   group?: "Data" | "Method" | "Run" | "Advanced"
   /** What it is when not given: a value, or a rule. */
   default?: unknown
-  /** The default in words, where it is a rule or somebody else's. */
+  /** The default in words, where it is a rule or set elsewhere. */
   otherwise?: string
   /** Where it has an effect. It may be given elsewhere, as a grid has many tasks. */
   applies?: Conditions
@@ -42,7 +42,7 @@ export interface RunOption {
   unit?: string
   /** Its words in the title of tables, {} for the value. */
   title?: string
-  /** Whether it stands there also where it is the default. */
+  /** Whether the title has it also where it is the default. */
   titled?: true
   /** Of the stream, not of the loop. */
   stream?: true
@@ -196,7 +196,7 @@ type LoopOption = Exclude<OptionName, OptionsWith<{ stream: true }>>
 type Decided = Extract<LoopOption, OptionsWith<{ default: unknown }>>
 
 export interface RunOptions extends Partial<Pick<OptionValues, LoopOption>> {
-  /** What a recommender that never ends needs on top; experiments leave it out. */
+  /** What the live recommender needs in addition. */
   live?: LiveRun
 }
 
@@ -267,19 +267,19 @@ export function settingOf(options: Partial<OptionValues>): Setting {
   ) as Setting
 }
 
-/** Whether an option has the value it would have if nobody gave it. */
+/** Whether an option has its default value. */
 export function isDefault(name: OptionName, options: { [K in OptionName]?: OptionValues[K] | null }): boolean {
   const usual = defaultOf(RUN_OPTIONS[name], options as Given)
   return JSON.stringify(options[name] ?? usual) === JSON.stringify(usual)
 }
 
-/** The options without those that other methods have. */
+/** The options without those that do not apply to this method. */
 export function dropInapplicable<T extends object>(options: T): T {
   const fitting = Object.entries(options).filter(([name]) => unmet(name, options).length === 0)
   return Object.fromEntries(fitting) as T
 }
 
-/** The options that stand against this one, of those it requires. */
+/** The names of required options whose values do not allow this one. */
 function unmet(name: string, options: object): string[] {
   const { requires = {} }: RunOption = RUN_OPTIONS[name as OptionName] ?? {}
   return Object.keys(requires).filter((other) => {

@@ -1,4 +1,4 @@
-/** The last rows learned, to learn small batches with: batch statistics of one row say nothing. */
+/** The last rows learned, which small batches are learned together with: one row has no batch statistics. */
 
 import type { State } from "../kernels/state.ts"
 import type { ModelBatch } from "../models/model.ts"

@@ -1,4 +1,4 @@
-/** What a run tells: one report per segment, and the figures of the whole. Every number is defined in docs/method.md. */
+/** What a run reports: one report per segment, and the figures of the whole. Every number is defined in docs/method.md. */
 
 import type { Side } from "../types.ts"
 
@@ -11,7 +11,7 @@ export interface Milliseconds {
 
 /**
  * Rating tasks have accuracy and loss, the top-k task recall and ndcg; null where nothing was tested. Beside them what
- * they are to be compared with: always the majority class, or for everybody what most users have met.
+ * they are to be compared with: always the majority class, or one list for all users of what most have met.
  */
 export interface Measures {
   accuracy?: number | null

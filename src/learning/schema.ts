@@ -15,8 +15,8 @@ export interface Schema {
   required?: readonly string[]
   additionalProperties?: false
   anyOf?: readonly Schema[]
-  /** "bytes": a flag also takes a text such as 256MB. */
-  format?: "bytes"
+  /** A flag also takes a text such as 256MB, or 90s, and turns it into bytes or milliseconds. */
+  format?: "bytes" | "duration"
   examples?: readonly string[]
 }
 

@@ -100,7 +100,7 @@ export class ShareLedger {
     for (const item of items.ids()) if (!isOwner(item)) limiter.forget("item", [item])
   }
 
-  /** Events of an item taken in here since this was asked last. */
+  /** Events of an item learned here since the last call. */
   takeEvents(item: number): number {
     const here = this.#parts.indicators.eventsHere(item)
     const events = here - (this.#reportedEvents.get(item) ?? 0)

@@ -45,7 +45,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
   /** Live: ids of the published side whose rows may differ from those published last. */
   readonly changed = new IdSet()
   readonly #publishedSide: Side
-  /** Users whose rows came from elsewhere since the last segment: nobody looked whether they would be met. */
+  /** Users whose rows came from elsewhere since the last segment; their returns are not counted. */
   readonly arrived = new Set<number>()
   /** Where rows are shared between processes. */
   share: FactorShare | undefined

@@ -15,7 +15,7 @@ export interface TaskEvaluator {
   training(rows: ModelBatch): ModelBatch
   /** Tests the learner on rows it has not trained on. */
   test(learner: Learner, rows: ModelBatch): Score
-  /** Instead of `test` where nobody wants to know: leaves what it would. Only where a test decides nothing. */
+  /** Instead of `test` where no score is wanted: updates what `test` would. Only where a test has no effect on learning. */
   skip?(rows: ModelBatch): void
   /** Bytes kept of ids, where any are. */
   readonly bytes?: number

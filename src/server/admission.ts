@@ -1,4 +1,4 @@
-/** Who may pass, how many and how much at a time; and how long it took. */
+/** Admission control: keys, concurrent requests, memory of bodies, and latency. */
 
 import type { FastifyReply, FastifyRequest } from "fastify"
 import type { Guard } from "./api-keys.ts"
@@ -23,7 +23,7 @@ export interface AdmissionOptions {
   onTrusted(request: FastifyRequest): void
 }
 
-/** Gives back what one request was counted for. */
+/** Releases what one request was counted for. */
 interface Ticket {
   working: boolean
   release(): void

@@ -37,12 +37,12 @@ function readKeyFile(noun: string, file: string): string {
   }
 }
 
-/** Says whether a request may pass; refuses with 401 or 403 when not. */
+/** Refuses a request without the key it needs, with 401 or 403. */
 export type Guard = (headers: IncomingHttpHeaders, access: Access) => void
 
 export function createGuard({ read, write }: ApiKeys): Guard {
   if (read === undefined && write === undefined) return () => {}
-  // Digests have one length, and comparing them tells nothing about the key.
+  // Digests have one length, so comparing them reveals nothing about the key.
   const digest = (text: string) => createHash("sha256").update(text).digest()
   const [readDigest, writeDigest] = [read, write].map((key) => (key === undefined ? undefined : digest(key)))
   const is = (key: Buffer, known: Buffer | undefined) => known !== undefined && timingSafeEqual(key, known)

@@ -108,7 +108,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   return app
 }
 
-/** Refuses a path or a method that there is not. */
+/** Refuses an unknown path or method. */
 function refuseUnknown({ method, url }: FastifyRequest, reply: FastifyReply, routes: readonly Route[]): never {
   const [path] = url.split("?")
   const allowed = methodsOf(path, routes)
@@ -124,7 +124,7 @@ function addRoute(app: FastifyInstance, route: Route, admission: Admission): voi
   app.route({
     method,
     url,
-    // What balancers ask with; a stream that does not end has no head of its own.
+    // Load balancers ask with HEAD; an endless stream has none.
     exposeHeadRoute: method === "GET" && !long,
     schema,
     onRequest: async (request, reply) => admission.admit(route, request, reply),

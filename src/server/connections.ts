@@ -1,6 +1,6 @@
 /**
  * The connections of the service. Each has one request under way: those sent ahead wait in order, and a connection that
- * sends too many is closed. So an answer is never made for a caller who does not read the one before.
+ * sends too many is closed. So no answer is computed for a caller that has not read the one before.
  */
 
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http"
@@ -24,12 +24,12 @@ interface Connection {
   used: boolean
   /** A request of it had the key it needs. */
   trusted: boolean
-  /** When it last got on: connected, got a request through, or took some of an answer. */
+  /** When it last made progress: connected, sent a request, or read some of an answer. */
   moved: number
   /** Bytes received when the present stretch of a body began, and when that was. */
   received: number
   receivedAt: number
-  /** Bytes of an answer that were not taken when last looked at. */
+  /** Unread bytes of an answer at the last check. */
   unsent: number
 }
 
@@ -57,7 +57,7 @@ export class Connections {
       keepAliveTimeout: idleMilliseconds,
       // Bodies have their own limits below: a stream of lines may last.
       requestTimeout: 0,
-      // Refused in the service's own words, together with other odd hosts.
+      // Refused below with the service's own error, like other invalid hosts.
       requireHostHeader: false,
     })
     server.on("connection", (socket) => this.#add(socket))
@@ -82,7 +82,7 @@ export class Connections {
     if (connection) connection.trusted = true
   }
 
-  /** From now on connections on which nothing was ever asked are closed: browsers open them ahead. */
+  /** From now on connections without a request are closed: browsers open them ahead. */
   stop(): void {
     this.#stopping = true
     for (const connection of this.#open.values()) if (!connection.used) this.#drop(connection)
@@ -208,7 +208,7 @@ export class Connections {
   }
 }
 
-/** What the socket has not handed to the other side's machine. The handle knows of parts of a large write, too. */
+/** Bytes the socket has not sent. The handle counts parts of a large write, too. */
 function unsentBytes(socket: Socket): number {
   const { _handle: handle } = socket as Socket & { _handle?: { writeQueueSize?: number } | null }
   return socket.writableLength + (handle?.writeQueueSize ?? 0)

@@ -14,15 +14,15 @@ export interface ConnectionLimits {
   /** In so long a stream of lines has to bring `leastBytes`. */
   streamMilliseconds: number
   leastBytes: number
-  /** For a caller who takes nothing of an answer. */
+  /** For a caller that reads nothing of an answer. */
   readerMilliseconds: number
   /** Between two requests. */
   idleMilliseconds: number
   /** From a refusal to the end of the connection, when the body was not read. */
   lingerMilliseconds: number
-  /** Answers that nobody has taken yet, over all connections. */
+  /** Unread answers, over all connections. */
   unsentBytes: number
-  /** How often all this is looked at. */
+  /** Time between two checks of all this. */
   checkMilliseconds: number
 }
 

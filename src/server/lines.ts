@@ -10,7 +10,7 @@ import type { Check } from "./validate.ts"
 const BATCH = 2000
 const LONGEST_LINE = 16_384
 const LINE_FEED = 10
-/** How long a full queue may stand still before the stream is refused. */
+/** How long the queue may stay full before the stream is refused. */
 const PATIENCE = 30_000
 const PAUSE = 50
 
@@ -29,7 +29,7 @@ export interface LinesOptions {
   limits: StreamLimits
 }
 
-/** Observes every line of a body. What was accepted before a refusal stays accepted, and the refusal says how much. */
+/** Observes every line of a body. Events accepted before an error stay accepted, and the error says how many. */
 export async function observeLines(body: Readable, options: LinesOptions): Promise<Accepted> {
   const total: Accepted = { accepted: 0, duplicates: 0 }
   try {
@@ -41,15 +41,15 @@ export async function observeLines(body: Readable, options: LinesOptions): Promi
     }
   } catch (error) {
     const gone = body.errored !== null && !(error instanceof DessError)
-    const told = gone
+    const reason = gone
       ? new Refusal(400, "BAD_REQUEST", "body: expected its end, the connection was closed before")
       : error
-    throw new PartlyAccepted(told, total)
+    throw new PartlyAccepted(reason, total)
   }
   return total
 }
 
-/** Observes, and says in a refusal from which line its count goes. */
+/** Observes; an error names the first line of the batch. */
 async function observeFrom(line: number, events: Event[], { recommender, signal }: LinesOptions): Promise<Accepted> {
   try {
     return await observePatiently(recommender, events, signal)

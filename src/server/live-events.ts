@@ -7,7 +7,7 @@ import { SECURITY_HEADERS } from "./headers.ts"
 import { Refusal, withoutPaths } from "./problem.ts"
 
 const MOST_LISTENERS = 64
-/** A word in between, so that proxies do not think the connection dead. */
+/** Heartbeat, so that proxies keep the connection open. */
 const HEARTBEAT = 15_000
 
 /** A report without the paths of the service's files. */
@@ -40,7 +40,7 @@ export class LiveEvents {
     const leave = () => gone.abort()
     const { raw } = reply.hijack()
     raw.once("close", leave)
-    // Gone already: nobody will say so again.
+    // Already closed: no event will follow.
     if (raw.destroyed) leave()
     this.#stopping.addEventListener("abort", leave)
     // Not on top of what a listener has not read yet.

@@ -1,4 +1,4 @@
-/** What is refused because a browser was tricked into sending it. */
+/** Refuses requests that a browser may have been tricked into sending. */
 
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
 import { show } from "../errors.ts"
@@ -14,7 +14,7 @@ export function isLoopback(host: string): boolean {
 /** A name, an IPv4 address or an IPv6 one in brackets; perhaps a port. */
 const HOST = /^([\w.~%-]+|\[[\da-f:.]+\])(:\d{0,5})?$/i
 
-/** Refuses a request that does not say once and readably whom it calls: two readers could take it for two things. */
+/** Refuses a request without exactly one valid host: two parsers could read it differently. */
 export function checkHost({ rawHeaders, headers: { host }, httpVersion }: IncomingMessage): void {
   let hosts = 0
   for (let at = 0; at < rawHeaders.length; at += 2)

@@ -1,4 +1,4 @@
-/** Fastify and TypeBox are optional: asked for before anything that needs them is loaded. */
+/** Fastify and TypeBox are optional packages: checked before anything that needs them is loaded. */
 
 import { missingPackage } from "../errors.ts"
 

@@ -1,4 +1,4 @@
-/** From errors to statuses: the one place where that is decided. */
+/** Maps errors to HTTP statuses; the only place that does. */
 
 import type { FastifyError, FastifyReply } from "fastify"
 import { DessError, type ErrorCode } from "../errors.ts"
@@ -58,7 +58,7 @@ const NO_ROOM = "disk: expected room, got %; writing is refused until there is s
 const NO_RIGHT = "disk: expected to be allowed to write, got %; writing is refused until it is allowed"
 const NO_FILES = "open files: expected room for one more, got %; try again later"
 
-/** What the operating system may say of the service's own files. */
+/** Error codes of the operating system for the service's own files. */
 const DISK_TROUBLE: Record<string, string> = {
   ENOSPC: NO_ROOM,
   EDQUOT: NO_ROOM,
@@ -70,7 +70,7 @@ const DISK_TROUBLE: Record<string, string> = {
   ENFILE: NO_FILES,
 }
 
-/** Trouble with the service's own files, as a caller may know it: the kind, no path. */
+/** An error of the service's own files as a caller may see it: the kind, no path. */
 function diskTrouble(error: unknown): Answer | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
     const { code } = at as NodeJS.ErrnoException
@@ -90,7 +90,7 @@ export function describeError(error: unknown): Answer {
     const { accepted, duplicates } = error
     return { ...describeError(error.cause), more: { accepted, duplicates } }
   }
-  // What the engine calls its own trouble has its own code.
+  // The engine's own errors have codes.
   if (error instanceof DessError && STATUS[error.code] >= 500) return describeOwn(error)
   const disk = diskTrouble(error)
   if (disk) return disk
@@ -98,7 +98,7 @@ export function describeError(error: unknown): Answer {
   if (error instanceof Refusal) return { status: error.status, error: error.code, message: error.message }
   const { statusCode = 500, message = "" } = error as Partial<FastifyError>
   const status = statusCode >= 400 && statusCode < 500 ? statusCode : 500
-  // What went wrong inside is for the log, not for the caller.
+  // Internal errors are for the log, not for the caller.
   return status === 500
     ? { status, error: "INTERNAL", message: "service: something went wrong; its log says what", log: true }
     : { status, error: "BAD_REQUEST", message: `request: ${message}` }

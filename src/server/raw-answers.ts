@@ -1,4 +1,4 @@
-/** Answers to what never becomes a request of Fastify's: they look like every other refusal. */
+/** Errors for what never becomes a request of Fastify; they look like every other error. */
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
@@ -26,7 +26,7 @@ export function refuseUnreadable({ code = "" }: NodeJS.ErrnoException, socket: S
 /** Refuses what a connection is sending now, and closes it. */
 export function refuse(socket: Socket, code: string): void {
   const { _httpMessage: answering } = socket as Socket & { _httpMessage?: ServerResponse | null }
-  // Nobody is there any more, or the refusal would be taken for the answer to a request before.
+  // The caller is gone, or would take the error for the answer to an earlier request.
   if (!socket.writable || answering?.headersSent || answering?.req.complete) {
     socket.destroy()
     return

@@ -10,27 +10,17 @@
  */
 
 import { grown, nextCapacity } from "../../ids/growth.ts"
-import {
-  checkLabelled,
-  checkOutputs,
-  checkPairs,
-  type LabelledPairs,
-  type Pairs,
-  type PlainModel,
-  toErrors,
-} from "./model.ts"
+import { checkOutputs, type PlainModel } from "./model.ts"
 
 const GLOBAL_RATE = 0.002
 const RATE = 0.3
 const L2 = 0.02
-const PASSES = 2
 
 export class PlainBias implements PlainModel {
   readonly outputs: number
   readonly #global: Float64Array
   readonly #user: BiasColumn
   readonly #item: BiasColumn
-  readonly #errors: Float64Array
 
   constructor(outputs = 1) {
     checkOutputs(outputs)
@@ -38,7 +28,6 @@ export class PlainBias implements PlainModel {
     this.#global = new Float64Array(outputs)
     this.#user = new BiasColumn(outputs)
     this.#item = new BiasColumn(outputs)
-    this.#errors = new Float64Array(outputs)
   }
 
   get embeddingBytes(): number {
@@ -49,30 +38,6 @@ export class PlainBias implements PlainModel {
     return this.#global.byteLength + this.#user.bytes + this.#item.bytes
   }
 
-  learn(pairs: LabelledPairs): void {
-    checkLabelled(pairs, this.outputs)
-    const { length, user, item, label } = pairs
-    const errors = this.#errors
-    for (let pass = 0; pass < PASSES; pass++) {
-      for (let r = 0; r < length; r++) {
-        this.score(errors, user[r], item[r])
-        toErrors(errors, label[r])
-        this.step(errors, user[r], item[r])
-      }
-    }
-  }
-
-  logits(out: Float64Array, pairs: Pairs): void {
-    checkPairs(pairs)
-    const { length, user, item } = pairs
-    const z = this.#errors
-    for (let r = 0; r < length; r++) {
-      this.score(z, user[r], item[r])
-      for (let k = 0; k < this.outputs; k++) out[r * this.outputs + k] = z[k]
-    }
-  }
-
-  /** z = g + b_u + b_i of one pair. */
   score(z: Float64Array, user: number, item: number): void {
     const outputs = this.outputs
     this.#user.reserve(user)
@@ -84,7 +49,6 @@ export class PlainBias implements PlainModel {
     }
   }
 
-  /** One step down the errors of a pair that was scored before. */
   step(errors: Float64Array, user: number, item: number): void {
     for (let k = 0; k < this.outputs; k++) this.#global[k] -= GLOBAL_RATE * errors[k]
     this.#user.step(errors, user)

@@ -16,13 +16,12 @@ import { DessError, show } from "../../errors.ts"
 import { grown, nextCapacity } from "../../ids/growth.ts"
 import { Random } from "../../kernels/random.ts"
 import { PlainBias } from "./bias.ts"
-import { checkLabelled, checkPairs, type LabelledPairs, type Pairs, type PlainModel, toErrors } from "./model.ts"
+import type { PlainModel } from "./model.ts"
 
 const USER_RATE = 0.3
 const ITEM_RATE = 0.05
 const L2 = 0.01
 const START = 0.1
-const PASSES = 2
 
 export interface PlainFactorOptions {
   /** k: numbers per id. */
@@ -37,7 +36,6 @@ export class PlainFactor implements PlainModel {
   readonly #biases: PlainBias
   readonly #random: Random
   readonly #slopes: Float64Array
-  readonly #errors: Float64Array
   #users = new Float32Array(0)
   #items = new Float32Array(0)
   /** Ids met: one more than the largest index. */
@@ -57,7 +55,6 @@ export class PlainFactor implements PlainModel {
     this.#biases = new PlainBias(outputs)
     this.#random = new Random(seed, "plain-factor")
     this.#slopes = Float64Array.from({ length: outputs }, (_, k) => (outputs === 1 ? 1 : (2 * k) / (outputs - 1) - 1))
-    this.#errors = new Float64Array(outputs)
   }
 
   get embeddingBytes(): number {
@@ -68,30 +65,7 @@ export class PlainFactor implements PlainModel {
     return this.#biases.heldBytes + this.#users.byteLength + this.#items.byteLength
   }
 
-  learn(pairs: LabelledPairs): void {
-    checkLabelled(pairs, this.outputs)
-    const { length, user, item, label } = pairs
-    const errors = this.#errors
-    for (let pass = 0; pass < PASSES; pass++) {
-      for (let r = 0; r < length; r++) {
-        this.#score(errors, user[r], item[r])
-        toErrors(errors, label[r])
-        this.#step(errors, user[r], item[r])
-      }
-    }
-  }
-
-  logits(out: Float64Array, pairs: Pairs): void {
-    checkPairs(pairs)
-    const { length, user, item } = pairs
-    const z = this.#errors
-    for (let r = 0; r < length; r++) {
-      this.#score(z, user[r], item[r])
-      for (let k = 0; k < this.outputs; k++) out[r * this.outputs + k] = z[k]
-    }
-  }
-
-  #score(z: Float64Array, user: number, item: number): void {
+  score(z: Float64Array, user: number, item: number): void {
     if (user >= this.#metUsers) this.#meetUser(user)
     if (item >= this.#metItems) this.#meetItem(item)
     this.#biases.score(z, user, item)
@@ -105,7 +79,7 @@ export class PlainFactor implements PlainModel {
     for (let k = 0; k < this.outputs; k++) z[k] += this.#slopes[k] * product
   }
 
-  #step(errors: Float64Array, user: number, item: number): void {
+  step(errors: Float64Array, user: number, item: number): void {
     let error = 0
     for (let k = 0; k < this.outputs; k++) error += this.#slopes[k] * errors[k]
     this.#biases.step(errors, user, item)

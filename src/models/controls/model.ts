@@ -23,10 +23,37 @@ export interface PlainModel {
   readonly embeddingBytes: number
   /** All columns with their spare capacity and optimizer state. */
   readonly heldBytes: number
-  /** Learns a segment's training pairs, in order. */
-  learn(pairs: LabelledPairs): void
-  /** Writes `outputs` logits per pair, row-major. Ids never met are fine. */
-  logits(out: Float64Array, pairs: Pairs): void
+  /** Writes the logits of one pair to `z`. Ids never met are fine. */
+  score(z: Float64Array, user: number, item: number): void
+  /** One step down the errors of a pair that was scored before. */
+  step(errors: Float64Array, user: number, item: number): void
+}
+
+const PASSES = 2
+
+/** Learns a segment's training pairs, in order. */
+export function learnPairs(model: PlainModel, pairs: LabelledPairs): void {
+  checkLabelled(pairs, model.outputs)
+  const { length, user, item, label } = pairs
+  const errors = new Float64Array(model.outputs)
+  for (let pass = 0; pass < PASSES; pass++) {
+    for (let r = 0; r < length; r++) {
+      model.score(errors, user[r], item[r])
+      toErrors(errors, label[r])
+      model.step(errors, user[r], item[r])
+    }
+  }
+}
+
+/** Writes `outputs` logits per pair, row-major. */
+export function writeLogits(out: Float64Array, model: PlainModel, pairs: Pairs): void {
+  checkPairs(pairs)
+  const { outputs } = model
+  const z = new Float64Array(outputs)
+  for (let r = 0; r < pairs.length; r++) {
+    model.score(z, pairs.user[r], pairs.item[r])
+    for (let k = 0; k < outputs; k++) out[r * outputs + k] = z[k]
+  }
 }
 
 /** A control for the ranking task. */
@@ -74,7 +101,7 @@ export function checkPairs(pairs: Pairs): void {
 }
 
 /** The same, and labels that are no class of a model with so many outputs. */
-export function checkLabelled(pairs: LabelledPairs, outputs: number): void {
+function checkLabelled(pairs: LabelledPairs, outputs: number): void {
   checkPairs(pairs)
   const { length, label } = pairs
   const top = Math.max(2, outputs) - 1

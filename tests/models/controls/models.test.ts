@@ -4,7 +4,13 @@ import { Random } from "../../../src/kernels/random.ts"
 import { PlainBias } from "../../../src/models/controls/bias.ts"
 import { PlainFactor } from "../../../src/models/controls/factor.ts"
 import { MajorityClass } from "../../../src/models/controls/majority.ts"
-import { type LabelledPairs, type PlainModel, toErrors } from "../../../src/models/controls/model.ts"
+import {
+  type LabelledPairs,
+  learnPairs,
+  type PlainModel,
+  toErrors,
+  writeLogits,
+} from "../../../src/models/controls/model.ts"
 
 function pairs(rows: [user: number, item: number, label: number][]): LabelledPairs {
   return {
@@ -17,7 +23,7 @@ function pairs(rows: [user: number, item: number, label: number][]): LabelledPai
 
 function predict(model: PlainModel, user: number, item: number): number[] {
   const out = new Float64Array(model.outputs)
-  model.logits(out, pairs([[user, item, 0]]))
+  writeLogits(out, model, pairs([[user, item, 0]]))
   return [...out]
 }
 
@@ -35,7 +41,7 @@ describe.each(models)("%s", (_, make) => {
         const [user, item] = [random.integer(20), random.integer(20)]
         return [user, item, random.next() < sigmoid((user < 10 ? 2 : -2) + (item < 10 ? 1 : -1)) ? 1 : 0]
       })
-      model.learn(pairs(rows))
+      learnPairs(model, pairs(rows))
     }
     for (let k = 0; k < 10; k++) {
       expect(predict(model, k, k)[0], `pair ${k}`).toBeGreaterThan(1)
@@ -46,7 +52,7 @@ describe.each(models)("%s", (_, make) => {
   it("learns which class a user gives, with one logit per class", () => {
     const model = make(5)
     for (let segment = 0; segment < 30; segment++) {
-      model.learn(pairs(Array.from({ length: 50 }, (_, r) => [r % 5, (r + segment) % 9, r % 5])))
+      learnPairs(model, pairs(Array.from({ length: 50 }, (_, r) => [r % 5, (r + segment) % 9, r % 5])))
     }
     for (let user = 0; user < 5; user++) {
       const z = predict(model, user, 3)
@@ -57,15 +63,15 @@ describe.each(models)("%s", (_, make) => {
   it("gives the same bits for the same stream, and the same logits whichever other pairs are asked for", () => {
     const rows = Array.from({ length: 80 }, (_, r): [number, number, number] => [(r * 7) % 11, (r * 5) % 13, r % 2])
     const [a, b] = [make(1), make(1)]
-    a.learn(pairs(rows))
+    learnPairs(a, pairs(rows))
     predict(b, 12_000, 12_000)
-    b.learn(pairs(rows))
+    learnPairs(b, pairs(rows))
     for (const [user, item] of rows) expect(predict(a, user, item)).toEqual(predict(b, user, item))
   })
 
   it("predicts ids never met from what it knows of the rest", () => {
     const model = make(1)
-    model.learn(pairs(Array.from({ length: 100 }, (_, r) => [r, r, 1])))
+    learnPairs(model, pairs(Array.from({ length: 100 }, (_, r) => [r, r, 1])))
     expect(predict(model, 5000, 5000)[0]).toBeGreaterThan(0)
     expect(predict(model, 5000, 5000)[0]).toBeLessThan(predict(model, 3, 3)[0])
   })
@@ -73,7 +79,7 @@ describe.each(models)("%s", (_, make) => {
   it("counts the numbers of the ids met and the capacity it holds", () => {
     const model = make(5)
     expect(model.embeddingBytes).toBe(0)
-    model.learn(pairs([[9, 4, 0]]))
+    learnPairs(model, pairs([[9, 4, 0]]))
     const width = model instanceof PlainFactor ? model.width : 0
     expect(model.embeddingBytes).toBe(4 * (10 + 5) * (5 + width))
     expect(model.heldBytes).toBeGreaterThan(model.embeddingBytes)
@@ -81,26 +87,28 @@ describe.each(models)("%s", (_, make) => {
 
   it("refuses bad labels, negative ids and short columns before it learns anything", () => {
     const model = make(1)
-    model.learn(pairs([[0, 0, 1]]))
+    learnPairs(model, pairs([[0, 0, 1]]))
     const before = predict(model, 0, 0)
     expect(() =>
-      model.learn(
+      learnPairs(
+        model,
         pairs([
           [0, 0, 1],
           [0, 0, 2],
         ]),
       ),
     ).toThrow(/label of pair 1: expected 0 to 1, got 2/)
-    expect(() => model.learn({ ...pairs([[0, 0, 1]]), label: [Number.NaN] })).toThrow(/got NaN/)
+    expect(() => learnPairs(model, { ...pairs([[0, 0, 1]]), label: [Number.NaN] })).toThrow(/got NaN/)
     expect(() =>
-      model.learn(
+      learnPairs(
+        model,
         pairs([
           [0, 0, 1],
           [-1, 0, 1],
         ]),
       ),
     ).toThrow(/pair 1: expected indices from 0, got -1 and 0/)
-    expect(() => model.learn({ ...pairs([[0, 0, 1]]), length: 2 })).toThrow(/expected columns of 2 rows, got 1/)
+    expect(() => learnPairs(model, { ...pairs([[0, 0, 1]]), length: 2 })).toThrow(/expected columns of 2 rows, got 1/)
     expect(() => make(0)).toThrow(/outputs/)
     expect(predict(model, 0, 0)).toEqual(before)
   })
@@ -108,7 +116,7 @@ describe.each(models)("%s", (_, make) => {
 
 it("plain-bias takes its first two steps as written: two passes, L2 outside the accumulator", () => {
   const model = new PlainBias()
-  model.learn(pairs([[0, 0, 1]]))
+  learnPairs(model, pairs([[0, 0, 1]]))
   let [global, bias, squares] = [0, 0, 1]
   for (let pass = 0; pass < 2; pass++) {
     const error = sigmoid(global + 2 * bias) - 1
@@ -123,7 +131,7 @@ it("plain-factor finds a checkerboard that biases cannot see", () => {
   const rows: [number, number, number][] = []
   for (let user = 0; user < 12; user++) for (let item = 0; item < 12; item++) rows.push([user, item, (user + item) % 2])
   const right = (model: PlainModel) => {
-    for (let segment = 0; segment < 150; segment++) model.learn(pairs(rows))
+    for (let segment = 0; segment < 150; segment++) learnPairs(model, pairs(rows))
     return (
       rows.filter(([user, item, label]) => predict(model, user, item)[0] > 0 === (label === 1)).length / rows.length
     )
@@ -140,8 +148,8 @@ it("plain-factor starts users at 0 and differs by seed only through the items", 
     [0, 0, 1],
     [0, 1, 0],
   ])
-  a.learn(rows)
-  b.learn(rows)
+  learnPairs(a, rows)
+  learnPairs(b, rows)
   expect(predict(a, 0, 1)).not.toEqual(predict(b, 0, 1))
   expect(predict(a, 1, 0)[0]).toBeCloseTo(predict(b, 1, 0)[0], 2)
 })
