@@ -12,6 +12,7 @@ import { PlainKnn } from "../models/controls/knn.ts"
 import { PlainPopular } from "../models/controls/popular.ts"
 import { Model, type ModelOptions } from "../models/paper/model.ts"
 import type { Bits } from "../models/row-packing.ts"
+import { BudgetControl, followCurve, pruneTo, sampleWithin } from "../policies/budget-controls.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../policies/controls.ts"
 import { Dess } from "../policies/dess.ts"
 import { Esapn } from "../policies/esapn.ts"
@@ -24,6 +25,7 @@ import type { ItemFeatures, Task } from "../types.ts"
 import { ControlLearner, ControlRanking } from "./control-learner.ts"
 import { FactorLearner } from "./factor-learner.ts"
 import { FactorReader } from "./factor-reader.ts"
+import { HashedLearner } from "./hashed-learner.ts"
 import type { Learner } from "./learner.ts"
 import { NetworkLearner } from "./network-learner.ts"
 import type { FullRunOptions } from "./options.ts"
@@ -70,6 +72,7 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
 
 /** The calibrated recipe: below the first size of the ladder stands 0, the biases alone. */
 function createFactor(method: Method, options: FullRunOptions, features: ItemFeatures | undefined): Learner {
+  if (method.family === "hash") return createHashed(method, options)
   const model = factorModel(method, options)
   const { live } = options
   if (method.family !== "search") return new FactorLearner(model, undefined, live)
@@ -78,6 +81,15 @@ function createFactor(method: Method, options: FullRunOptions, features: ItemFea
   const learner = new FactorLearner(model, { policy, preset, initial: method.initial, features }, live)
   if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
   return learner
+}
+
+/** Numbers of a row that ids share: as many as pay for everybody. */
+const HASHED = { rating: 16, ranking: 64 }
+
+function createHashed({ rows, bits = 32 }: Method & { family: "hash" }, options: FullRunOptions): Learner {
+  const { task, seed } = options
+  const size = task === "topk" ? HASHED.ranking : HASHED.rating
+  return new HashedLearner(factorModel({ family: "fixed", size }, options), { rows, bits, seed })
 }
 
 function factorModel(method: Method, options: FullRunOptions): RowModel {
@@ -122,9 +134,9 @@ function ladderOf(method: Method, options: FullRunOptions): { sizes: number[]; b
   }
 }
 
-/** What a new id of a method that searches starts with. `random-grow` starts small: it has to find the memory of others, and takes nothing back. */
-function firstSize(method: Method, { task, sizes }: FullRunOptions): number {
-  const small = method.family === "search" && method.policy.name === "random"
+/** What a new id of a method that searches starts with; `random-grow` small where it takes nothing back. */
+function firstSize(method: Method, { task, sizes, follow }: FullRunOptions): number {
+  const small = method.family === "search" && method.policy.name === "random" && !follow
   const wide = task === "topk" && !small ? sizes.filter((size) => size <= RANKING_START) : []
   return wide[wide.length - 1] ?? sizes[0]
 }
@@ -194,7 +206,10 @@ function createPolicy(
     })
   }
   if (policy.name === "esapn" && kernels) return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })
-  if (policy.name === "random") return new RandomGrow(options)
+  if (policy.name === "random")
+    return options.follow ? new BudgetControl(followCurve(options.follow), options.seed) : new RandomGrow(options)
+  if (policy.name === "prune") return new BudgetControl(pruneTo(policy.bytes), options.seed)
+  if (policy.name === "sample") return new BudgetControl(sampleWithin(policy.bytes, options.seed), options.seed)
   return policy.name === "never" ? new NeverGrow() : new AlwaysGrow()
 }
 

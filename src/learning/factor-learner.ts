@@ -92,6 +92,7 @@ export class FactorLearner implements Learner, LiveLearner {
     }
     rows.meetAll(segment)
     search.observeRest(segment, deciding)
+    search.arrange(Math.round(SEGMENT * rows.time))
     rows.arrived.clear()
     search.steer(segment.length)
     search.wait(waiting)

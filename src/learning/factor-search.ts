@@ -8,11 +8,11 @@
 import { Warmup } from "../ids/warmup.ts"
 import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
-import type { RungLosses } from "../models/calibrated/rows.ts"
+import { type RungLosses, rungEnergy } from "../models/calibrated/rows.ts"
 import type { ModelBatch } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
 import { type Outlook, outlookOf } from "../policies/outlook.ts"
-import type { Choices, PolicyScores, Round } from "../policies/policy.ts"
+import type { ArrangedRows, Choices, PolicyScores, Round } from "../policies/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import { type FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
 import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
@@ -431,6 +431,34 @@ export class FactorSearch {
       row++
     }
     waiting.trained = row
+  }
+
+  /** Lets a policy that sets sizes by itself do so. `events`: so far. */
+  arrange(events: number): void {
+    const { policy } = this.options
+    policy.arrange?.({ user: this.#arranged("user"), item: this.#arranged("item") }, events)
+  }
+
+  #arranged(side: Side): ArrangedRows {
+    const { model, indicators } = this.#rows
+    const table = model.tables[side]
+    return {
+      get reach() {
+        return table.reach
+      },
+      get bytes() {
+        return table.liveBytes
+      },
+      costs: model.sizes.map((_, step) => table.stepBytes(step)),
+      step: (id) => (table.has(id) ? table.step(id) : -1),
+      frequency: (id) => indicators.frequency(side, id),
+      energy: (id) => rungEnergy(model, side, id),
+      resize: (id, step) => {
+        const grows = step > table.step(id)
+        this.#rows.resize(side, id, { step, why: grows ? "grown" : "released" })
+        if (grows) this.#warmup.reset(side, id)
+      },
+    }
   }
 
   outlook(): Outlook | undefined {

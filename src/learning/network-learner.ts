@@ -314,7 +314,7 @@ export class NetworkLearner implements Learner, LiveLearner {
       table.histogram().forEach((rows, step) => {
         histogram[table.sizes[step]] = rows
       })
-      return { seen: table.count, numbers: table.numbers, histogram }
+      return { seen: table.count, numbers: table.numbers, histogram, rowBytes: table.liveBytes }
     }
     return {
       user: side("user"),

@@ -542,6 +542,11 @@ export class EmbeddingTable {
     return this.#places[id] & this.#mask
   }
 
+  /** Bytes of a row of a step. */
+  stepBytes(step: number): number {
+    return this.#rows[step].stride * this.#numberBytes
+  }
+
   /** Bytes of an id's row with its moments, count and owner. */
   rowBytes(id: number): number {
     return this.#rows[this.step(id)].stride * this.#numberBytes
