@@ -1,12 +1,11 @@
 /** `dess demo` (npm start): DESS against the controls and fixed sizes on the embedded stream, one table at the end. */
 
 import { join } from "node:path"
-import { type Holding, matchProbability } from "../learning/equal-memory.ts"
+import { memoryCurve, SeriesRecorder } from "../experiments/series.ts"
 import type { RunOptions } from "../learning/options.ts"
-import type { RunResult } from "../learning/report.ts"
+import type { RunResult, SegmentReport } from "../learning/report.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
 import { type SyntheticStream, synthetic } from "../stream/synthetic/synthetic.ts"
-import type { Side } from "../types.ts"
 import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { makeFolder, writeFiles } from "./output.ts"
@@ -50,6 +49,8 @@ const ENTRIES: readonly Entry[] = [
   { name: "never-grow", options: { method: "never-grow" } },
   { name: "always-grow", options: { method: "always-grow" } },
   ...DEFAULT_SIZES.map((size) => ({ name: `uniform-${size}`, options: { method: `uniform-${size}` } })),
+  { name: "uniform-4@8", options: { method: "uniform-4@8" } },
+  { name: "uniform-16@8", options: { method: "uniform-16@8" } },
   { name: "fixed-128", options: { method: "fixed-128" } },
   { name: "fixed-222", options: { method: "fixed-222" } },
   { name: "plain-bias", options: { method: "plain-bias" } },
@@ -62,7 +63,7 @@ const COLUMNS: readonly TableColumn[] = [
   { title: "loss", align: "right" },
   { title: "user size", align: "right" },
   { title: "item size", align: "right" },
-  { title: "embeddings", align: "right" },
+  { title: "rows", align: "right" },
   { title: "regret users", align: "right" },
   { title: "regret items", align: "right" },
   { title: "events/s", align: "right" },
@@ -100,25 +101,20 @@ interface Outcome {
   result: RunResult
 }
 
-/** How near to the bytes of DESS random-grow comes. */
-function describeHolding({ user, item }: Record<Side, Holding>): string {
-  return user === item ? `${user} bytes` : `${user} user, ${item} item bytes`
-}
-
 /** One after the other until the signal; the method it stopped says how far it came. */
 async function runEntries(stream: SyntheticStream, seed: number, signal: AbortSignal): Promise<Outcome[]> {
   const outcomes: Outcome[] = []
-  let target: Record<Side, number> | undefined
+  const recorder = new SeriesRecorder()
   for (const { name, options: own } of ENTRIES) {
     if (signal.aborted) break
     const options = { ...own, seed }
-    const match = own.method === "random-grow" && target ? await matchProbability(stream, options, target) : undefined
-    const matched = match ? { probability: match.probability } : {}
-    const result = await drive(stream, { ...options, ...matched }, { label: name.padEnd(26), signal })
+    const follow = own.method === "random-grow" ? memoryCurve(recorder.series()) : undefined
+    const report = outcomes.length === 0 ? (segment: SegmentReport) => recorder.add(segment) : undefined
+    const matched = { ...options, ...(follow && { follow }) }
+    const result = await drive(stream, matched, { label: name.padEnd(26), signal, report })
     const whole = result.interactions === stream.interactions
     const far = whole ? "" : `, first ${result.interactions.toLocaleString("en")}`
-    outcomes.push({ name: `${name}${match ? ` (${describeHolding(match.holds)})` : ""}${far}`, whole, result })
-    target ??= result.embeddingBytesOverTime
+    outcomes.push({ name: `${name}${follow ? " (equal bytes)" : ""}${far}`, whole, result })
   }
   return outcomes
 }
@@ -130,7 +126,7 @@ function cells(name: string, r: RunResult): string[] {
     formatMeasure(r.loss),
     r.meanSize.user.toFixed(1),
     r.meanSize.item.toFixed(1),
-    formatBytes(r.embeddingBytes),
+    formatBytes(r.rowBytes),
     r.regret === null ? "–" : r.regret.user.toFixed(0),
     r.regret === null ? "–" : r.regret.item.toFixed(0),
     Math.round(r.interactionsPerSecond).toLocaleString("en"),

@@ -177,7 +177,10 @@ function describe(s: Summary): string {
     ...(s.liked === undefined ? [] : [["liked", describeLiked(s.liked)]]),
     ...measureRows(s),
     ["mean size", both(s.meanSize, 1)],
-    ["embedding bytes", `${formatBytes(s.embeddingBytes)} (held ${formatBytes(s.heldBytes)})`],
+    [
+      "embedding bytes",
+      `${formatBytes(s.embeddingBytes)} (rows ${formatBytes(s.rowBytes)}, held ${formatBytes(s.heldBytes)})`,
+    ],
     ["regret", both(s.regret, 0)],
     ...(s.discount === undefined ? [] : [["discount γ", `${s.discount.toFixed(6)} (Corollary 1)`]]),
     [

@@ -777,6 +777,7 @@ const EMPTY_REPORT: SegmentReport = {
   numbers: { user: 0, item: 0 },
   sizeHistogram: { user: {}, item: {} },
   embeddingBytes: 0,
+  rowBytes: { user: 0, item: 0 },
   heldBytes: 0,
   regret: null,
   played: null,
@@ -787,8 +788,8 @@ const EMPTY_REPORT: SegmentReport = {
 const NOTHING: Standing = {
   metBytes: 0,
   held: {
-    user: { seen: 0, numbers: 0, histogram: {} },
-    item: { seen: 0, numbers: 0, histogram: {} },
+    user: { seen: 0, numbers: 0, histogram: {}, rowBytes: 0 },
+    item: { seen: 0, numbers: 0, histogram: {}, rowBytes: 0 },
     embeddingBytes: 0,
     heldBytes: 0,
   },

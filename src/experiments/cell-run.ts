@@ -5,7 +5,9 @@ import { matchProbability } from "../learning/equal-memory.ts"
 import { runStream } from "../learning/loop.ts"
 import { dropInapplicable, dropUndefined, type RunOptions } from "../learning/options.ts"
 import type { RunResult } from "../learning/report.ts"
+import type { MemoryCurve } from "../policies/budget-controls.ts"
 import { parseMethod } from "../policies/methods.ts"
+import type { Stream } from "../stream/stream.ts"
 import type { Side } from "../types.ts"
 import type { Cell } from "./cells.ts"
 import { openEntry } from "./data.ts"
@@ -30,16 +32,19 @@ export type RunSummary = RunResult & {
 /** How equal the memory of a matched random-grow became. */
 export interface Match {
   method: string
-  probability: Record<Side, number>
-  /** Time-averaged embedding bytes, both sides: of the run it is compared with, and its own. */
+  /** With the paper recipe, where it takes nothing back. */
+  probability?: Record<Side, number>
+  /** Time-averaged bytes, both sides, of embeddings or, where bytes are followed, of rows: of the run it is compared with, and its own. */
   targetBytes: number
   bytes: number
 }
 
-/** The run a cell is matched with. */
+/** The run a cell is matched with: its embedding bytes, and bytes of rows along the stream. */
 export interface Reference {
   method: string
   bytes: Record<Side, number>
+  rowBytes?: Record<Side, number>
+  curve?: MemoryCurve
 }
 
 export interface CellJob {
@@ -76,9 +81,9 @@ export async function runCell(
     ...(Number.isFinite(total) ? { horizon: total } : {}),
     ...dropUndefined({ limit, likeThreshold: stream.likeThreshold }),
   }
-  const matched = reference && (await matchProbability(stream, base, reference.bytes))
+  const matched = reference && (await matchMemory(stream, base, reference))
   const recorder = new SeriesRecorder()
-  const run = runStream(stream, matched ? { ...base, probability: matched.probability } : base)
+  const run = runStream(stream, { ...base, ...matched })
   let turned = performance.now()
   for (;;) {
     const { value, done } = await run.next()
@@ -89,10 +94,12 @@ export async function runCell(
       const result = { ...named, ...liked, ...value, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
       const series = recorder.series()
       if (!matched || !reference) return { status: "done", result, series }
-      const { probability } = matched
       const sum = (bytes: Record<Side, number>) => bytes.user + bytes.item
-      const bytes = sum(value.embeddingBytesOverTime)
-      const match = { method: reference.method, probability, targetBytes: sum(reference.bytes), bytes }
+      const { method: other, bytes, rowBytes } = reference
+      const match =
+        "follow" in matched
+          ? { method: other, targetBytes: sum(rowBytes ?? bytes), bytes: sum(value.rowBytesOverTime) }
+          : { method: other, ...matched, targetBytes: sum(bytes), bytes: sum(value.embeddingBytesOverTime) }
       return { status: "done", result, series, match }
     }
     recorder.add(value)
@@ -102,6 +109,17 @@ export async function runCell(
     await new Promise((resolve) => setImmediate(resolve))
     turned = performance.now()
   }
+}
+
+/** The options that make random-grow hold what another run holds. */
+async function matchMemory(
+  stream: Stream,
+  options: RunOptions,
+  { bytes, curve }: Reference,
+): Promise<{ probability: Record<Side, number> } | { follow: MemoryCurve }> {
+  if (options.recipe === "calibrated" && curve) return { follow: curve }
+  const { probability } = await matchProbability(stream, options, bytes)
+  return { probability }
 }
 
 /** The options a cell is run with; those of the dess methods are not for the others, which hold what they hold. */

@@ -1,7 +1,7 @@
 /** From a grid to its cells: one run each, with a key that says which run it is. */
 
 import { type Setting, settingOf } from "../learning/options.ts"
-import { parseMethod } from "../policies/methods.ts"
+import { isCalibrated, parseMethod } from "../policies/methods.ts"
 import type { HeadKind, Task } from "../types.ts"
 import { controlsOf, methodKind } from "./controls.ts"
 import type { GridData } from "./data.ts"
@@ -46,18 +46,20 @@ export function expandGrid(grid: FullGrid): Cell[] {
       for (const data of grid.data)
         for (const task of grid.tasks)
           for (const model of grid.models)
-            for (const method of methodsOf(grid, task))
+            for (const method of methodsOf(grid, task, setting.recipe))
               cells.push({ data, task, model, method, seed, ...matchOf(grid, method), setting })
   const keys = new Set<string>()
   return cells.filter((cell) => keys.size < keys.add(cellKey(cell)).size)
 }
 
-/** The grid's methods that can do the task, then the controls; random-grow after everybody. */
-function methodsOf(grid: FullGrid, task: Task): string[] {
+/** The grid's methods that can do the task with the recipe, then the controls; random-grow after everybody. */
+function methodsOf(grid: FullGrid, task: Task, recipe: Setting["recipe"]): string[] {
   const fitting = grid.methods.filter(
-    (method) => task === "topk" || parseMethod(method, grid.sizes).family !== "ranker",
+    (method) =>
+      (task === "topk" || parseMethod(method, grid.sizes).family !== "ranker") &&
+      (recipe === "calibrated" || !isCalibrated(method)),
   )
-  const controls = grid.controls ? controlsOf(task, grid.sizes) : []
+  const controls = grid.controls ? controlsOf(task, grid.sizes, recipe) : []
   const names = [...new Set([...fitting, ...controls])]
   const matchable = names.some((name) => methodKind(name) === "dess")
   const random = names.filter((name) => name === "random-grow" && (matchable || grid.methods.includes(name)))

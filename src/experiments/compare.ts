@@ -7,6 +7,7 @@ import { type Cell, cellKey, expandGrid, siblingKey } from "./cells.ts"
 import { completeGrid, type Grid } from "./grid.ts"
 import { type CellRunner, runInProcess } from "./processes.ts"
 import { type CellRecord, isDone, packageVersion, ResultsFolder } from "./results.ts"
+import { memoryCurve } from "./series.ts"
 
 export interface CompareOptions {
   /** The results folder; without one the records are only returned. */
@@ -135,7 +136,11 @@ class Comparing {
     for (const method of cell.match) {
       const record = this.#records.get(siblingKey(cell, method))
       if (record === undefined) return "waiting"
-      if (isDone(record)) return { method, bytes: record.result.embeddingBytesOverTime }
+      if (isDone(record)) {
+        const { embeddingBytesOverTime: bytes, rowBytesOverTime: rowBytes } = record.result
+        const curve = memoryCurve(record.series)
+        return { method, bytes, ...(curve && { rowBytes, curve }) }
+      }
       if (record.status === "failed")
         return { status: "failed", message: `the run it is to be matched with, ${method}, failed` }
     }

@@ -1,5 +1,6 @@
 /** The rows of a table by section: the method itself, the paper's baselines, the controls of method.md §8. */
 
+import type { Setting } from "../learning/options.ts"
 import type { Task } from "../types.ts"
 
 export type MethodKind = "dess" | "baseline" | "control"
@@ -9,11 +10,17 @@ export const MAJORITY = "majority class"
 
 export function methodKind(method: string): MethodKind {
   if (method.startsWith("dess-")) return "dess"
-  return /^(plain-|uniform-|(never|always|random)-grow|majority class)/.test(method) ? "control" : "baseline"
+  return /^(plain-|uniform-|hash-|prune-|sample-|(never|always|random)-grow|majority class)/.test(method)
+    ? "control"
+    : "baseline"
 }
 
-/** The methods every grid of this task holds besides its own. `random-grow` comes last: it waits for the run it is matched with. */
-export function controlsOf(task: Task, sizes: readonly number[]): string[] {
+/**
+ * The methods every grid of this task and recipe holds besides its own. `random-grow` comes last: it waits for the run it is
+ * matched with. Those that hold given rows or bytes are to be asked for: what is given depends on the data.
+ */
+export function controlsOf(task: Task, sizes: readonly number[], recipe: Setting["recipe"]): string[] {
+  const bits = recipe === "paper" ? [] : task === "topk" ? ["@16", "@8"] : ["@8"]
   const plain = task === "topk" ? ["plain-popular", "plain-trending", "plain-knn"] : ["plain-bias"]
   return [
     "fixed-128",
@@ -23,7 +30,7 @@ export function controlsOf(task: Task, sizes: readonly number[]): string[] {
     "plain-factor-16",
     "never-grow",
     "always-grow",
-    ...sizes.map((size) => `uniform-${size}`),
+    ...["", ...bits].flatMap((suffix) => sizes.map((size) => `uniform-${size}${suffix}`)),
     "random-grow",
   ]
 }
@@ -39,7 +46,17 @@ const PAPER_ORDER = [
   "dess-cv-cold",
   "dess-cv",
 ]
-const CONTROL_ORDER = [MAJORITY, "plain-", "never-grow", "uniform-", "random-grow", "always-grow"]
+const CONTROL_ORDER = [
+  MAJORITY,
+  "plain-",
+  "never-grow",
+  "uniform-",
+  "hash-",
+  "prune-",
+  "sample-",
+  "random-grow",
+  "always-grow",
+]
 
 /** The order of a table's rows: baselines and DESS as in the paper, then the controls. */
 export function compareMethods(a: string, b: string): number {

@@ -2,6 +2,7 @@
 
 import { MAJORITY } from "./controls.ts"
 import { paperMemory } from "./paper.ts"
+import type { DoneRecord } from "./results.ts"
 import { type Block, type Entry, meanOf } from "./summary.ts"
 import type { Column, Table } from "./tables.ts"
 
@@ -29,6 +30,8 @@ export function costTable(block: Block, id: string): Table {
     { group: "Embedding kB", title: "over time" },
     { group: "Embedding kB", title: "fixed-128 = 1" },
     { group: "Embedding kB", title: "paper", paper: true },
+    { group: "Row kB", title: "at the end" },
+    { group: "Row kB", title: "over time" },
     { group: "Mean size", title: "users" },
     { group: "Mean size", title: "items" },
     { group: "Regret", title: "users" },
@@ -53,6 +56,8 @@ export function costTable(block: Block, id: string): Table {
       (bytesOverTime(entry) / 1000).toFixed(1),
       relative === undefined ? "–" : relative.toFixed(3),
       papers[i]?.toFixed(3) ?? "–",
+      kilobytes(entry, ({ result }) => result.rowBytes),
+      kilobytes(entry, ({ result: { rowBytesOverTime: bytes } }) => bytes && bytes.user + bytes.item),
       size("user"),
       size("item"),
       regret("user"),
@@ -73,6 +78,12 @@ export function costTable(block: Block, id: string): Table {
       ...missingSeries(entries),
     ],
   }
+}
+
+/** Mean over seeds; results kept from before rows had bits lack them. */
+function kilobytes(entry: Entry, read: (run: DoneRecord) => number | undefined): string {
+  if (entry.runs.some((run) => read(run) === undefined)) return "–"
+  return (meanOf(entry, (run) => read(run) ?? 0) / 1000).toFixed(1)
 }
 
 /** What cannot be drawn: results may be kept without the series along the stream. */

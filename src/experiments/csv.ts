@@ -29,21 +29,32 @@ export function renderRunsCsv(records: readonly CellRecord[]): string {
       "embedding_bytes",
       "embedding_bytes_over_time",
     ],
-    ...["held_bytes", "user_size", "item_size", "user_regret", "item_regret", "policy_ms", "growth_ms", "train_ms"],
+    ...[
+      "row_bytes",
+      "row_bytes_over_time",
+      "held_bytes",
+      "user_size",
+      "item_size",
+      "user_regret",
+      "item_regret",
+      "policy_ms",
+      "growth_ms",
+      "train_ms",
+    ],
     ...["inference_ms", "interactions_per_second", "peak_rss_bytes"],
   ]
-  const rows = records
-    .filter(isDone)
-    .map(({ cell, result: r, match }): Value[] => [
-      ...[cell.data.name, cell.task, cell.model, cell.method, match?.method, cell.seed],
-      ...settingValues(cell.setting),
-      ...[r.interactions, r.accuracy, r.loss, r.recall, r.ndcg, r.majorityAccuracy],
-      ...[r.lastQuarter.accuracy, r.lastQuarter.loss, r.lastQuarter.recall, r.lastQuarter.ndcg],
-      ...[r.embeddingBytes, r.embeddingBytesOverTime.user + r.embeddingBytesOverTime.item, r.heldBytes],
-      ...[r.meanSize.user, r.meanSize.item, r.regret?.user, r.regret?.item],
-      ...[r.milliseconds.policy, r.milliseconds.growth, r.milliseconds.train, r.milliseconds.inference],
-      ...[r.interactionsPerSecond, r.peakRssBytes],
-    ])
+  const rows = records.filter(isDone).map(({ cell, result: r, match }): Value[] => [
+    ...[cell.data.name, cell.task, cell.model, cell.method, match?.method, cell.seed],
+    ...settingValues(cell.setting),
+    ...[r.interactions, r.accuracy, r.loss, r.recall, r.ndcg, r.majorityAccuracy],
+    ...[r.lastQuarter.accuracy, r.lastQuarter.loss, r.lastQuarter.recall, r.lastQuarter.ndcg],
+    ...[r.embeddingBytes, r.embeddingBytesOverTime.user + r.embeddingBytesOverTime.item],
+    // Results kept from before rows had bits lack them.
+    ...[r.rowBytes, r.rowBytesOverTime && r.rowBytesOverTime.user + r.rowBytesOverTime.item, r.heldBytes],
+    ...[r.meanSize.user, r.meanSize.item, r.regret?.user, r.regret?.item],
+    ...[r.milliseconds.policy, r.milliseconds.growth, r.milliseconds.train, r.milliseconds.inference],
+    ...[r.interactionsPerSecond, r.peakRssBytes],
+  ])
   return render([head, ...rows])
 }
 

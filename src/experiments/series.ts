@@ -1,6 +1,7 @@
 /** A run along its timeline, thinned: rates are means over the segments of a point, counts are those at its end. */
 
 import type { SegmentReport } from "../learning/report.ts"
+import type { MemoryCurve } from "../policies/budget-controls.ts"
 
 /** Columns of equal length, at most 200 points; null where nothing was tested. A column the task or method lacks is missing. */
 export interface Series {
@@ -12,6 +13,9 @@ export interface Series {
   userSize: number[]
   itemSize: number[]
   embeddingBytes: number[]
+  /** Of rows, in the bits they have. */
+  userBytes?: number[]
+  itemBytes?: number[]
   /** Cumulative. */
   userRegret?: number[]
   itemRegret?: number[]
@@ -31,8 +35,14 @@ type Point = Pick<
   | "ndcg"
   | "meanSize"
   | "embeddingBytes"
+  | "rowBytes"
   | "regret"
 >
+
+/** The bytes of rows along the run; undefined where they were not recorded. */
+export function memoryCurve({ interactions, userBytes, itemBytes }: Series): MemoryCurve | undefined {
+  return userBytes && itemBytes && { interactions, user: userBytes, item: itemBytes }
+}
 
 export class SeriesRecorder {
   readonly #points: Point[] = []
@@ -40,8 +50,8 @@ export class SeriesRecorder {
   add(report: SegmentReport): void {
     const { interactions, testRows, testUsers, accuracy, loss, recall, ndcg } = report
     const measured = { ...(recall === undefined ? { accuracy, loss } : { recall, ndcg }) } as Partial<Point>
-    const { meanSize, embeddingBytes, regret } = report
-    this.#points.push({ interactions, testRows, testUsers, ...measured, meanSize, embeddingBytes, regret })
+    const { meanSize, embeddingBytes, rowBytes, regret } = report
+    this.#points.push({ interactions, testRows, testUsers, ...measured, meanSize, embeddingBytes, rowBytes, regret })
   }
 
   series(most = MOST_POINTS): Series {
@@ -60,6 +70,8 @@ export class SeriesRecorder {
       userSize: last((point) => point.meanSize.user),
       itemSize: last((point) => point.meanSize.item),
       embeddingBytes: last((point) => point.embeddingBytes),
+      userBytes: last((point) => point.rowBytes.user),
+      itemBytes: last((point) => point.rowBytes.item),
       ...(decides
         ? {
             userRegret: last((point) => point.regret?.user ?? 0),

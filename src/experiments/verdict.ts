@@ -64,7 +64,9 @@ function isEven(a: Entry, b: Entry): boolean {
   return ratios.length > 0 && ratios.every((ratio) => Math.abs(ratio - 1) <= 0.02)
 }
 
-function bytesOf({ result: { embeddingBytesOverTime: bytes } }: DoneRecord): number {
+/** Rows of the paper's recipe are all of one kind; results kept from before rows had bits know of embeddings only. */
+function bytesOf({ result: { recipe, embeddingBytesOverTime, rowBytesOverTime } }: DoneRecord): number {
+  const bytes = recipe === "paper" ? embeddingBytesOverTime : (rowBytesOverTime ?? embeddingBytesOverTime)
   return bytes.user + bytes.item
 }
 

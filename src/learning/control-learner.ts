@@ -56,6 +56,7 @@ export class ControlLearner implements Learner {
       seen: this.#seen[name].size,
       numbers: perId * this.#seen[name].size,
       histogram: {},
+      rowBytes: ids === 0 ? 0 : (heldBytes * this.#seen[name].size) / ids,
     })
     return { user: side("user"), item: side("item"), embeddingBytes, heldBytes }
   }
@@ -100,8 +101,13 @@ export class ControlRanking implements Learner {
   }
 
   status(): LearnerStatus {
-    const side = (name: Side): SideStatus => ({ seen: this.#seen[name].size, numbers: 0, histogram: {} })
-    return { user: side("user"), item: side("item"), embeddingBytes: 0, heldBytes: this.#ranker.heldBytes }
+    const { heldBytes } = this.#ranker
+    const ids = this.#seen.user.size + this.#seen.item.size
+    const side = (name: Side): SideStatus => {
+      const seen = this.#seen[name].size
+      return { seen, numbers: 0, histogram: {}, rowBytes: ids === 0 ? 0 : (heldBytes * seen) / ids }
+    }
+    return { user: side("user"), item: side("item"), embeddingBytes: 0, heldBytes }
   }
 
   close(): void {}

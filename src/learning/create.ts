@@ -12,6 +12,7 @@ import { PlainKnn } from "../models/controls/knn.ts"
 import { PlainPopular } from "../models/controls/popular.ts"
 import { Model, type ModelOptions } from "../models/paper/model.ts"
 import type { Bits } from "../models/row-packing.ts"
+import { BudgetControl, followCurve, pruneTo, sampleWithin } from "../policies/budget-controls.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../policies/controls.ts"
 import { Dess } from "../policies/dess.ts"
 import { Esapn } from "../policies/esapn.ts"
@@ -24,6 +25,7 @@ import type { ItemFeatures, Task } from "../types.ts"
 import { CalibratedFamily } from "./calibrated-family.ts"
 import { ControlLearner, ControlRanking } from "./control-learner.ts"
 import { FactorReader } from "./factor-reader.ts"
+import { HashedLearner } from "./hashed-learner.ts"
 import type { Learner } from "./learner.ts"
 import { NetworkReader } from "./network-reader.ts"
 import type { FullRunOptions } from "./options.ts"
@@ -73,6 +75,7 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
 
 /** The calibrated recipe: below the first size of the ladder stands 0, the biases alone. */
 function createFactor(method: Method, options: FullRunOptions, features: ItemFeatures | undefined): Learner {
+  if (method.family === "hash") return createHashed(method, options)
   const model = factorModel(method, options)
   const family = new CalibratedFamily(model)
   const live = options.live !== undefined
@@ -84,28 +87,60 @@ function createFactor(method: Method, options: FullRunOptions, features: ItemFea
   return learner
 }
 
-function factorModel(method: Method, options: FullRunOptions): RowModel {
+/** Numbers of a row that ids share: as many as pay for everybody. */
+const HASHED = { rating: 16, ranking: 64 }
+
+function createHashed({ rows, bits = 32 }: Method & { family: "hash" }, options: FullRunOptions): Learner {
   const { task, seed } = options
-  const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
-  const start = sizes.indexOf(
-    method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : firstSize(method, options),
-  )
-  const bits = sizes.map(() => bitsOf(method))
-  if (task === "topk") return new SequenceModel({ sizes, bits, start, seed })
-  return new FactorModel({ task, sizes, bits, start, seed })
+  const size = task === "topk" ? HASHED.ranking : HASHED.rating
+  return new HashedLearner(factorModel({ family: "fixed", size }, options), { rows, bits, seed })
 }
 
-/** Bits of a number that a method asks for; 32 where it does not. */
-function bitsOf(method: Method): Bits {
-  return ("bits" in method ? method.bits : undefined) ?? 32
+function factorModel(method: Method, options: FullRunOptions): RowModel {
+  const { task, seed } = options
+  const { sizes, bits, start } = ladderOf(method, options)
+  if (task === "topk") return new SequenceModel({ sizes, bits, start, seed })
+  return new FactorModel({ task, sizes, bits, start, seed })
 }
 
 /** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
 const RANKING_START = 64
 
-/** What a new id of a method that searches starts with. `random-grow` starts small: it has to match the memory of others, and never shrinks. */
-function firstSize(method: Method, { task, sizes }: FullRunOptions): number {
-  const small = method.family === "search" && method.policy.name === "random"
+/**
+ * The rungs of a method, numbers and bits. Ids that are searched for stand in 8 bits a number, which cost nothing in rating
+ * prediction. In ranking they cost about 1 %, and 16 nothing: there a new id starts in 16, and gives up bits before numbers.
+ */
+function ladderOf(method: Method, options: FullRunOptions): { sizes: number[]; bits: Bits[]; start: number } {
+  const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
+  const given = options.bits === undefined ? undefined : (Number(options.bits) as Bits)
+  const asked = ("bits" in method ? method.bits : undefined) ?? given
+  if (method.family !== "search" || asked !== undefined) {
+    const first = method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : firstSize(method, options)
+    return { sizes, bits: sizes.map(() => asked ?? 32), start: sizes.indexOf(first) }
+  }
+  const first = firstSize(method, options)
+  if (options.task !== "topk") return { sizes, bits: sizes.map(() => 8), start: sizes.indexOf(first) }
+  const wide = Math.max(...sizes.filter((size) => size <= RANKING_START))
+  const rungs = sizes.flatMap((size): [number, Bits][] =>
+    size < wide
+      ? [[size, 8]]
+      : size === wide
+        ? [
+            [size, 8],
+            [size, 16],
+          ]
+        : [[size, 16]],
+  )
+  return {
+    sizes: rungs.map(([size]) => size),
+    bits: rungs.map(([, bits]) => bits),
+    start: rungs.findLastIndex(([size]) => size === first),
+  }
+}
+
+/** What a new id of a method that searches starts with; `random-grow` small where it takes nothing back. */
+function firstSize(method: Method, { task, sizes, follow }: FullRunOptions): number {
+  const small = method.family === "search" && method.policy.name === "random" && !follow
   const wide = task === "topk" && !small ? sizes.filter((size) => size <= RANKING_START) : []
   return wide[wide.length - 1] ?? sizes[0]
 }
@@ -175,7 +210,10 @@ function createPolicy(
     })
   }
   if (policy.name === "esapn" && kernels) return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })
-  if (policy.name === "random") return new RandomGrow(options)
+  if (policy.name === "random")
+    return options.follow ? new BudgetControl(followCurve(options.follow), options.seed) : new RandomGrow(options)
+  if (policy.name === "prune") return new BudgetControl(pruneTo(policy.bytes), options.seed)
+  if (policy.name === "sample") return new BudgetControl(sampleWithin(policy.bytes, options.seed), options.seed)
   return policy.name === "never" ? new NeverGrow() : new AlwaysGrow()
 }
 

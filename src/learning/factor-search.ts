@@ -8,10 +8,10 @@
 import { Warmup } from "../ids/warmup.ts"
 import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
-import type { RowModel, RungLosses } from "../models/calibrated/rows.ts"
+import { type RowModel, type RungLosses, rungEnergy } from "../models/calibrated/rows.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
-import type { Choices, PolicyScores, Round } from "../policies/policy.ts"
+import type { ArrangedRows, Choices, PolicyScores, Round } from "../policies/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import {
   type Decided,
@@ -206,6 +206,7 @@ export class FactorSearch implements Judge {
     if (!waiting) return
     this.#deciding = undefined
     this.#observeRest(segment, waiting.ids.user.length)
+    this.#arrange(Math.round(SEGMENT * this.#rows.time))
     this.#rows.arrived.clear()
     this.#steer(segment.length)
     this.#wait(waiting)
@@ -455,6 +456,34 @@ export class FactorSearch implements Judge {
       row++
     }
     waiting.trained = row
+  }
+
+  /** Lets a policy that sets sizes by itself do so. `events`: so far. */
+  #arrange(events: number): void {
+    const { policy } = this.options
+    policy.arrange?.({ user: this.#arranged("user"), item: this.#arranged("item") }, events)
+  }
+
+  #arranged(side: Side): ArrangedRows {
+    const { model, indicators } = this.#rows
+    const table = model.tables[side]
+    return {
+      get reach() {
+        return table.reach
+      },
+      get bytes() {
+        return table.liveBytes
+      },
+      costs: model.sizes.map((_, step) => table.stepBytes(step)),
+      step: (id) => (table.has(id) ? table.step(id) : -1),
+      frequency: (id) => indicators.frequency(side, id),
+      energy: (id) => rungEnergy(model, side, id),
+      resize: (id, step) => {
+        const grows = step > table.step(id)
+        this.#rows.resize(side, id, { step, why: grows ? "grown" : "released" })
+        if (grows) this.#warmup.reset(side, id)
+      },
+    }
   }
 
   /** What the policy thinks of an id's next rung; null at the top. */

@@ -15,6 +15,8 @@ export interface SideStatus {
   /** Numbers held for them, and how many ids hold how many. */
   numbers: number
   histogram: Record<string, number>
+  /** What their rows take, with everything that stands in them. */
+  rowBytes: number
 }
 
 export interface LearnerStatus {

@@ -35,6 +35,7 @@ export class Run {
   readonly #scores: Score[] = []
   readonly #sizes = { user: new Mean(), item: new Mean() }
   readonly #bytes = { user: new Mean(), item: new Mean() }
+  readonly #rowBytes = { user: new Mean(), item: new Mean() }
   readonly #times = { policy: new Mean(), growth: new Mean(), train: new Mean(), inference: new Mean() }
   readonly #regret = { user: 0, item: 0 }
   readonly #played = { user: { all: 0, grown: 0 }, item: { all: 0, grown: 0 } }
@@ -141,6 +142,7 @@ export class Run {
     for (const side of ["user", "item"] as const) {
       this.#sizes[side].add(meanSize[side])
       this.#bytes[side].add(4 * status[side].numbers)
+      this.#rowBytes[side].add(status[side].rowBytes)
       this.#regret[side] += preparation.regret?.[side] ?? 0
       this.#played[side].all += preparation.played?.[side].all ?? 0
       this.#played[side].grown += preparation.played?.[side].grown ?? 0
@@ -164,6 +166,7 @@ export class Run {
       numbers: { user: status.user.numbers, item: status.item.numbers },
       sizeHistogram: { user: status.user.histogram, item: status.item.histogram },
       embeddingBytes: status.embeddingBytes,
+      rowBytes: { user: status.user.rowBytes, item: status.item.rowBytes },
       heldBytes: status.heldBytes,
       regret: this.#decides ? { ...this.#regret } : null,
       played: preparation.played ?? null,
@@ -200,6 +203,8 @@ export class Run {
       lastQuarter,
       embeddingBytes: last?.embeddingBytes ?? 0,
       embeddingBytesOverTime: { user: this.#bytes.user.value, item: this.#bytes.item.value },
+      rowBytes: last ? last.rowBytes.user + last.rowBytes.item : 0,
+      rowBytesOverTime: { user: this.#rowBytes.user.value, item: this.#rowBytes.item.value },
       heldBytes: last?.heldBytes ?? 0,
       meanSize: last?.meanSize ?? { user: 0, item: 0 },
       meanSizeOverTime: { user: this.#sizes.user.value, item: this.#sizes.item.value },

@@ -6,7 +6,7 @@
 import { DessError, show } from "../errors.ts"
 import { checkSizes } from "../models/embedding-table.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
-import { METHOD_NAMES, parseMethod } from "../policies/methods.ts"
+import { isCalibrated, METHOD_NAMES, parseMethod } from "../policies/methods.ts"
 import { PRESETS } from "../policies/presets.ts"
 import { LIKE_THRESHOLD } from "../stream/labels.ts"
 import { checkSchema, type Schema, type ValueOf } from "./schema.ts"
@@ -51,6 +51,8 @@ export interface RunOption {
 const whole = { type: "integer", minimum: 1 } as const
 const amount = { type: "number", minimum: 0 } as const
 const share = { type: "number", minimum: 0, maximum: 1 } as const
+const curve = { type: "array", items: amount, minItems: 1 } as const
+const CURVES = ["interactions", "user", "item"] as const
 const either = <const V extends string>(...values: V[]) => ({ type: "string", enum: values }) as const
 
 const TOPK = { task: ["topk"] } as const
@@ -116,6 +118,13 @@ export const RUN_OPTIONS = {
     help: "sizes of the ladder",
     ...{ group: "Method", grid: "value", setting: "always", default: DEFAULT_SIZES, titled: true },
   },
+  bits: {
+    schema: either("8", "16", "32"),
+    help: "bits of a number on every rung of the ladder",
+    ...{ group: "Advanced", grid: "value", setting: "given", title: "{} bits" },
+    otherwise: "8, in ranking 16 from 64 numbers on; 32 for fixed-<n> and uniform-<s>",
+    requires: { recipe: ["calibrated"] },
+  },
   k: {
     schema: whole,
     help: "length of the ranked list",
@@ -171,6 +180,11 @@ export const RUN_OPTIONS = {
     help: "chance that a decision grows, of all or of users, items",
     ...{ group: "Advanced", default: { user: 0.1, item: 0.1 }, otherwise: "0.1" },
     requires: { method: ["random-grow"] },
+  },
+  follow: {
+    schema: { type: "object", properties: { interactions: curve, user: curve, item: curve }, required: CURVES },
+    help: "bytes of rows that random-grow is to hold along the stream",
+    requires: { method: ["random-grow"], recipe: ["calibrated"] },
   },
   likeThreshold: {
     schema: { type: "number" },
@@ -311,7 +325,7 @@ function checkTogether(options: FullRunOptions): void {
   checkSizes(sizes)
   if (parseMethod(method, sizes).family === "ranker" && task !== "topk")
     refuse(`method ${method}: expected with the top-k task only, got ${task}`)
-  if (recipe === "paper" && method.includes("@"))
+  if (recipe === "paper" && isCalibrated(method))
     refuse(`method ${method}: expected with the calibrated recipe, got the paper one`)
   if (recipe === "calibrated" && model !== "mf")
     refuse(`model: expected mf with the calibrated recipe, got ${show(model)}; or use the paper recipe`)

@@ -38,6 +38,8 @@ export interface SegmentReport extends Measures {
   numbers: Record<Side, number>
   sizeHistogram: Record<Side, Record<string, number>>
   embeddingBytes: number
+  /** What rows take, in the bits they have, with everything that stands in them. */
+  rowBytes: Record<Side, number>
   heldBytes: number
   /** So far; null for methods that decide nothing. */
   regret: Record<Side, number> | null
@@ -54,6 +56,9 @@ export interface RunResult extends Measures {
   embeddingBytes: number
   /** Mean over the segments. */
   embeddingBytesOverTime: Record<Side, number>
+  /** At the end, both sides, and the mean over the segments. */
+  rowBytes: number
+  rowBytesOverTime: Record<Side, number>
   heldBytes: number
   meanSize: Record<Side, number>
   meanSizeOverTime: Record<Side, number>

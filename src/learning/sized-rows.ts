@@ -167,7 +167,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
         const size = this.model.sizes[step]
         histogram[size] = (histogram[size] ?? 0) + rows
       })
-      return { seen: table.count, numbers: this.model.vectorNumbers(name), histogram }
+      return { seen: table.count, numbers: this.model.vectorNumbers(name), histogram, rowBytes: table.liveBytes }
     }
     const { embeddingBytes, heldBytes } = this.model
     return { user: side("user"), item: side("item"), embeddingBytes, heldBytes, besideBytes: this.besideBytes }

@@ -128,7 +128,8 @@ export class SoftLearner implements Learner {
       const { tables } = this.model.inputs[name]
       const numbers = tables.reduce((sum, table) => sum + table.numbers, 0)
       const seen = tables[0].count
-      return { seen, numbers, histogram: { [tables.reduce((sum, table) => sum + table.sizes[0], 0)]: seen } }
+      const rowBytes = tables.reduce((sum, table) => sum + table.liveBytes, 0)
+      return { seen, numbers, histogram: { [tables.reduce((sum, table) => sum + table.sizes[0], 0)]: seen }, rowBytes }
     }
     const { embeddingBytes, heldBytes } = this.model
     return { user: side("user"), item: side("item"), embeddingBytes, heldBytes }

@@ -447,6 +447,12 @@ export class EmbeddingTable {
     return (this.#packing as RowPacking).product(this.#bufferOf(id), row, x)
   }
 
+  /** Writes what would be left of a vector of an open row, its numbers from `at` on, cut to a step of fewer bits. */
+  cut(id: number, p: { at: number; isFirst: boolean; step: number }, out: Float64Array): void {
+    const { at, isFirst: lifted, step } = p
+    this.#packing?.cut(this.numbersOf(id), { at, id, lifted, step }, out)
+  }
+
   /** Unpacks the packed ones of some ids' rows, so that `numbersOf` and `placeOf` lead to their numbers until `close`. Ids without a row are left out. */
   open(ids: ArrayLike<number>): void {
     if (!this.#packing) return
@@ -534,6 +540,11 @@ export class EmbeddingTable {
   /** … and from where. */
   placeOf(id: number): number {
     return this.#places[id] & this.#mask
+  }
+
+  /** Bytes of a row of a step. */
+  stepBytes(step: number): number {
+    return this.#rows[step].stride * this.#numberBytes
   }
 
   /** Bytes of an id's row with its moments, count and owner. */

@@ -273,6 +273,23 @@ export class RowPacking {
     return work
   }
 
+  /** Writes what would be left of a vector of a row cut to a step: its first numbers, rounded to the nearest; returns how many. */
+  cut(numbers: Floats, p: { at: number; id: number; lifted: boolean; step: number }, out: Float64Array): number {
+    const size = this.#sizes[p.step]
+    const bits = this.#options.bits[p.step]
+    const work = this.#workOn(numbers, { ...p, size })
+    const { lift } = this.#options
+    const most = largest(work, size)
+    const brain = most === 0 ? 0 : bits === 16 ? toPower(most / 32_767) : toBrain(most / 127, -1)
+    const scale = fromBrain(brain)
+    const tail = lift && p.lifted ? lift.tail(p.id) : -1
+    for (let k = 0; k < size; k++) {
+      const rounded = bits === 32 || most === 0 ? work[k] : scale * Math.floor(work[k] / scale + 0.5)
+      out[k] = lift && tail >= 0 ? rounded + lift.numbers[tail + k] : rounded
+    }
+    return size
+  }
+
   /** Σ x_k·d_k over the first numbers of a packed row's first vector, d what it holds beyond what it is lifted with. */
   product(
     from: PackedBuffer,

@@ -7,7 +7,11 @@ import type { Bits } from "../models/row-packing.ts"
 /** A policy moves ids up the ladder. */
 export interface SearchMethod {
   family: "search"
-  policy: { name: "dess"; context: "fre" | "cv" } | { name: "never" | "always" | "random" | "esapn" }
+  policy:
+    | { name: "dess"; context: "fre" | "cv" }
+    | { name: "never" | "always" | "random" | "esapn" }
+    /** Controls that hold given bytes of rows. */
+    | { name: "prune" | "sample"; bytes: number }
   initial: "warm" | "cold"
 }
 
@@ -23,9 +27,11 @@ export type Method =
   /** Rankers without a model: counts that decay, or item–item neighbours. */
   | { family: "ranker"; decay?: number }
   | { family: "plain-factor"; width: number }
+  /** Rows that ids share by two hashes, so many a side. */
+  | { family: "hash"; rows: number; bits?: Bits }
 
 export const METHOD_NAMES =
-  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>[@<bits>], uniform-<s>[@<bits>], never-grow, always-grow, random-grow, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
+  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>[@<bits>], uniform-<s>[@<bits>], hash-<rows>[@<bits>], never-grow, always-grow, random-grow, prune-<kB>, sample-<kB>, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
 
 const NAMED: Record<string, Method> = {
   "dess-fre": { family: "search", policy: { name: "dess", context: "fre" }, initial: "warm" },
@@ -44,13 +50,24 @@ const NAMED: Record<string, Method> = {
   "plain-knn": { family: "ranker" },
 }
 
+/** Whether a method is one of the calibrated recipe alone: it has rows of fewer bits, shared ones, or sets sizes by itself. */
+export function isCalibrated(name: string): boolean {
+  return name.includes("@") || /^(hash|prune|sample)-/.test(name)
+}
+
 /** Reads a method's name. */
 export function parseMethod(name: string, sizes: readonly number[]): Method {
   if (Object.hasOwn(NAMED, name)) return NAMED[name]
-  const numbered = /^(fixed|uniform|plain-factor(?=-\d+$))-(\d{1,5})(?:@(8|16|32))?$/.exec(name)
+  const budgeted = /^(prune|sample)-([1-9]\d{0,8})$/.exec(name)
+  if (budgeted) {
+    const policy = { name: budgeted[1] as "prune" | "sample", bytes: 1000 * Number(budgeted[2]) }
+    return { family: "search", policy, initial: "warm" }
+  }
+  const numbered = /^(fixed|uniform|hash|plain-factor(?=-\d+$))-(\d{1,5})(?:@(8|16|32))?$/.exec(name)
   const size = numbered ? Number(numbered[2]) : 0
   const bits = numbered?.[3] ? { bits: Number(numbered[3]) as Bits } : {}
   if (numbered?.[1] === "fixed" && size > 0) return { family: "fixed", size, ...bits }
+  if (numbered?.[1] === "hash" && size > 0) return { family: "hash", rows: size, ...bits }
   if (numbered?.[1] === "plain-factor" && size > 0) return { family: "plain-factor", width: size }
   if (numbered?.[1] === "uniform") {
     if (sizes.includes(size)) return { family: "uniform", size, ...bits }

@@ -46,6 +46,22 @@ export interface PolicyScores {
   means: { keep: number; grow: number }
 }
 
+/** The rows of a side, for a policy that sets sizes by itself. */
+export interface ArrangedRows {
+  /** No id from here on has a row. */
+  readonly reach: number
+  /** What all rows take, and one of each step. */
+  readonly bytes: number
+  readonly costs: readonly number[]
+  /** −1 without a row. */
+  step(id: number): number
+  /** How often an id was met. */
+  frequency(id: number): number
+  /** Σ of squares of the numbers of its last rung. */
+  energy(id: number): number
+  resize(id: number, step: number): void
+}
+
 export interface SizePolicy {
   /** Which context it reads. */
   readonly context: "none" | "fre" | "cv"
@@ -61,6 +77,8 @@ export interface SizePolicy {
   close?(): void
   /** A policy that takes numbers back: 1 gives up the last rung held. It may also grow an id several sizes at a time. */
   release?(side: Side, choices: Choices): Uint8Array
+  /** Sets sizes of any ids once those of a segment have rows. `events`: so far. */
+  arrange?(rows: Record<Side, ArrangedRows>, events: number): void
   /** Told after each round how much time has passed (in segments of 500 events) and on how many of its events both sides held each rung. */
   advanceTime?(p: { segments: number; events: number; held: readonly number[] }): void
   /** What holding a number for one segment costs, in loss; for policies that release. */

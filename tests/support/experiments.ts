@@ -63,6 +63,8 @@ export function makeRecord(made: Made): DoneRecord {
     lastQuarter: measures,
     embeddingBytes: bytes,
     embeddingBytesOverTime: { user: bytes / 4, item: bytes / 4 },
+    rowBytes: bytes,
+    rowBytesOverTime: { user: bytes / 4, item: bytes / 4 },
     heldBytes: 3 * bytes,
     meanSize: { user: 3, item: 2.5 },
     meanSizeOverTime: { user: 2.5, item: 2.2 },

@@ -72,6 +72,8 @@ export class FactorModel implements RowModel {
   readonly #errors: Float64Array
   readonly #row: Float32Array
   readonly #worth: Float64Array
+  /** A vector cut to a rung of fewer bits. */
+  readonly #cut: Float64Array
 
   constructor(options: FactorOptions) {
     const { task, sizes, start, seed, bits = sizes.map(() => 32) } = options
@@ -100,6 +102,7 @@ export class FactorModel implements RowModel {
     this.#errors = new Float64Array(outputs)
     this.#row = new Float32Array(top + head)
     this.#worth = new Float64Array(sizes.length)
+    this.#cut = new Float64Array(top)
   }
 
   get embeddingBytes(): number {
@@ -240,13 +243,25 @@ export class FactorModel implements RowModel {
     const b = items.placeOf(item) + this.heads.item
     const tail = this.noise.tail(item)
     const [size, held] = [this.sizes[users.step(user)], this.sizes[items.step(item)]]
-    const step = this.tables[side].step(side === "user" ? user : item)
-    for (let rung = 1; rung <= step; rung++) {
+    const [id, at] = side === "user" ? [user, a] : [item, b]
+    const step = this.tables[side].step(id)
+    let [own, from]: [Floats, number] = side === "user" ? [p, a] : [q, b]
+    for (let rung = step; rung > 0; rung--) {
+      const low = this.sizes[rung - 1]
       const to = Math.min(this.sizes[rung], size)
       let sum = 0
-      for (let k = this.sizes[rung - 1]; k < to; k++) {
+      for (let k = low; k < to; k++) {
         const lifted = noise[tail + k]
-        sum += p[a + k] * (side === "item" ? q[b + k] - lifted : k < held ? q[b + k] : lifted)
+        sum += side === "item" ? p[a + k] * (own[from + k] - lifted) : own[from + k] * (k < held ? q[b + k] : lifted)
+      }
+      if (this.bits[rung - 1] < this.bits[rung]) {
+        this.tables[side].cut(id, { at, isFirst: true, step: rung - 1 }, this.#cut)
+        for (let k = 0; k < Math.min(low, size); k++) {
+          const other = side === "item" ? p[a + k] : k < held ? q[b + k] : noise[tail + k]
+          sum += (own[from + k] - this.#cut[k]) * other
+        }
+        own = this.#cut
+        from = 0
       }
       this.#worth[rung] = sum
     }

@@ -62,6 +62,12 @@ export interface SequenceOptions extends RowOptions {
   passes?: number
 }
 
+/** Numbers from a place on. */
+interface Vector {
+  numbers: Floats
+  at: number
+}
+
 /** A positive and its negatives, or a dislike: row `own` of a batch and rows from … to−1 of this pass; how many items the user had met before. */
 interface Group {
   own: number
@@ -108,6 +114,8 @@ export class SequenceModel implements RowModel {
   #z = new Float64Array(16)
   #other = new Float64Array(16)
   #errors = new Float64Array(16)
+  /** A vector cut to 8 bits, and to 16. */
+  readonly #cuts: readonly Float64Array[]
 
   constructor(options: SequenceOptions) {
     const { sizes, start, seed, passes = SEQUENCE_PASSES, bits = sizes.map(() => 32) } = options
@@ -132,6 +140,7 @@ export class SequenceModel implements RowModel {
     this.tables = { user: make("user"), item: make("item") }
     this.#row = new Float32Array(Math.max(...this.tables.user.sizes, ...this.tables.item.sizes))
     this.#start = Float64Array.from({ length: top }, (_, k) => 1 / (1 << ((31 - Math.clz32(k + 1)) >> 1)))
+    this.#cuts = [new Float64Array(top), new Float64Array(top)]
     this.#x = new Float64Array(top)
     this.#dx = new Float64Array(top)
     this.#xSquares = new Float64Array(top + 1)
@@ -441,20 +450,36 @@ export class SequenceModel implements RowModel {
     const at = own * this.sizes.length
     const held = users.step(user)
     p.rungs.user[at + held] = p.loss
-    const vector = { numbers: users.numbersOf(user), at: users.placeOf(user) + this.heads.user }
+    const p0 = { numbers: users.numbersOf(user), at: users.placeOf(user) + this.heads.user }
+    let vector: Vector = p0
     for (let j = 0; j < length; j++) other[j] = z[j]
     for (let rung = held; rung > 0; rung--) {
+      const cut = this.#cutTo("user", user, { rung, at: p0.at, isFirst: true })
       for (let j = 0; j < length; j++)
-        other[j] -= this.#part(vector, j === 0 ? positive : batch.item[from + j - 1], rung)
+        other[j] -= this.#part(vector, j === 0 ? positive : batch.item[from + j - 1], { rung, cut })
       p.rungs.user[at + rung - 1] = groupLoss(other, length, alone)
+      vector = cut ?? vector
     }
     const step = items.step(positive)
     p.rungs.item[at + step] += p.loss
     for (let j = 0; j < length; j++) other[j] = z[j]
+    const q0 = { numbers: items.numbersOf(positive), at: items.placeOf(positive) + this.heads.item }
+    let q: Vector = q0
     for (let rung = step; rung > 0; rung--) {
-      other[0] -= this.#itemRung(positive, rung)
+      const cut = this.#cutTo("item", positive, { rung, at: q0.at, isFirst: true })
+      other[0] -= this.#itemRung(q, positive, { rung, cut })
       p.rungs.item[at + rung - 1] += groupLoss(other, length, alone)
+      q = cut ?? q
     }
+  }
+
+  /** A vector as it would be a rung below with fewer bits; undefined where that has as many. */
+  #cutTo(side: Side, id: number, p: { rung: number; at: number; isFirst: boolean }): Vector | undefined {
+    const { rung, at, isFirst } = p
+    if (this.bits[rung - 1] === this.bits[rung]) return undefined
+    const numbers = this.#cuts[this.bits[rung - 1] === 8 ? 0 : 1]
+    this.tables[side].cut(id, { at, isFirst, step: rung - 1 }, numbers)
+    return { numbers, at: 0 }
   }
 
   /**
@@ -476,40 +501,45 @@ export class SequenceModel implements RowModel {
     const row = p.rows.get(input)
     if (row === undefined) return
     const [z, other, length] = [this.#z, this.#other, 1 + to - from]
-    const y = { numbers: items.numbersOf(input), at: items.placeOf(input) + this.heads.item + this.#size(input) }
+    const y0 = { numbers: items.numbersOf(input), at: items.placeOf(input) + this.heads.item + this.#size(input) }
+    let y: Vector = y0
     for (let j = 0; j < length; j++) other[j] = z[j]
     for (let rung = items.step(input); rung > 0; rung--) {
+      const cut = this.#cutTo("item", input, { rung, at: y0.at, isFirst: false })
       for (let j = 0; j < length; j++)
-        other[j] -= this.#weights[a] * this.#part(y, batch.item[j === 0 ? own : from + j - 1], rung)
+        other[j] -= this.#weights[a] * this.#part(y, batch.item[j === 0 ? own : from + j - 1], { rung, cut })
       p.rungs.item[row * this.sizes.length + rung - 1] += count * (groupLoss(other, length, alone) - p.loss)
+      y = cut ?? y
     }
   }
 
-  /** The part a rung of a vector of x, p or y, has in an item's z. */
-  #part(vector: { numbers: Floats; at: number }, item: number, rung: number): number {
+  /** The part a rung of a vector of x, p or y, has in an item's z; `cut`: the vector a rung below, where that is rounded. */
+  #part(vector: Vector, item: number, { rung, cut }: { rung: number; cut: Vector | undefined }): number {
     const table = this.tables.item
     const [low, high] = [this.sizes[rung - 1], this.sizes[rung]]
     const [p, q, noise] = [vector.numbers, table.numbersOf(item), this.noise.numbers]
     const a = vector.at
     const b = table.placeOf(item) + this.heads.item
-    const held = Math.max(low, Math.min(high, this.#size(item)))
+    const size = this.#size(item)
+    const held = Math.max(low, Math.min(high, size))
     const tail = this.noise.tail(item)
     let sum = 0
     for (let k = low; k < held; k++) sum += p[a + k] * q[b + k]
     for (let k = held; k < high; k++) sum += p[a + k] * this.fade[k] * noise[tail + k]
+    if (cut)
+      for (let k = 0; k < low; k++)
+        sum += (p[a + k] - cut.numbers[k]) * (k < size ? q[b + k] : this.fade[k] * noise[tail + k])
     return sum
   }
 
-  /** The part a rung of an item's q has in z, against ε in its place. */
-  #itemRung(item: number, rung: number): number {
-    const table = this.tables.item
-    const q = table.numbersOf(item)
-    const b = table.placeOf(item) + this.heads.item
+  /** The part a rung of an item's q has in z, against ε in its place; `cut` as above. */
+  #itemRung(q: Vector, item: number, { rung, cut }: { rung: number; cut: Vector | undefined }): number {
     const tail = this.noise.tail(item)
-    const high = Math.min(this.sizes[rung], this.#width)
+    const [numbers, at, width] = [q.numbers, q.at, this.#width]
+    const [low, high] = [this.sizes[rung - 1], Math.min(this.sizes[rung], width)]
     let sum = 0
-    for (let k = this.sizes[rung - 1]; k < high; k++)
-      sum += this.#x[k] * (q[b + k] - this.fade[k] * this.noise.numbers[tail + k])
+    for (let k = low; k < high; k++) sum += this.#x[k] * (numbers[at + k] - this.fade[k] * this.noise.numbers[tail + k])
+    if (cut) for (let k = 0; k < Math.min(low, width); k++) sum += this.#x[k] * (numbers[at + k] - cut.numbers[k])
     return sum
   }
 
