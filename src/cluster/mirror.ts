@@ -161,15 +161,23 @@ export class Mirror implements ReadModel {
     this.#global = stored.version
   }
 
-  /** Has a user's row in memory, not older than a second; with `after`, not older than that entry of the log. */
-  async fetchUser(name: string, after?: string): Promise<void> {
+  /** The last entry of the log that a user's row in memory has learned. */
+  offsetOf(name: string): string | undefined {
+    return this.#users.get(name)?.offset
+  }
+
+  /**
+   * Has a user's row in memory, not older than a second; with `after`, not older than that entry of the log. Gives the
+   * last entry that was learned when it was looked at.
+   */
+  async fetchUser(name: string, after?: string): Promise<string> {
     const until = Date.now() + PATIENCE
     for (;;) {
       const cached = this.#users.get(name)
       const fresh = cached !== undefined && Date.now() - cached.fetched < FRESH
-      if (fresh && (after === undefined || compareIds(cached.offset, after) >= 0)) return
+      if (fresh && (after === undefined || compareIds(cached.offset, after) >= 0)) return cached.offset
       const offset = await this.#fetch(name)
-      if (after === undefined || compareIds(offset, after) >= 0) return
+      if (after === undefined || compareIds(offset, after) >= 0) return offset
       if (Date.now() >= until)
         throw new DessError(
           "STALE",

@@ -1,9 +1,10 @@
 /** What the model thinks of pairs; those of one user are scored together. */
 
-import type { Reader } from "../learning/reader.ts"
+import type { Asker, Reader } from "../learning/reader.ts"
+import { findAsker } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { checkName } from "./check.ts"
-import { expected, sigmoid, softmax } from "./choose.ts"
+import { expected, scoresOf, sigmoid, softmax } from "./choose.ts"
 import type { Pause } from "./turns.ts"
 import type { Id, Prediction } from "./types.ts"
 
@@ -72,8 +73,8 @@ function predictAt(
   { checked, places, predictions }: { checked: CheckedPair[]; places: readonly number[]; predictions: Prediction[] },
 ): void {
   const { user } = checked[places[0]]
-  const index = catalogue.names.user.find(user)
-  const userKnown = index !== undefined && reader.knows("user", index)
+  const asker = findAsker(catalogue, reader, { user: catalogue.names.user.find(user) })
+  const userKnown = asker !== undefined
   const scored: number[] = []
   const known: boolean[] = []
   for (const place of places) {
@@ -82,7 +83,7 @@ function predictAt(
     known.push(itemKnown)
     if (userKnown && itemKnown) scored.push(item)
   }
-  const logits = scored.length > 0 ? reader.scoresOf(index as number, scored) : undefined
+  const logits = scored.length > 0 ? scoresOf(reader, asker as Asker, Int32Array.from(scored)) : undefined
   const average = catalogue.average()
   const { outputs } = reader
   let at = 0

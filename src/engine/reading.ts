@@ -17,7 +17,7 @@ import {
   MOST_AT_ONCE,
   toArray,
 } from "./check.ts"
-import { best, chooseItems, chooseSimilar } from "./choose.ts"
+import { best, chooseItems, chooseSimilar, type ListQuery } from "./choose.ts"
 import type { FeedbackEntry, FeedbackKey, Lookup } from "./lookup.ts"
 import { PAIRS_AT_ONCE, type Pair, predictInPieces, predictSome } from "./predictions.ts"
 import { Turns } from "./turns.ts"
@@ -25,6 +25,7 @@ import type {
   Explanation,
   FeedbackOptions,
   FeedbackView,
+  GuestOptions,
   Id,
   ItemView,
   Prediction,
@@ -40,6 +41,8 @@ const MOST_LISTED = 100_000
 const USERS_AT_ONCE = 512
 /** Entries of feedback looked at for one answer; of a rare type a page may be short. */
 const MOST_LOOKED_AT = 10_000
+/** The rating, on the internal scale, of what has none. */
+const LIKED = 5
 
 /** Where a page of feedback ended, as a text that says nothing. */
 function writeAfter({ user, item, type }: FeedbackKey): string {
@@ -72,6 +75,12 @@ function listFeedback(
   return { rows, next: undefined }
 }
 
+/** What a user might do, and what it did that is known to the caller alone, oldest first. */
+export interface Told {
+  trials?: readonly CheckedTrial[] | undefined
+  recent?: readonly CheckedTrial[] | undefined
+}
+
 /** What it reads of the model: the last version, and what the learner knows of one id. */
 export interface ReadModel {
   readonly reader: Reader
@@ -89,23 +98,41 @@ export class Reading {
     this.#model = model
   }
 
-  recommend(user: Id, options: RecommendOptions, trials: readonly CheckedTrial[] = []): Recommendation[] {
+  /** For a user, with what it might do. */
+  recommend(user: Id, options: RecommendOptions, told: Told = {}): Recommendation[] {
+    const { trials, recent } = told
+    return this.#list(options, {
+      user: this.#catalogue.names.user.find(checkName("user", user)),
+      trials: trials && this.#label(trials),
+      recent: recent && this.#label(recent),
+    })
+  }
+
+  /** For somebody without an id. */
+  recommendToGuest({ items, ...options }: GuestOptions): Recommendation[] {
+    const recent = toArray("items", items).map((item) => ({ item: checkName("item", item), rating: LIKED }))
+    return this.#list(options, { user: undefined, recent: this.#label(recent) })
+  }
+
+  /** Indices of known items. */
+  #findItems(ids: readonly Id[]): number[] {
+    const { item: items } = this.#catalogue.names
+    return toArray("items", ids)
+      .map((id) => items.find(checkName("item", id)))
+      .filter((index) => index !== undefined)
+  }
+
+  #list(options: RecommendOptions, asked: Pick<ListQuery, "user" | "recent" | "trials">): Recommendation[] {
     checkOptionNames("options", options, ["count", "offset", "exclude", "only", "categories", "seen"])
-    const { item: items, user: users } = this.#catalogue.names
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const offset = checkCount("offset", options.offset, { least: 0, most: MOST_OFFSET, otherwise: 0 })
-    const find = (ids: readonly Id[]) =>
-      toArray("items", ids)
-        .map((id) => items.find(checkName("item", id)))
-        .filter((index) => index !== undefined)
     const list = chooseItems(this.#catalogue, this.#model.reader, {
-      user: users.find(checkName("user", user)),
+      ...asked,
       total: offset + count,
-      exclude: find(options.exclude ?? []),
-      only: options.only && find(options.only),
+      exclude: this.#findItems(options.exclude ?? []),
+      only: options.only && this.#findItems(options.only),
       categories: options.categories && new Set(checkCategories(options.categories)),
       seen: options.seen ?? false,
-      trials: this.#label(trials),
     })
     return offset === 0 ? list : list.slice(offset)
   }

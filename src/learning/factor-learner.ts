@@ -59,6 +59,7 @@ export class FactorLearner implements Learner, LiveLearner {
     const rows = this.#rows
     const search = this.#search
     rows.segments++
+    this.model.segment = segment.index + 1
     rows.clock = segment.time ?? 0
     rows.time += segment.length / SEGMENT
     const start = performance.now()
@@ -186,7 +187,7 @@ export class FactorLearner implements Learner, LiveLearner {
         changed: this.#rows.changed.take(),
         frame: this.#frame.matrix(turns).slice(),
       },
-      rows: { tables, frame: this.#frame.share(), turns },
+      rows: { tables, frame: this.#frame.share(), turns, through: model.through },
     }
   }
 
