@@ -98,8 +98,9 @@ export class PendingItems {
   free(segment: number): void {
     const { segment: segments } = this.#slots
     while (this.#first < this.#next && segments[this.#first % this.#capacity] <= segment) this.#first++
-    const needed = Math.max(FEWEST, 4 * this.length)
-    if (needed <= this.#capacity / 4) this.#resize(2 ** Math.ceil(Math.log2(needed)))
+    let capacity = this.#capacity
+    while (capacity > FEWEST && 8 * this.length <= capacity) capacity /= 2
+    if (capacity < this.#capacity) this.#resize(capacity)
   }
 
   /** Drops what is kept of a user. */
