@@ -1,7 +1,7 @@
 /** What a reader has in memory: all items, the users asked for lately, and the learner that scores them. */
 
 import type { Catalogue } from "../engine/catalogue.ts"
-import type { CheckedItem } from "../engine/check.ts"
+import type { CheckedItem, CheckedTrial } from "../engine/check.ts"
 import type { ReadModel } from "../engine/reading.ts"
 import type { StoredItem } from "../engine/records.ts"
 import { DessError } from "../errors.ts"
@@ -17,7 +17,8 @@ import { decodeStored, decodeUpdate } from "./encoding.ts"
 import { Entries, readEntry, writeEntries } from "./entries.ts"
 import { readGlobal } from "./global-state.ts"
 import { Items, numberOf, putInto } from "./items.ts"
-import { compareIds } from "./log.ts"
+import { compareIds, START } from "./log.ts"
+import { OwnEvents } from "./own-events.ts"
 import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 import type { PartitionUpdates } from "./trainer.ts"
 
@@ -38,6 +39,8 @@ interface CachedUser {
 export class Mirror implements ReadModel {
   /** Scores with the learner's rows where they lie. */
   readonly reader: FactorReader
+  /** Accepted by this process. */
+  readonly own = new OwnEvents()
   readonly #cluster: Cluster
   readonly #catalogue: Catalogue
   readonly #options: { users: number; onNote: (text: string) => void }
@@ -161,23 +164,20 @@ export class Mirror implements ReadModel {
     this.#global = stored.version
   }
 
-  /** The last entry of the log that a user's row in memory has learned. */
-  offsetOf(name: string): string | undefined {
-    return this.#users.get(name)?.offset
+  /** This process's events of a user that the row in memory has not learned. */
+  recent(user: string): CheckedTrial[] {
+    return this.own.after(user, this.#users.get(user)?.offset ?? START)
   }
 
-  /**
-   * Has a user's row in memory, not older than a second; with `after`, not older than that entry of the log. Gives the
-   * last entry that was learned when it was looked at.
-   */
-  async fetchUser(name: string, after?: string): Promise<string> {
+  /** Has a user's row in memory, not older than a second; with `after`, not older than that entry of the log. */
+  async fetchUser(name: string, after?: string): Promise<void> {
     const until = Date.now() + PATIENCE
     for (;;) {
       const cached = this.#users.get(name)
       const fresh = cached !== undefined && Date.now() - cached.fetched < FRESH
-      if (fresh && (after === undefined || compareIds(cached.offset, after) >= 0)) return cached.offset
+      if (fresh && (after === undefined || compareIds(cached.offset, after) >= 0)) return
       const offset = await this.#fetch(name)
-      if (after === undefined || compareIds(offset, after) >= 0) return offset
+      if (after === undefined || compareIds(offset, after) >= 0) return
       if (Date.now() >= until)
         throw new DessError(
           "STALE",

@@ -43,7 +43,6 @@ import { forgetEvent } from "./encoding.ts"
 import { whenForgotten } from "./forgetting.ts"
 import { Log, START } from "./log.ts"
 import { Mirror } from "./mirror.ts"
-import { OwnEvents } from "./own-events.ts"
 import { type PartitionStatus, readPartition } from "./status.ts"
 import { encodeToken, readToken } from "./token.ts"
 import { listUsers } from "./users.ts"
@@ -73,7 +72,6 @@ export class ClusterRecommender implements Recommender {
   readonly #mirror: Mirror
   readonly #reading: Reading
   readonly #log: Log
-  readonly #own = new OwnEvents()
   readonly #reports = new Broadcast<LiveReport>()
   readonly #opened = Date.now()
   #partitions: PartitionStatus[] = []
@@ -117,7 +115,7 @@ export class ClusterRecommender implements Recommender {
       const classes = [0, 1, 2, 3, 4].map((c) => sum(`class${c}`))
       this.#catalogue.setTotals({ likes: sum("likes"), classes })
       // Rows in memory may be a second old: what had been learned a second ago is in all of them.
-      this.#own.free((user) => before[this.#cluster.keys.partitionOf(user)]?.offset ?? START)
+      this.#mirror.own.free((user) => before[this.#cluster.keys.partitionOf(user)]?.offset ?? START)
     } catch (error) {
       if (this.#partitions.length === 0) throw error
     }
@@ -141,7 +139,7 @@ export class ClusterRecommender implements Recommender {
   #keep(events: readonly CheckedEvent[], ids: readonly (string | undefined)[]): void {
     events.forEach(({ user, item, rating }, at) => {
       const id = ids[at]
-      if (id !== undefined) this.#own.add(user, { item, rating: Number.isNaN(rating) ? 5 : rating, id })
+      if (id !== undefined) this.#mirror.own.add(user, { item, rating: Number.isNaN(rating) ? 5 : rating, id })
     })
   }
 
@@ -167,14 +165,13 @@ export class ClusterRecommender implements Recommender {
   async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<Recommendation[]> {
     if (isGuest(first)) return this.#read().recommendToGuest(first)
     const { after, ...query } = options
-    const { reading, recent } = await this.#with(first, { after })
-    return reading.recommend(first, query, { recent: recent() })
+    const reading = await this.#with(first, { after })
+    return reading.recommend(first, query)
   }
 
-  async preview(user: Id, given: readonly Trial[], { count }: { count?: number | undefined } = {}) {
-    const trials = checkTrials(given, this.#cluster.options.scale)
-    const { reading, recent } = await this.#with(user)
-    return reading.recommend(user, { count }, { trials, recent: recent() })
+  async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {
+    const checked = checkTrials(trials, this.#cluster.options.scale)
+    return (await this.#with(user)).recommend(user, { count }, checked)
   }
 
   async similar(item: Id, options: SimilarOptions = {}): Promise<Recommendation[]> {
@@ -184,7 +181,7 @@ export class ClusterRecommender implements Recommender {
   predict(user: Id, item: Id): Promise<Prediction>
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
   async predict(first: Id | readonly { user: Id; item: Id }[], second?: Id): Promise<Prediction | Prediction[]> {
-    if (typeof first !== "object") return (await this.#with(first)).reading.predict({ user: first, item: second as Id })
+    if (typeof first !== "object") return (await this.#with(first)).predict({ user: first, item: second as Id })
     const pairs = toArray("pairs", first) as readonly { user: Id; item: Id }[]
     const predictions: Prediction[] = []
     // A few at a time, so that none is dropped before it is read, and others get a turn.
@@ -199,8 +196,7 @@ export class ClusterRecommender implements Recommender {
   }
 
   async explain(side: Side, id: Id, options: Pick<RecommendOptions, "after"> = {}): Promise<Explanation> {
-    const reading = this.#read()
-    if (side === "user") await this.#with(id, options)
+    const reading = side === "user" ? await this.#with(id, options) : this.#read()
     return reading.explain(side, id)
   }
 
@@ -209,14 +205,13 @@ export class ClusterRecommender implements Recommender {
     return this.#reading
   }
 
-  /** For a user whose row is there, and its events of this process that the row has not learned. */
-  async #with(user: Id, { after }: Pick<RecommendOptions, "after"> = {}) {
+  /** For a user whose row is there. */
+  async #with(user: Id, { after }: Pick<RecommendOptions, "after"> = {}): Promise<Reading> {
     const reading = this.#read()
     const name = checkName("user", user)
     const entry = after === undefined ? undefined : readToken(after, this.#cluster.keys.partitionOf(name))
-    const offset = await this.#mirror.fetchUser(name, entry)
-    // To be asked as it is read: another question may fetch a newer row meanwhile.
-    return { reading, recent: () => this.#own.after(name, this.#mirror.offsetOf(name) ?? offset) }
+    await this.#mirror.fetchUser(name, entry)
+    return reading
   }
 
   item(item: Id): ItemView | undefined {
@@ -277,7 +272,7 @@ export class ClusterRecommender implements Recommender {
     const asked = last.get(partition) as string
     const events = await whenForgotten(this.#cluster, { partition, asked, milliseconds: PATIENCE })
     this.#mirror.dropUser(name)
-    this.#own.drop(name)
+    this.#mirror.own.drop(name)
     const { row, history } = held ?? { row: false, history: 0 }
     const receipt = { user: name, row, history, snapshots: 0, time: Date.now() }
     // It is in the log and will be done by the next trainer of the partition.
@@ -351,7 +346,7 @@ export class ClusterRecommender implements Recommender {
 
   #growing(): Omit<MemoryParts, "fixed"> {
     const { held, reader } = this.#mirror
-    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: this.#own.count })
+    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: this.#mirror.own.count })
   }
 
   async close(): Promise<void> {

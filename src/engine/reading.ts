@@ -19,7 +19,7 @@ import {
 } from "./check.ts"
 import { best, chooseItems, chooseSimilar, type ListQuery } from "./choose.ts"
 import type { FeedbackEntry, FeedbackKey, Lookup } from "./lookup.ts"
-import { PAIRS_AT_ONCE, type Pair, predictInPieces, predictSome } from "./predictions.ts"
+import { PAIRS_AT_ONCE, type Pair, type PredictionSource, predictInPieces, predictSome } from "./predictions.ts"
 import { Turns } from "./turns.ts"
 import type {
   Explanation,
@@ -75,15 +75,11 @@ function listFeedback(
   return { rows, next: undefined }
 }
 
-/** What a user might do, and what it did that is known to the caller alone, oldest first. */
-export interface Told {
-  trials?: readonly CheckedTrial[] | undefined
-  recent?: readonly CheckedTrial[] | undefined
-}
-
 /** What it reads of the model: the last version, and what the learner knows of one id. */
 export interface ReadModel {
   readonly reader: Reader
+  /** What a user did that neither rows nor catalogue tell, oldest first. */
+  recent?(user: string): readonly CheckedTrial[]
   /** Undefined for an id without a row. */
   explain(side: Side, index: number): Promise<LearnerExplanation | undefined>
 }
@@ -91,21 +87,27 @@ export interface ReadModel {
 export class Reading {
   readonly #catalogue: Catalogue
   readonly #model: ReadModel
+  readonly #source: PredictionSource
   readonly #turns = new Turns()
 
   constructor(catalogue: Catalogue, model: ReadModel) {
     this.#catalogue = catalogue
     this.#model = model
+    this.#source = { catalogue, reader: model.reader, recent: (user) => this.#recent(user) }
   }
 
   /** For a user, with what it might do. */
-  recommend(user: Id, options: RecommendOptions, told: Told = {}): Recommendation[] {
-    const { trials, recent } = told
+  recommend(user: Id, options: RecommendOptions, trials?: readonly CheckedTrial[]): Recommendation[] {
+    const name = checkName("user", user)
     return this.#list(options, {
-      user: this.#catalogue.names.user.find(checkName("user", user)),
+      user: this.#catalogue.names.user.find(name),
       trials: trials && this.#label(trials),
-      recent: recent && this.#label(recent),
+      recent: this.#recent(name),
     })
+  }
+
+  #recent(user: string): LabelledTrial[] {
+    return this.#label(this.#model.recent?.(user) ?? [])
   }
 
   /** For somebody without an id. */
@@ -197,14 +199,14 @@ export class Reading {
 
   /** Without a pause: for pairs that are few. */
   predictSome(pairs: readonly Pair[]): Prediction[] {
-    return predictSome(this.#catalogue, this.#model.reader, pairs)
+    return predictSome(this.#source, pairs)
   }
 
   /** In the order of the pairs; many at once have their turn, and pauses. */
   async predictAll(given: readonly Pair[]): Promise<Prediction[]> {
     const pairs = toArray("pairs", given)
     if (pairs.length <= PAIRS_AT_ONCE) return this.predictSome(pairs)
-    return this.#turns.run((pause) => predictInPieces(this.#catalogue, this.#model.reader, { pairs, pause }))
+    return this.#turns.run((pause) => predictInPieces(this.#source, pairs, pause))
   }
 
   async explain(side: Side, id: Id): Promise<Explanation> {

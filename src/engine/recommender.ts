@@ -406,7 +406,7 @@ export class LiveRecommender implements Recommender {
   }
 
   async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {
-    return this.#read().recommend(user, { count }, { trials: checkTrials(trials, this.#options.scale) })
+    return this.#read().recommend(user, { count }, checkTrials(trials, this.#options.scale))
   }
 
   async similar(item: Id, options: SimilarOptions = {}): Promise<Recommendation[]> {

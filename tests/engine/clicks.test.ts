@@ -53,7 +53,7 @@ class Plain {
     this.#run.step({
       user: Int32Array.from(rows, ({ user }) => user),
       item: Int32Array.from(rows, ({ item }) => item),
-      rating: Float64Array.from(rows, ({ rating }) => rating),
+      rating: Float32Array.from(rows, ({ rating }) => rating),
       timestamp: new Float64Array(rows.length),
       ...{ length: rows.length, trainLength: rows.length, index: this.#segments++, time: 0 },
     })
