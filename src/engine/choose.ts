@@ -6,6 +6,9 @@ import { findAsker, type Someone, trialsOf } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Recommendation, Source } from "./types.ts"
 
+/** Events by which half of what an item's vector says is believed. */
+const ENOUGH = 10
+
 export interface ListQuery extends Someone {
   /** Length of the list, what is left out at its beginning included. */
   total: number
@@ -85,15 +88,29 @@ export function chooseSimilar(
     const own = new Set(catalogue.entry(item).categories)
     return chooseItems(catalogue, reader, { ...nobody, categories: categories ?? (own.size > 0 ? own : undefined) })
   }
-  const cosines = reader.nearest(item)
-  block(cosines, reader.items, findBlocked(catalogue, { ...nobody, categories }))
-  // 0 is no angle: one of the two has no vector.
-  for (let i = 0; i < cosines.length; i++) if (cosines[i] === 0) cosines[i] = Number.NEGATIVE_INFINITY
-  return best(cosines, total).map((place) => ({
+  const nearness = findNearness(catalogue, reader, item)
+  block(nearness, reader.items, findBlocked(catalogue, { ...nobody, categories }))
+  return best(nearness, total).map((place) => ({
     item: catalogue.names.item.name(reader.items[place]) ?? "",
-    score: cosines[place],
+    score: nearness[place],
     source: "model",
   }))
+}
+
+/** How near all items are to one: cosines, each times n/(n + 10) for the events of either; −∞ where one has no vector. */
+function findNearness(catalogue: Catalogue, reader: Reader, item: number): Float32Array {
+  const nearness = reader.nearest(item)
+  const { items } = reader
+  const own = support(catalogue.events(item))
+  for (let i = 0; i < nearness.length; i++) {
+    const cosine = nearness[i]
+    nearness[i] = cosine === 0 ? Number.NEGATIVE_INFINITY : cosine * own * support(catalogue.events(items[i]))
+  }
+  return nearness
+}
+
+function support(events: number): number {
+  return events / (events + ENOUGH)
 }
 
 /** By item: 1 where it may not stand in the list. */

@@ -421,7 +421,10 @@ export interface Recommender {
    * the paper recipe.
    */
   preview(user: Id, trials: readonly Trial[], options?: Pick<RecommendOptions, "count">): Promise<Recommendation[]>
-  /** Items nearest to an item, best first; none while it holds no numbers. An unknown item: NOT_FOUND. Score: the cosine. */
+  /**
+   * Items nearest to an item, best first; none while it holds no numbers. An unknown item: NOT_FOUND. Score: the cosine,
+   * the less the fewer events either has (n/(n + 10) of both).
+   */
   similar(item: Id, options?: SimilarOptions): Promise<Recommendation[]>
   /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
   similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>

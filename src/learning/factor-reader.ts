@@ -87,7 +87,7 @@ export class FactorReader implements Reader {
     const table = this.#learner.tables[side]
     let turns = 0
     const step = readGuarded(table, () => {
-      if (this.#through) this.#readThrough = Atomics.load(this.#through, 0)
+      if (side === "user" && this.#through) this.#readThrough = Atomics.load(this.#through, 0)
       if (!table.has(id)) return -1
       table.read(id, this.#row, 0)
       turns = this.#frame?.of(side, id) ?? 0
