@@ -63,10 +63,12 @@ test("what is accepted counts once while another thread learns it: no item is mi
     const through = published.rows?.through as Int32Array
     const items = (from: number, to: number) =>
       Array.from({ length: Math.max(0, to - from) }, (_, n) => ((from + n + 1) >> 1) % 50)
-    const until = performance.now() + 1500
+    const started = performance.now()
     let asked = 0
     const ahead = new Set<number>()
-    while (performance.now() < until) {
+    // The trainer was ahead of what had been accepted, and behind it; on a busy machine that takes a while.
+    const isRace = () => asked > 1000 && Math.min(...ahead) < 0 && Math.max(...ahead) > 0
+    while (performance.now() < started + 1500 || (!isRace() && performance.now() < started + 30_000)) {
       for (let n = 0; n < 500; n++, asked++) {
         const accepted = Atomics.load(through, 0) + (n % 4)
         let learned = 0
@@ -83,11 +85,9 @@ test("what is accepted counts once while another thread learns it: no item is mi
       }
       await new Promise((resolve) => setTimeout(resolve, 1))
     }
-    expect(asked).toBeGreaterThan(1000)
-    // The trainer was ahead of what had been accepted, and behind it.
-    expect([Math.min(...ahead) < 0, Math.max(...ahead) > 0, Atomics.load(through, 0) > 100]).toEqual([true, true, true])
+    expect([isRace(), Atomics.load(through, 0) > 100]).toEqual([true, true])
   } finally {
     await worker.terminate()
     kernels.close()
   }
-})
+}, 60_000)
