@@ -5,7 +5,8 @@
  * is waited for (`drain`) every so many events, or never.
  *
  * `--waits 20,500,never`, `--every 5` (asks for every fifth target; all are observed), `--build <folder>[,<folder>]`:
- * builds to compare, in turns, on the same learned state (default dist; the first one learns it), `--limit n` targets.
+ * builds to compare, in turns, on the same learned state (default dist; the first one learns it, with `--seed n`, or it is
+ * the directory of `--state`), `--limit n` targets.
  */
 
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
@@ -91,8 +92,8 @@ async function follow(Recommender, { directory, targets, wait, every }) {
   }
 }
 
-async function learnPast(Recommender, directory, events) {
-  const recommender = await Recommender.open({ directory, queue: 1_000_000 })
+async function learnPast(Recommender, events, options) {
+  const recommender = await Recommender.open({ ...options, queue: 1_000_000 })
   for (let from = 0; from < events.length; from += 5000) await recommender.observe(events.slice(from, from + 5000))
   await recommender.close()
 }
@@ -119,7 +120,8 @@ export async function run(given) {
   const root = mkdtempSync(join(tmpdir(), "dess-live-"))
   try {
     const learned = flag("state", join(root, "learned"))
-    if (flag("state", "") === "") await learnPast(await open(builds[0]), learned, past)
+    const seed = Number(flag("seed", "1"))
+    if (!given.includes("--state")) await learnPast(await open(builds[0]), past, { directory: learned, seed })
     const rows = []
     for (const name of flag("waits", "20,500,never").split(","))
       for (const build of builds) {
