@@ -9,7 +9,7 @@ const events = Array.from({ length: 4000 }, (_, n) => {
   return { user: `reader ${user}`, item: `book ${2 * ((n * n + n) % 29) + (user % 2)}` }
 })
 await recommender.observe(events)
-await recommender.drain() // only to see it at once: what is observed shows in lists within a second
+await recommender.drain() // only for this first list: later a click counts in the next one, learned or not
 
 // Also books the reader has seen: here that is all there are.
 const list = await recommender.recommend("reader 4", { count: 5, seen: true })

@@ -25,6 +25,10 @@ console.log(
   "for a stranger:",
   (await recommender.recommend("stranger", { count: 3 })).map(({ item }) => item).join(", "),
 )
+console.log(
+  "for a guest who clicked on two books:",
+  (await recommender.recommend({ items: ["book 1", "book 3"], count: 3 })).map(({ item }) => item).join(", "),
+)
 console.log("like book 1:", (await recommender.similar("book 1", { count: 3 })).map(({ item }) => item).join(", "))
 const { size, bytes, indicators } = await recommender.explain("user", "ada")
 console.log(`ada: ${size} numbers, ${bytes} bytes, seen ${indicators.frequency} times`)

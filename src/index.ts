@@ -17,6 +17,7 @@ export type {
   Explanation,
   FeedbackOptions,
   FeedbackView,
+  GuestOptions,
   Id,
   ItemEntry,
   ItemView,

@@ -26,6 +26,8 @@ export interface Appended {
   duplicates: number
   /** By partition: the last id written. */
   last: Map<number, string>
+  /** Ids of the events, in their order, where they are known: not of a call that had duplicates or was answered late. */
+  ids: (string | undefined)[]
 }
 
 /** Milliseconds for which an append is tried whose answer did not come; it is the same call, so it is taken once. */
@@ -51,18 +53,28 @@ export class Log {
   }
 
   async append(events: readonly LoggedEvent[]): Promise<Appended> {
-    const parts = new Map<number, LoggedEvent[]>()
-    for (const event of events) {
-      const partition = this.#cluster.keys.partitionOf(event.user)
+    /** By partition: places of its events. */
+    const parts = new Map<number, number[]>()
+    events.forEach(({ user }, place) => {
+      const partition = this.#cluster.keys.partitionOf(user)
       const part = parts.get(partition)
-      if (part) part.push(event)
-      else parts.set(partition, [event])
-    }
-    const done = await Promise.allSettled([...parts].map(([p, part]) => this.#inOrder(p, () => this.#append(p, part))))
-    const result: Appended = { accepted: 0, duplicates: 0, last: new Map() }
+      if (part) part.push(place)
+      else parts.set(partition, [place])
+    })
+    const append = (partition: number, places: readonly number[]) =>
+      this.#append(
+        partition,
+        places.map((place) => events[place]),
+      )
+    const done = await Promise.allSettled([...parts].map(([p, places]) => this.#inOrder(p, () => append(p, places))))
+    const result: Appended = { accepted: 0, duplicates: 0, last: new Map(), ids: events.map(() => undefined) }
     for (const one of done) {
       if (one.status === "rejected") continue
-      const { partition, taken, given, last } = one.value
+      const { partition, taken, given, last, ids } = one.value
+      const places = parts.get(partition) as number[]
+      ids.forEach((id, n) => {
+        result.ids[places[n]] = id
+      })
       result.accepted += taken
       result.duplicates += given - taken
       result.last.set(partition, last)
@@ -89,7 +101,7 @@ export class Log {
     const { keys: remembered, queue } = this.#options
     const args: Argument[] = [String(REMEMBERED), String(Math.ceil(remembered / keys.partitions)), String(queue)]
     for (const event of events) args.push(event.key === undefined ? "" : hashKey(event.key), encodeEvent(event))
-    const [taken, last, count] = await this.#patiently(() => this.#send(names, args))
+    const [taken, last, count, first] = await this.#patiently(() => this.#send(names, args))
     if (taken === -2)
       throw new DessError(
         "BUSY",
@@ -97,7 +109,8 @@ export class Log {
       )
     const accepted = taken === -1 ? events.length : (taken as number)
     this.#noteCount(partition, count as number, accepted)
-    return { partition, taken: accepted, given: events.length, last: String(last) }
+    const ids = taken === events.length ? idsBetween(String(first), String(last), events.length) : []
+    return { partition, taken: accepted, given: events.length, last: String(last), ids }
   }
 
   async #patiently(run: () => Promise<unknown>): Promise<unknown[]> {
@@ -131,6 +144,14 @@ export class Log {
     if (before !== undefined && count - taken < before) this.lost += before - (count - taken)
     this.#counts.set(partition, count)
   }
+}
+
+/** Ids of events that were written at once: of one millisecond, counted up; none where that is not so. */
+function idsBetween(first: string, last: string, count: number): string[] {
+  const [time, from] = first.split("-").map(Number)
+  const [end, to] = last.split("-").map(Number)
+  if (time !== end || to - from !== count - 1) return []
+  return Array.from({ length: count }, (_, n) => `${time}-${from + n}`)
 }
 
 /** Each partition accepts all of its events or none; the error says how many were accepted. */

@@ -1,7 +1,7 @@
 /** What a reader has in memory: all items, recently requested users, and the learner that scores them. */
 
 import type { Catalogue } from "../engine/catalogue.ts"
-import type { CheckedItem } from "../engine/check.ts"
+import type { CheckedItem, CheckedTrial } from "../engine/check.ts"
 import type { ReadModel } from "../engine/reading.ts"
 import type { StoredItem } from "../engine/records.ts"
 import { DessError } from "../errors.ts"
@@ -16,8 +16,9 @@ import type { Cluster } from "./cluster.ts"
 import { decodeStored } from "./encoding.ts"
 import { Entries, readEntry, writeEntries } from "./entries.ts"
 import { readGlobal } from "./global-state.ts"
-import { Items, putInto } from "./items.ts"
-import { compareIds } from "./log.ts"
+import { Items, numberOf, putInto } from "./items.ts"
+import { compareIds, START } from "./log.ts"
+import { OwnEvents } from "./own-events.ts"
 import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 import type { PartitionUpdates } from "./trainer.ts"
 
@@ -38,6 +39,8 @@ interface CachedUser {
 export class Mirror implements ReadModel {
   /** Scores with the learner's own rows. */
   readonly reader: FactorReader
+  /** Accepted by this process. */
+  readonly own = new OwnEvents()
   readonly #cluster: Cluster
   readonly #catalogue: Catalogue
   readonly #options: { users: number; onNote: (text: string) => void }
@@ -154,6 +157,11 @@ export class Mirror implements ReadModel {
     if (!stored || stored.version === this.#global) return
     this.#run.shared.putGlobal(stored.bytes)
     this.#global = stored.version
+  }
+
+  /** This process's events of a user that the row in memory has not learned. */
+  recent(user: string): CheckedTrial[] {
+    return this.own.after(user, this.#users.get(user)?.offset ?? START)
   }
 
   /** Has a user's row in memory, not older than a second; with `after`, not older than that entry of the log. */

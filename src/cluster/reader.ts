@@ -5,13 +5,22 @@
 
 import { Broadcast } from "../engine/broadcast.ts"
 import { Catalogue } from "../engine/catalogue.ts"
-import { checkEvents, checkItems, checkName, checkTrials, toArray } from "../engine/check.ts"
+import {
+  type CheckedEvent,
+  checkEvents,
+  checkItems,
+  checkName,
+  checkTrials,
+  isGuest,
+  toArray,
+} from "../engine/check.ts"
 import { countGrowing, fixedBytes } from "../engine/process-memory.ts"
 import { checkPage, Reading } from "../engine/reading.ts"
 import type {
   Accepted,
   Event,
   Explanation,
+  GuestOptions,
   Id,
   ItemEntry,
   ItemView,
@@ -32,7 +41,7 @@ import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
 import { forgetEvent } from "./encoding.ts"
 import { whenForgotten } from "./forgetting.ts"
-import { Log } from "./log.ts"
+import { Log, START } from "./log.ts"
 import { Mirror } from "./mirror.ts"
 import { type PartitionStatus, readPartition } from "./status.ts"
 import { encodeToken, readToken } from "./token.ts"
@@ -99,11 +108,14 @@ export class ClusterRecommender implements Recommender {
   }
 
   async #count(): Promise<void> {
+    const before = this.#partitions
     try {
       this.#partitions = await Promise.all(this.#cluster.all.map((p) => readPartition(this.#cluster, p)))
       const sum = (name: string) => this.#partitions.reduce((total, { counters }) => total + counters[name], 0)
       const classes = [0, 1, 2, 3, 4].map((c) => sum(`class${c}`))
       this.#catalogue.setTotals({ likes: sum("likes"), classes })
+      // Rows in memory may be a second old: what had been learned a second ago is in all of them.
+      this.#mirror.own.free((user) => before[this.#cluster.keys.partitionOf(user)]?.offset ?? START)
     } catch (error) {
       if (this.#partitions.length === 0) throw error
     }
@@ -117,9 +129,18 @@ export class ClusterRecommender implements Recommender {
     const events = checkEvents(given, this.#cluster.options.scale, Date.now() / 1000)
     if (events.some(({ type }) => type !== undefined))
       throw new DessError("UNSUPPORTED", "event type: expected none, a cluster keeps no types of events (--cluster)")
-    const { accepted, duplicates, last } = await this.#log.append(events)
+    const { accepted, duplicates, last, ids } = await this.#log.append(events)
     this.#duplicates += duplicates
+    if (this.#options.role !== "writer") this.#keep(events, ids)
     return { accepted, duplicates, token: encodeToken(last) }
+  }
+
+  /** Has events count before they are learned. */
+  #keep(events: readonly CheckedEvent[], ids: readonly (string | undefined)[]): void {
+    events.forEach(({ user, item, rating }, at) => {
+      const id = ids[at]
+      if (id !== undefined) this.#mirror.own.add(user, { item, rating: Number.isNaN(rating) ? 5 : rating, id })
+    })
   }
 
   async putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
@@ -139,10 +160,13 @@ export class ClusterRecommender implements Recommender {
 
   // Reading
 
-  async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
+  recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
+  recommend(guest: GuestOptions): Promise<Recommendation[]>
+  async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<Recommendation[]> {
+    if (isGuest(first)) return this.#read().recommendToGuest(first)
     const { after, ...query } = options
-    const reading = await this.#with(user, { after })
-    return reading.recommend(user, query)
+    const reading = await this.#with(first, { after })
+    return reading.recommend(first, query)
   }
 
   async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {
@@ -248,6 +272,7 @@ export class ClusterRecommender implements Recommender {
     const asked = last.get(partition) as string
     const events = await whenForgotten(this.#cluster, { partition, asked, milliseconds: PATIENCE })
     this.#mirror.dropUser(name)
+    this.#mirror.own.drop(name)
     const { row, history } = held ?? { row: false, history: 0 }
     const receipt = { user: name, row, history, snapshots: 0, time: Date.now() }
     // It is in the log and will be done by the next trainer of the partition.
@@ -321,7 +346,7 @@ export class ClusterRecommender implements Recommender {
 
   #growing(): Omit<MemoryParts, "fixed"> {
     const { held, reader } = this.#mirror
-    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: 0 })
+    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: this.#mirror.own.count })
   }
 
   async close(): Promise<void> {

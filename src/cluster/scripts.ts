@@ -58,7 +58,7 @@ export const SCRIPTS = {
   /**
    * KEYS events, keys of now, keys of before, state, this call. ARGV milliseconds to remember the call, keys to
    * remember, unlearned events above which none are taken, then key hash ('' for none) and event, each.
-   * → [taken, last id, events ever]; −1: done before; −2: too many waiting.
+   * → [taken, last id, events ever, first id]; −1: done before; −2: too many waiting.
    */
   append: script(`local function known(k)
   return redis.call('SISMEMBER', KEYS[2], k) == 1 or redis.call('SISMEMBER', KEYS[3], k) == 1
@@ -68,18 +68,19 @@ local appended = tonumber(s[2] or '0')
 if redis.call('EXISTS', KEYS[5]) == 1 then return {-1, s[1] or '0-0', appended} end
 if appended - tonumber(s[3] or '0') >= tonumber(ARGV[3]) then return {-2, s[1] or '0-0', appended} end
 redis.call('SET', KEYS[5], '', 'PX', ARGV[1])
-local taken, last = 0, s[1] or '0-0'
+local taken, last, first = 0, s[1] or '0-0', '0-0'
 for i = 4, #ARGV, 2 do
   local k = ARGV[i]
   if k == '' or not known(k) then
     if k ~= '' then redis.call('SADD', KEYS[2], k) end
     last = redis.call('XADD', KEYS[1], '*', 'e', ARGV[i + 1])
+    if taken == 0 then first = last end
     taken = taken + 1
   end
 end
 redis.call('HSET', KEYS[4], 'last', last, 'appended', appended + taken)
 if redis.call('SCARD', KEYS[2]) > tonumber(ARGV[2]) then redis.call('RENAME', KEYS[2], KEYS[3]) end
-return {taken, last, appended + taken}`),
+return {taken, last, appended + taken, first}`),
 
   /** KEYS lease. ARGV owner, milliseconds. → [fence, owner]; fence 0 where another holds it. */
   acquire: script(`${ALWAYS}${NOW}local l = redis.call('HMGET', KEYS[1], 'owner', 'until')

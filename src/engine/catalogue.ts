@@ -8,6 +8,7 @@
 import { ByteLists } from "../ids/byte-lists.ts"
 import { Columns } from "../ids/columns.ts"
 import { Names } from "../ids/names.ts"
+import type { PendingItems } from "../ids/pending-items.ts"
 import { LONGEST_HISTORY } from "../ids/process-bytes.ts"
 import type { State, StateArray } from "../kernels/state.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
@@ -28,6 +29,8 @@ export class Catalogue {
   readonly entries = new Map<number, StoredItem>()
   #entryBytes = 0
   readonly hidden = new Set<number>()
+  /** What users liked and the model has not learned, where that counts in lists. */
+  pending: PendingItems | undefined
   /** Items of each category. */
   readonly #categories = new Map<string, Set<number>>()
   /**
@@ -79,7 +82,10 @@ export class Catalogue {
     this.#likes += like
     this.#classes[classLabel(value)]++
     this.#weight /= DECAY_PER_EVENT
-    if (like) trend[item] += this.#weight
+    if (like) {
+      trend[item] += this.#weight
+      this.pending?.add(user, item, segment)
+    }
     if (this.#weight > MOST_WEIGHT) {
       for (let i = 0; i < this.#items.length; i++) trend[i] /= this.#weight
       this.#weight = 1
@@ -230,9 +236,13 @@ export class Catalogue {
 
   /** Drops what is kept of ids; their names are not touched. */
   drop(side: Side, ids: readonly number[]): void {
-    if (side === "item" && ids.length > 0) this.#leavings++
+    if (side === "item" && ids.length > 0) {
+      this.#leavings++
+      this.pending?.dropItems(new Set(ids))
+    }
     for (const id of ids) {
       if (side === "user") {
+        this.pending?.dropUser(id)
         this.#users.clear(id)
         this.#histories.clear(id)
       } else {

@@ -4,7 +4,7 @@ import { DessError, show } from "../errors.ts"
 import { checkId, checkRating, checkTimestamp, type RatingScale } from "../stream/interaction.ts"
 import type { Side } from "../types.ts"
 import type { Note } from "./lookup.ts"
-import type { Event, Id, ItemEntry, Trial } from "./types.ts"
+import type { Event, GuestOptions, Id, ItemEntry, Trial } from "./types.ts"
 
 /** The most elements of one call. */
 export const MOST_AT_ONCE = 10_000
@@ -44,6 +44,13 @@ export function checkOptionNames<T extends object>(noun: string, given: T, known
   const other = Object.keys(given).find((name) => !names.includes(name))
   if (other !== undefined)
     throw new DessError("INVALID_ARGUMENT", `${noun}: expected ${names.join(", ")}, got ${show(other)}`)
+}
+
+/** Whether a list is for somebody without an id; refuses a guest without items. */
+export function isGuest(first: Id | GuestOptions): first is GuestOptions {
+  if (typeof first !== "object" || first === null) return false
+  if (Array.isArray(first.items)) return true
+  throw new DessError("INVALID_ARGUMENT", `items: expected an array of a guest's items, got ${show(first.items)}`)
 }
 
 export function checkSide(side: unknown): Side {

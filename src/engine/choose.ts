@@ -1,25 +1,27 @@
 /** From scores to a list: the model's best first; where it has nothing to say, what is trending; then what is new. */
 
 import { DessError } from "../errors.ts"
-import type { LabelledTrial, Reader } from "../learning/reader.ts"
+import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
+import { findAsker, type Someone, trialsOf } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Recommendation, Source } from "./types.ts"
 
-export interface ListQuery {
-  /** Undefined for an unknown user. */
-  user: number | undefined
+/** Events by which half of what an item's vector says is believed. */
+const ENOUGH = 10
+
+export interface ListQuery extends Someone {
   /** Length of the list, what is left out at its beginning included. */
   total: number
   exclude: readonly number[]
   only: readonly number[] | undefined
   categories: ReadonlySet<string> | undefined
   seen: boolean
-  /** What the user is thought to have done on top; not with `only`. */
+  /** What the user is thought to have done on top. */
   trials?: readonly LabelledTrial[] | undefined
 }
 
 export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQuery): Recommendation[] {
-  const { user, total } = query
+  const { total } = query
   const blocked = findBlocked(catalogue, query)
   const only = query.only && Int32Array.from(new Set(query.only))
   const list: Recommendation[] = []
@@ -27,18 +29,16 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
     blocked[item] = 1
     list.push({ item: catalogue.names.item.name(item) ?? "", score, source })
   }
-  const trials = query.trials?.filter(({ item }) => reader.knows("item", item)) ?? []
-  const known = user !== undefined && reader.knows("user", user) ? user : undefined
-  if (known !== undefined || trials.length > 0) {
-    const items = only ? only.filter((item) => reader.knows("item", item)) : reader.items
-    const logits =
-      known === undefined || trials.length > 0
-        ? tryOut(reader, known, trials)
-        : only
-          ? reader.scoresOf(known, items)
-          : reader.scores(known)
+  const isKnown = (item: number) => reader.knows("item", item)
+  const asker = findAsker(catalogue, reader, query)
+  const trials = (query.trials ?? trialsOf(reader, query)).filter(({ item }) => isKnown(item))
+  if (asker || trials.length > 0) {
+    const tried = trials.length > 0 ? tryOut(reader, asker, trials) : undefined
+    const items = only && !tried ? only.filter(isKnown) : reader.items
+    const logits = tried ?? scoresOf(reader, asker as Asker, only && items)
     const values = toValues(logits, reader.outputs)
     block(values, items, blocked)
+    if (only && tried) keepOnly(values, items, only)
     for (const place of best(values, total)) add(items[place], toScore(values[place], reader.outputs), "model")
   }
   // Then the rest, in the order asked for or of the indices.
@@ -57,9 +57,22 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
   return list
 }
 
+/** Logits of some items, or of all. */
+export function scoresOf(reader: Reader, asker: Asker, items: Int32Array | undefined): Float32Array {
+  if (reader.follow) return reader.follow(asker, items)
+  const user = asker.user as number
+  return items ? reader.scoresOf(user, items) : reader.scores(user)
+}
+
+/** −∞ for all other items. */
+function keepOnly(values: Float32Array, items: Int32Array, only: Int32Array): void {
+  const wanted = new Set(only)
+  for (let i = 0; i < items.length; i++) if (!wanted.has(items[i])) values[i] = Number.NEGATIVE_INFINITY
+}
+
 /** Logits of all items after the trials. */
-function tryOut(reader: Reader, user: number | undefined, trials: readonly LabelledTrial[]): Float32Array {
-  if (reader.preview) return reader.preview(user, trials)
+function tryOut(reader: Reader, asker: Asker | undefined, trials: readonly LabelledTrial[]): Float32Array {
+  if (reader.preview) return reader.preview(asker ?? { user: undefined }, trials)
   throw new DessError("UNSUPPORTED", "preview: expected the calibrated recipe, this recommender has the paper's")
 }
 
@@ -75,15 +88,29 @@ export function chooseSimilar(
     const own = new Set(catalogue.entry(item).categories)
     return chooseItems(catalogue, reader, { ...nobody, categories: categories ?? (own.size > 0 ? own : undefined) })
   }
-  const cosines = reader.nearest(item)
-  block(cosines, reader.items, findBlocked(catalogue, { ...nobody, categories }))
-  // 0 is no angle: one of the two has no vector.
-  for (let i = 0; i < cosines.length; i++) if (cosines[i] === 0) cosines[i] = Number.NEGATIVE_INFINITY
-  return best(cosines, total).map((place) => ({
+  const nearness = findNearness(catalogue, reader, item)
+  block(nearness, reader.items, findBlocked(catalogue, { ...nobody, categories }))
+  return best(nearness, total).map((place) => ({
     item: catalogue.names.item.name(reader.items[place]) ?? "",
-    score: cosines[place],
+    score: nearness[place],
     source: "model",
   }))
+}
+
+/** How near all items are to one: cosines, each times n/(n + 10) for the events of either; −∞ where one has no vector. */
+function findNearness(catalogue: Catalogue, reader: Reader, item: number): Float32Array {
+  const nearness = reader.nearest(item)
+  const { items } = reader
+  const own = support(catalogue.events(item))
+  for (let i = 0; i < nearness.length; i++) {
+    const cosine = nearness[i]
+    nearness[i] = cosine === 0 ? Number.NEGATIVE_INFINITY : cosine * own * support(catalogue.events(items[i]))
+  }
+  return nearness
+}
+
+function support(events: number): number {
+  return events / (events + ENOUGH)
 }
 
 /** By item: 1 where it may not stand in the list. */
@@ -92,7 +119,10 @@ function findBlocked(catalogue: Catalogue, query: ListQuery): Uint8Array {
   const blocked = new Uint8Array(itemCount)
   names.item.markNameless(blocked)
   for (const item of query.exclude) blocked[item] = 1
-  if (!query.seen) for (const { item } of query.trials ?? []) blocked[item] = 1
+  if (!query.seen) {
+    for (const { item } of query.trials ?? []) blocked[item] = 1
+    for (const { item } of query.recent ?? []) blocked[item] = 1
+  }
   if (!query.seen && query.user !== undefined) for (const item of catalogue.history(query.user)) blocked[item] = 1
   for (const item of catalogue.hidden) blocked[item] = 1
   if (!query.categories) return blocked

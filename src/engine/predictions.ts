@@ -1,9 +1,10 @@
 /** What the model thinks of pairs; those of one user are scored together. */
 
-import type { Reader } from "../learning/reader.ts"
+import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
+import { findAsker } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { checkName } from "./check.ts"
-import { expected, sigmoid, softmax } from "./choose.ts"
+import { expected, scoresOf, sigmoid, softmax } from "./choose.ts"
 import type { Pause } from "./turns.ts"
 import type { Id, Prediction } from "./types.ts"
 
@@ -13,6 +14,13 @@ export const PAIRS_AT_ONCE = 256
 export interface Pair {
   user: Id
   item: Id
+}
+
+/** What predictions are made of; `recent`: what a user did that neither rows nor catalogue tell. */
+export interface PredictionSource {
+  catalogue: Catalogue
+  reader: Reader
+  recent(user: string): readonly LabelledTrial[]
 }
 
 interface CheckedPair {
@@ -25,18 +33,18 @@ function checkPair(pair: Pair): CheckedPair {
 }
 
 /** In the order of the pairs. */
-export function predictSome(catalogue: Catalogue, reader: Reader, pairs: readonly Pair[]): Prediction[] {
+export function predictSome(source: PredictionSource, pairs: readonly Pair[]): Prediction[] {
   const checked = pairs.map(checkPair)
   const predictions = new Array<Prediction>(pairs.length)
-  for (const places of placesByUser(checked)) predictAt(catalogue, reader, { checked, places, predictions })
+  for (const places of placesByUser(checked)) predictAt(source, { checked, places, predictions })
   return predictions
 }
 
 /** The same with a pause after every few hundred; each piece by the version there is. */
 export async function predictInPieces(
-  catalogue: Catalogue,
-  reader: Reader,
-  { pairs, pause }: { pairs: readonly Pair[]; pause: Pause },
+  source: PredictionSource,
+  pairs: readonly Pair[],
+  pause: Pause,
 ): Promise<Prediction[]> {
   const checked: CheckedPair[] = []
   for (const pair of pairs) {
@@ -47,7 +55,7 @@ export async function predictInPieces(
   for (const all of placesByUser(checked))
     for (let from = 0; from < all.length; from += PAIRS_AT_ONCE) {
       const places = all.length <= PAIRS_AT_ONCE ? all : all.slice(from, from + PAIRS_AT_ONCE)
-      predictAt(catalogue, reader, { checked, places, predictions })
+      predictAt(source, { checked, places, predictions })
       const rest = pause()
       if (rest) await rest
     }
@@ -67,13 +75,12 @@ function placesByUser(pairs: readonly CheckedPair[]): Iterable<number[]> {
 
 /** Predicts for the pairs at some places, all of one user. */
 function predictAt(
-  catalogue: Catalogue,
-  reader: Reader,
+  { catalogue, reader, recent }: PredictionSource,
   { checked, places, predictions }: { checked: CheckedPair[]; places: readonly number[]; predictions: Prediction[] },
 ): void {
   const { user } = checked[places[0]]
-  const index = catalogue.names.user.find(user)
-  const userKnown = index !== undefined && reader.knows("user", index)
+  const asker = findAsker(catalogue, reader, { user: catalogue.names.user.find(user), recent: recent(user) })
+  const userKnown = asker !== undefined
   const scored: number[] = []
   const known: boolean[] = []
   for (const place of places) {
@@ -82,7 +89,7 @@ function predictAt(
     known.push(itemKnown)
     if (userKnown && itemKnown) scored.push(item)
   }
-  const logits = scored.length > 0 ? reader.scoresOf(index as number, scored) : undefined
+  const logits = scored.length > 0 ? scoresOf(reader, asker as Asker, Int32Array.from(scored)) : undefined
   const average = catalogue.average()
   const { outputs } = reader
   let at = 0

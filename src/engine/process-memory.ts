@@ -40,7 +40,7 @@ export function countGrowing(p: {
     met: met + (p.metBytes ?? 0),
     items: items + entries,
     packed: p.reader.packedBytes,
-    journal: EVENT * p.waiting,
+    journal: EVENT * p.waiting + (p.catalogue.pending?.bytes ?? 0),
   }
 }
 

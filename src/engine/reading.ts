@@ -17,14 +17,15 @@ import {
   MOST_AT_ONCE,
   toArray,
 } from "./check.ts"
-import { best, chooseItems, chooseSimilar } from "./choose.ts"
+import { best, chooseItems, chooseSimilar, type ListQuery } from "./choose.ts"
 import type { FeedbackEntry, FeedbackKey, Lookup } from "./lookup.ts"
-import { PAIRS_AT_ONCE, type Pair, predictInPieces, predictSome } from "./predictions.ts"
+import { PAIRS_AT_ONCE, type Pair, type PredictionSource, predictInPieces, predictSome } from "./predictions.ts"
 import { Turns } from "./turns.ts"
 import type {
   Explanation,
   FeedbackOptions,
   FeedbackView,
+  GuestOptions,
   Id,
   ItemView,
   Prediction,
@@ -40,6 +41,8 @@ const MOST_LISTED = 100_000
 const USERS_AT_ONCE = 512
 /** Entries of feedback looked at for one answer; of a rare type a page may be short. */
 const MOST_LOOKED_AT = 10_000
+/** The rating, on the internal scale, of what has none. */
+const LIKED = 5
 
 /** Where a page of feedback ended, as a text that says nothing. */
 function writeAfter({ user, item, type }: FeedbackKey): string {
@@ -75,6 +78,8 @@ function listFeedback(
 /** What it reads of the model: the last version, and what the learner knows of one id. */
 export interface ReadModel {
   readonly reader: Reader
+  /** What a user did that neither rows nor catalogue tell, oldest first. */
+  recent?(user: string): readonly CheckedTrial[]
   /** Undefined for an id without a row. */
   explain(side: Side, index: number): Promise<LearnerExplanation | undefined>
 }
@@ -82,30 +87,54 @@ export interface ReadModel {
 export class Reading {
   readonly #catalogue: Catalogue
   readonly #model: ReadModel
+  readonly #source: PredictionSource
   readonly #turns = new Turns()
 
   constructor(catalogue: Catalogue, model: ReadModel) {
     this.#catalogue = catalogue
     this.#model = model
+    this.#source = { catalogue, reader: model.reader, recent: (user) => this.#recent(user) }
   }
 
-  recommend(user: Id, options: RecommendOptions, trials: readonly CheckedTrial[] = []): Recommendation[] {
+  /** For a user, with what it might do. */
+  recommend(user: Id, options: RecommendOptions, trials?: readonly CheckedTrial[]): Recommendation[] {
+    const name = checkName("user", user)
+    return this.#list(options, {
+      user: this.#catalogue.names.user.find(name),
+      trials: trials && this.#label(trials),
+      recent: this.#recent(name),
+    })
+  }
+
+  #recent(user: string): LabelledTrial[] {
+    return this.#label(this.#model.recent?.(user) ?? [])
+  }
+
+  /** For somebody without an id. */
+  recommendToGuest({ items, ...options }: GuestOptions): Recommendation[] {
+    const recent = toArray("items", items).map((item) => ({ item: checkName("item", item), rating: LIKED }))
+    return this.#list(options, { user: undefined, recent: this.#label(recent) })
+  }
+
+  /** Indices of known items. */
+  #findItems(ids: readonly Id[]): number[] {
+    const { item: items } = this.#catalogue.names
+    return toArray("items", ids)
+      .map((id) => items.find(checkName("item", id)))
+      .filter((index) => index !== undefined)
+  }
+
+  #list(options: RecommendOptions, asked: Pick<ListQuery, "user" | "recent" | "trials">): Recommendation[] {
     checkOptionNames("options", options, ["count", "offset", "exclude", "only", "categories", "seen"])
-    const { item: items, user: users } = this.#catalogue.names
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const offset = checkCount("offset", options.offset, { least: 0, most: MOST_OFFSET, otherwise: 0 })
-    const find = (ids: readonly Id[]) =>
-      toArray("items", ids)
-        .map((id) => items.find(checkName("item", id)))
-        .filter((index) => index !== undefined)
     const list = chooseItems(this.#catalogue, this.#model.reader, {
-      user: users.find(checkName("user", user)),
+      ...asked,
       total: offset + count,
-      exclude: find(options.exclude ?? []),
-      only: options.only && find(options.only),
+      exclude: this.#findItems(options.exclude ?? []),
+      only: options.only && this.#findItems(options.only),
       categories: options.categories && new Set(checkCategories(options.categories)),
       seen: options.seen ?? false,
-      trials: this.#label(trials),
     })
     return offset === 0 ? list : list.slice(offset)
   }
@@ -170,14 +199,14 @@ export class Reading {
 
   /** Without a pause: for pairs that are few. */
   predictSome(pairs: readonly Pair[]): Prediction[] {
-    return predictSome(this.#catalogue, this.#model.reader, pairs)
+    return predictSome(this.#source, pairs)
   }
 
   /** In the order of the pairs; many at once have their turn, and pauses. */
   async predictAll(given: readonly Pair[]): Promise<Prediction[]> {
     const pairs = toArray("pairs", given)
     if (pairs.length <= PAIRS_AT_ONCE) return this.predictSome(pairs)
-    return this.#turns.run((pause) => predictInPieces(this.#catalogue, this.#model.reader, { pairs, pause }))
+    return this.#turns.run((pause) => predictInPieces(this.#source, pairs, pause))
   }
 
   async explain(side: Side, id: Id): Promise<Explanation> {

@@ -9,6 +9,7 @@
 
 import { DessError, show } from "../errors.ts"
 import { MOST_AT_ONCE as MOST_LEAVING, tickMilliseconds } from "../ids/idle.ts"
+import { PendingItems } from "../ids/pending-items.ts"
 import type { SegmentReport } from "../learning/report.ts"
 import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
@@ -25,6 +26,7 @@ import {
   checkSide,
   checkTrials,
   checkType,
+  isGuest,
   toArray,
 } from "./check.ts"
 import type { Directory } from "./directory.ts"
@@ -45,6 +47,7 @@ import type {
   Explanation,
   FeedbackOptions,
   FeedbackView,
+  GuestOptions,
   Id,
   ItemEntry,
   ItemView,
@@ -144,6 +147,7 @@ export class LiveRecommender implements Recommender {
       },
       onEnd: (error) => this.#fail(error),
     })
+    if (this.#learning.reader.follow) this.#catalogue.pending = new PendingItems()
     this.#reading = new Reading(this.#catalogue, this.#learning)
     const lookup = () => this.#lookup.current
     const parts = { catalogue: this.#catalogue, journal: this.#journal, learning: this.#learning, lookup }
@@ -340,6 +344,7 @@ export class LiveRecommender implements Recommender {
 
   #onLearned(learned: Learned, events: number): void {
     this.#learned += events
+    this.#catalogue.pending?.free(learned.number)
     const { report, failed, outlook, shrunk, left } = learned
     const base = report ?? this.#last ?? EMPTY_REPORT
     const snapshot = this.#archive?.newest
@@ -392,9 +397,12 @@ export class LiveRecommender implements Recommender {
 
   // Reading
 
-  async recommend(user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
+  recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
+  recommend(guest: GuestOptions): Promise<Recommendation[]>
+  async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<Recommendation[]> {
+    if (isGuest(first)) return this.#read().recommendToGuest(first)
     refuseAfter(options)
-    return this.#read().recommend(user, options)
+    return this.#read().recommend(first, options)
   }
 
   async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {

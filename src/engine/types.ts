@@ -175,6 +175,15 @@ export interface RecommendOptions {
   after?: string | undefined
 }
 
+/** What somebody without an id clicked on, oldest first, and what kind of list it is to be. */
+export interface GuestOptions extends Omit<RecommendOptions, "after"> {
+  /**
+   * At most 10,000, in the order of the clicks: the latest say most, and more than 20 no more than who has met what. Items
+   * nobody has met are passed over. They are left out of the list unless `seen`.
+   */
+  items: readonly Id[]
+}
+
 export interface Recommendation {
   item: string
   /** Model: what `predict` gives. Trending: a decayed count. New: 0. Comparable within one source only. */
@@ -399,15 +408,23 @@ export interface Recommender {
    * none is left. What the model learned stays.
    */
   retract(user: Id, item: Id, type?: string): Promise<number>
-  /** The best items for a user, `count` of them where that many exist. An unknown user gets what is trending and new. */
+  /**
+   * The best items for a user, `count` of them where that many exist, or for a guest by the items given. For lists
+   * (top-k), what `observe` has acknowledged counts, learned or not. An unknown user gets what is trending and new, and so
+   * does a guest without a known item.
+   */
   recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
+  recommend(guest: GuestOptions): Promise<Recommendation[]>
   /**
    * The list a user would get after doing something, up to 100 things: learned on a copy of the rows it touches, so the
    * model stays as it is. Sizes stay too. Items the model does not know count as met and teach nothing. UNSUPPORTED with
    * the paper recipe.
    */
   preview(user: Id, trials: readonly Trial[], options?: Pick<RecommendOptions, "count">): Promise<Recommendation[]>
-  /** Items nearest to an item, best first; none while it holds no numbers. An unknown item: NOT_FOUND. Score: the cosine. */
+  /**
+   * Items nearest to an item, best first; none while it holds no numbers. An unknown item: NOT_FOUND. Score: the cosine,
+   * the less the fewer events either has (n/(n + 10) of both).
+   */
   similar(item: Id, options?: SimilarOptions): Promise<Recommendation[]>
   /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
   similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>

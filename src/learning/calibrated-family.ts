@@ -6,7 +6,7 @@ import type { RowModel, RungLosses } from "../models/calibrated/rows.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
 import { Esapn } from "../policies/esapn.ts"
-import type { Side } from "../types.ts"
+import type { Segment, Side } from "../types.ts"
 import { FactorSearch } from "./factor-search.ts"
 import { FactorShare } from "./factor-share.ts"
 import type { ModelFamily } from "./family.ts"
@@ -75,6 +75,10 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     return this.#search
   }
 
+  begin(segment: Segment): void {
+    this.model.segment = segment.index + 1
+  }
+
   train(batch: ModelBatch, p: { rungs?: RungLosses; touched?: { add(item: number): void } }): PassResult {
     return this.model.train(batch, p.rungs, p.touched)
   }
@@ -99,7 +103,7 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     const tables = { user: model.tables.user.share(), item: model.tables.item.share() }
     return {
       arrays: { global: model.global.slice(), changed, frame: this.#frame.matrix(turns).slice() },
-      rows: { tables, frame: this.#frame.share(), turns },
+      rows: { tables, frame: this.#frame.share(), turns, through: model.through },
     }
   }
 

@@ -4,7 +4,8 @@
  * are a version, renewed when one is published.
  *
  * What a request sees: every row is as it was at one moment (`readGuarded`), a user's with all that is learned by now;
- * all of them in the frame the packed items are in, whatever turns the learner's have been through since (frame.ts).
+ * all of them in the frame the packed items are in, whatever turns the learner's have been through since (frame.ts). A
+ * user's row comes with the last segment whose items it holds: what was accepted after that counts as its latest items.
  */
 
 import type { Floats, Kernels } from "../kernels/kernels.ts"
@@ -13,13 +14,14 @@ import { PackedItems } from "../models/calibrated/packed-items.ts"
 import type { RowModel } from "../models/calibrated/rows.ts"
 import { readGuarded } from "../models/embedding-table.ts"
 import type { Side } from "../types.ts"
-import type { LabelledTrial, Published, Reader, SharedRegion } from "./reader.ts"
+import type { Asker, LabelledTrial, Published, Reader, SharedRegion } from "./reader.ts"
 
 /** The index a user's row has in the small model. */
 const ASKED = 0
 
 export class FactorReader implements Reader {
   readonly outputs: number
+  readonly follow: Reader["follow"]
   /** The learner's rows. */
   readonly #learner: RowModel
   /** The rows of a request. */
@@ -31,6 +33,9 @@ export class FactorReader implements Reader {
   #frame: Frame | undefined
   #turns = 0
   #matrix = new Float64Array(0)
+  /** The last segment whose items are in users' rows: shared, and as it was when a row was read last. */
+  #through: Int32Array | undefined
+  #readThrough = 0
 
   /** `learner` and `own` are models of the same options. */
   constructor(learner: RowModel, own: RowModel, kernels: Kernels) {
@@ -41,6 +46,7 @@ export class FactorReader implements Reader {
     this.#packed = new PackedItems(own, kernels)
     const { user, item } = own.tables
     this.#row = new Float32Array(Math.max(user.sizes[user.top], item.sizes[item.top]))
+    if (own.addLatest) this.follow = (asker, items) => (items ? this.#scoresOf(asker, items) : this.#scores(asker))
   }
 
   get items(): Int32Array {
@@ -61,6 +67,7 @@ export class FactorReader implements Reader {
       for (const side of ["user", "item"] as const) this.#learner.tables[side].readFrom(rows.tables[side])
       this.#frame = new Frame(this.#own.fade.length, rows.frame)
       this.#turns = rows.turns
+      this.#through = rows.through
       this.#matrix = arrays.frame as Float64Array<ArrayBuffer>
     }
     this.#learner.global.set(arrays.global)
@@ -80,6 +87,7 @@ export class FactorReader implements Reader {
     const table = this.#learner.tables[side]
     let turns = 0
     const step = readGuarded(table, () => {
+      if (side === "user" && this.#through) this.#readThrough = Atomics.load(this.#through, 0)
       if (!table.has(id)) return -1
       table.read(id, this.#row, 0)
       turns = this.#frame?.of(side, id) ?? 0
@@ -114,10 +122,11 @@ export class FactorReader implements Reader {
   }
 
   /** Answers with a user's row, and those of items it is read with, in the own model; a new one for no user. */
-  #asking<T>(user: number | undefined, items: Iterable<number>, answer: (user: number) => T): T {
+  #asking<T>({ user, recent }: Asker, items: Iterable<number>, answer: (user: number) => T): T {
     const own = this.#own
     own.global.set(this.#learner.global)
     if (user === undefined || !this.#take("user", user, ASKED)) own.meetOne("user", ASKED)
+    if (recent) own.addLatest?.(ASKED, recent(this.#readThrough))
     const taken = new Set([...(own.latestOf?.(ASKED) ?? []), ...items])
     try {
       for (const item of taken) this.#take("item", item)
@@ -133,13 +142,21 @@ export class FactorReader implements Reader {
   }
 
   scores(user: number): Float32Array {
-    return this.#asking(user, [], (asked) => this.#packed.scores(asked))
+    return this.#scores({ user })
+  }
+
+  #scores(asker: Asker): Float32Array {
+    return this.#asking(asker, [], (asked) => this.#packed.scores(asked))
   }
 
   scoresOf(user: number, items: ArrayLike<number>): Float32Array {
+    return this.#scoresOf({ user }, items)
+  }
+
+  #scoresOf(asker: Asker, items: ArrayLike<number>): Float32Array {
     const some = Array.from(items)
     const { outputs } = this
-    return this.#asking(user, some, (asked) => {
+    return this.#asking(asker, some, (asked) => {
       const here = some.filter((item) => this.#own.tables.item.has(item))
       const logits = new Float32Array(here.length * outputs)
       this.#own.logitsOf(logits, asked, here)
@@ -157,11 +174,11 @@ export class FactorReader implements Reader {
   }
 
   /** Learns in the own model. */
-  preview(user: number | undefined, trials: readonly LabelledTrial[]): Float32Array {
+  preview(asker: Asker, trials: readonly LabelledTrial[]): Float32Array {
     const items = trials.map(({ item }) => item)
     const touched = new Set<number>()
     try {
-      return this.#asking(user, items, (asked) => {
+      return this.#asking(asker, items, (asked) => {
         this.#own.train(
           {
             user: trials.map(() => asked),
@@ -198,7 +215,7 @@ export class FactorReader implements Reader {
   }
 
   nearestUsers(user: number, others: Int32Array): Float32Array {
-    const vectorOf = (one: number) => this.#asking(one, [], (asked) => this.#own.combined(asked).slice())
+    const vectorOf = (one: number) => this.#asking({ user: one }, [], (asked) => this.#own.combined(asked).slice())
     const own = vectorOf(user)
     return Float32Array.from(others, (other) => {
       const vector = vectorOf(other)

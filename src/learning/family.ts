@@ -4,7 +4,7 @@ import type { State } from "../kernels/state.ts"
 import type { RungLosses } from "../models/calibrated/rows.ts"
 import type { ModelBatch, PassResult, SizedModel } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
-import type { Side } from "../types.ts"
+import type { Segment, Side } from "../types.ts"
 import type { FactorShare } from "./factor-share.ts"
 import type { Judge, SearchOptions } from "./judge.ts"
 import type { Ranker } from "./learner.ts"
@@ -18,6 +18,8 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   readonly publishedSide: Side
   /** What limits may do to rows. `searched`: whether a policy chooses their sizes. */
   limited(rows: SizedRows<M>, searched: boolean): Pick<Limited, "shrink" | "cut" | "beside" | "packed">
+  /** A segment arrives. */
+  begin?(segment: Segment): void
   createJudge(rows: SizedRows<M>, search: SearchOptions, context: Context | undefined): Judge
   /** `touched` takes the ids of the published side whose rows changed. */
   train(batch: ModelBatch, p: { rungs?: RungLosses; touched?: { add(id: number): void } }): PassResult

@@ -21,8 +21,15 @@ export interface Published {
   /** Items that can be scored; scores come in this order. Left out where rows are read where they lie. */
   items?: Int32Array
   arrays: Record<string, StateArray>
-  /** Rows that are read where they lie, and the turns their frame had been through. */
-  rows?: { tables: Record<Side, SharedTable>; frame: SharedFrame; turns: number }
+  /** Rows that are read where they lie, the turns their frame had been through, and the last segment whose items they hold. */
+  rows?: { tables: Record<Side, SharedTable>; frame: SharedFrame; turns: number; through?: Int32Array | undefined }
+}
+
+/** Who asks: a user, known or not, and what it has done that rows may not hold yet. */
+export interface Asker {
+  user: number | undefined
+  /** Known items liked after a segment, oldest first; those before it are in the user's row. */
+  recent?: ((segment: number) => readonly number[]) | undefined
 }
 
 export interface LabelledTrial {
@@ -47,8 +54,13 @@ export interface Reader {
   scores(user: number): Float32Array
   /** Logits [items×outputs] of a known user and some known items. */
   scoresOf(user: number, items: ArrayLike<number>): Float32Array
-  /** What `scores` would give after a user, known or not, had done something with known items; nothing is kept of it. */
-  preview?(user: number | undefined, trials: readonly LabelledTrial[]): Float32Array
+  /**
+   * Where a user's latest items count before they are learned: what `scores`, or with items `scoresOf`, would give if those
+   * that rows do not hold yet stood for the user.
+   */
+  readonly follow?: ((asker: Asker, items?: ArrayLike<number>) => Float32Array) | undefined
+  /** What `scores` would give after somebody had done something with known items; nothing is kept of it. */
+  preview?(asker: Asker, trials: readonly LabelledTrial[]): Float32Array
   /** Cosines between a known item and every item. */
   nearest(item: number): Float32Array
   /** Known users; in the order of their indices. */

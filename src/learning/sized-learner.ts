@@ -50,6 +50,7 @@ export class SizedLearner<M extends SizedModel = SizedModel> implements Learner,
     const rows = this.#rows
     const judge = this.#judge
     rows.begin(segment)
+    this.#family.begin?.(segment)
     const start = performance.now()
     const early = judge?.needsRows ? judge.learn() : undefined
     const gone = rows.limiter.makeRoom(segment, rows.segments)

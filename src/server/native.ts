@@ -67,6 +67,16 @@ export function nativeRoutes(context: RouteContext): Route[] {
         }),
     }),
     route({
+      method: "POST",
+      path: "/v1/recommendations",
+      tag,
+      summary: "The best items for somebody without an id, by what was clicked on; nothing is kept",
+      access: "read",
+      body: schema.Guest,
+      gives: schema.Recommendations,
+      handle: ({ body }) => recommender().recommend(body),
+    }),
+    route({
       method: "GET",
       path: "/v1/items/:id/similar",
       tag,

@@ -72,6 +72,19 @@ export const RecommendQuery = shape({
   after: After,
 })
 
+export const Guest = shape({
+  items: Type.Array(Id, {
+    maxItems: LIMITS.batch,
+    description: "What the guest clicked on, oldest first. Unknown items are passed over.",
+  }),
+  count: RecommendQuery.properties.count,
+  offset: RecommendQuery.properties.offset,
+  exclude: Type.Optional(Type.Array(Id, { maxItems: 1000 })),
+  only: Type.Optional(Type.Array(Id, { maxItems: 1000 })),
+  categories: Type.Optional(Type.Array(Category, { maxItems: 1000 })),
+  seen: Type.Optional(Type.Boolean({ description: "Also the items given. Default false." })),
+})
+
 export const AfterQuery = shape({ after: After })
 
 export const SimilarQuery = shape({

@@ -67,6 +67,38 @@ describeWithRedis("users of a cluster", (redis) => {
     expect((await readStatus(cluster)).totals).toMatchObject({ users: 61 })
   })
 
+  test("a reader's own events count in its lists at once, and once they are learned not twice", async () => {
+    const cluster = await open(redis(), { recommender: { ...BINARY, task: "topk" } })
+    const trainer = await train(redis(), cluster)
+    const [reader, other] = [await read(redis(), cluster), await read(redis(), cluster)]
+    await feed(reader, [...colours(1500)])
+    await reader.drain()
+    await eventually("items", async () => (await reader.recommend({ items: ["item 1"] }))[0].source === "model")
+    await trainer.stop()
+    const names = async (list: Promise<{ item: string }[]>) => (await list).map(({ item }) => item)
+    const options = { count: 80, seen: true }
+    const known = await reader.recommend("user 4", options)
+    const clicks = ["item 1", "item 3", "item 3", "item 5"]
+    for (const user of ["Zoë", "user 4"]) await reader.observe(clicks.map((item) => ({ user, item })))
+    await reader.observe({ user: "Zoë", item: "item 7", rating: 1 })
+    const list = await reader.recommend("Zoë", options)
+    expect(list).toEqual(await reader.recommend({ items: clicks, ...options }))
+    expect((await reader.predict("Zoë", list[0].item)).score).toBeCloseTo(list[0].score, 5)
+    expect(await reader.recommend("user 4", options)).not.toEqual(known)
+    const unmet = await names(reader.recommend("Zoë", { count: 80 }))
+    expect(unmet.filter((item) => [...clicks, "item 7"].includes(item))).toEqual([])
+    expect((await other.recommend("Zoë"))[0].source).toBe("trending")
+    await train(redis(), cluster)
+    await reader.drain()
+    // As soon as both have read the rows and items anew they say the same.
+    for (const user of ["Zoë", "user 4"])
+      await eventually("the same list", async () => {
+        const [mine, theirs] = await Promise.all([reader.recommend(user, options), other.recommend(user, options)])
+        return mine[0].source === "model" && JSON.stringify(mine) === JSON.stringify(theirs)
+      })
+    await eventually("nothing kept", () => reader.status().memory.parts.journal === 0)
+  })
+
   test("forgetting keeps its place among a user's events, also when the partition changes its owner", async () => {
     const cluster = await open(redis(), { partitions: 1 })
     const log = new Log(cluster, { keys: 0, queue: 100_000, wait: 0 })

@@ -63,6 +63,7 @@ test("categories follow what is put", () => {
 const three = {
   itemCount: 4,
   hidden: new Set(),
+  events: (item: number) => [90, 90, 30, 10][item],
   names: { item: { name: (item: number) => `item ${item}`, markNameless: () => {} } },
 } as unknown as Catalogue
 
@@ -76,8 +77,16 @@ const readerOf = (cosines: number[]): Reader =>
 test("neighbours are items with vectors of their own; an item without one has none", () => {
   const wish = { item: 0, total: 10, categories: undefined }
   expect(chooseSimilar(three, readerOf([1, 0, -0.5, 0.25]), wish)).toEqual([
-    { item: "item 3", score: 0.25, source: "model" },
-    { item: "item 2", score: -0.5, source: "model" },
+    { item: "item 3", score: Math.fround(0.25 * 0.9 * 0.5), source: "model" },
+    { item: "item 2", score: Math.fround(-0.5 * 0.9 * 0.75), source: "model" },
   ])
   expect(chooseSimilar(three, readerOf([0, 0, 0, 0]), wish)).toEqual([])
+})
+
+test("of neighbours as near, those with more events come first, and few events need a much smaller angle", () => {
+  const query = { item: 0, total: 10, categories: undefined }
+  const items = (cosines: number[]) => chooseSimilar(three, readerOf(cosines), query).map(({ item }) => item)
+  expect(items([1, 0.6, 0.6, 0.6])).toEqual(["item 1", "item 2", "item 3"])
+  expect(items([1, 0.5, 0.59, 0.8])).toEqual(["item 1", "item 2", "item 3"])
+  expect(items([1, 0.5, 0.59, 0.99])).toEqual(["item 3", "item 1", "item 2"])
 })

@@ -43,3 +43,51 @@ test("lists are the same to 1e-4 while another thread turns the frame and moves 
     kernels.close()
   }
 })
+
+test("what is accepted counts once while another thread learns it: no item is missed, none counted twice", async () => {
+  const worker = new Worker(new URL("../support/clicking-rows.mjs", import.meta.url), { execArgv: [] })
+  const kernels = openKernels({ threads: 1, shared: true })
+  try {
+    const [published] = (await once(worker, "message")) as [Published]
+    const model = () => new SequenceModel({ sizes: [2, 4], start: 1, seed: 3 })
+    const own = model()
+    /** What stood for the user when it was scored. */
+    let latest: number[] = []
+    const { combined } = own
+    own.combined = (user) => {
+      latest = own.latestOf(user)
+      return combined.call(own, user)
+    }
+    const reader = new FactorReader(model(), own, kernels)
+    reader.apply(published)
+    const through = published.rows?.through as Int32Array
+    const items = (from: number, to: number) =>
+      Array.from({ length: Math.max(0, to - from) }, (_, n) => ((from + n + 1) >> 1) % 50)
+    const started = performance.now()
+    let asked = 0
+    const ahead = new Set<number>()
+    // The trainer was ahead of what had been accepted, and behind it; on a busy machine that takes a while.
+    const isRace = () => asked > 1000 && Math.min(...ahead) < 0 && Math.max(...ahead) > 0
+    while (performance.now() < started + 1500 || (!isRace() && performance.now() < started + 30_000)) {
+      for (let n = 0; n < 500; n++, asked++) {
+        const accepted = Atomics.load(through, 0) + (n % 4)
+        let learned = 0
+        reader.follow?.({
+          user: n % 60,
+          recent(segment) {
+            learned = segment
+            return items(segment, accepted)
+          },
+        })
+        ahead.add(learned - accepted)
+        const last = Math.max(accepted, learned)
+        expect(latest, `${learned} learned, ${accepted} accepted`).toEqual(items(Math.max(0, last - 20), last))
+      }
+      await new Promise((resolve) => setTimeout(resolve, 1))
+    }
+    expect([isRace(), Atomics.load(through, 0) > 100]).toEqual([true, true])
+  } finally {
+    await worker.terminate()
+    kernels.close()
+  }
+}, 60_000)

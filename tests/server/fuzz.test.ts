@@ -47,6 +47,7 @@ const ROUTES = [
     "POST /v1/interactions",
     "PUT /v1/items",
     "POST /v1/predictions",
+    "POST /v1/recommendations",
     "POST /v1/users/u/preview",
     "POST /api/feedback",
     "PUT /api/feedback",

@@ -113,6 +113,19 @@ test("known ids are listed, and a preview gives a list without learning", async 
   expect((await service.call("POST", "/v1/users/u1/preview", { body: { items: [] } })).status).toBe(400)
 })
 
+test("a guest gets a list by items clicked on, with the options of any list; unknown fields are refused", async () => {
+  await learned(service)
+  const guest = (body: unknown) => service.call("POST", "/v1/recommendations", { body })
+  const { status, body } = await guest({ items: ["i3", 4, "never met"], count: 5 })
+  expect([status, (body as unknown[]).length]).toEqual([200, 5])
+  const names = (list: unknown) => (list as { item: string }[]).map(({ item }) => item)
+  expect(names(body)).not.toContain("i3")
+  const rest = await guest({ items: ["i3", 4], offset: 1, count: 4, exclude: [names(body)[2]], seen: false })
+  expect(names(rest.body).slice(0, 3)).toEqual([names(body)[1], names(body)[3], names(body)[4]])
+  for (const wrong of [{}, { items: "i3" }, { items: ["i3"], user: "u1" }, { items: ["i3"], after: "0.1-1" }, []])
+    expect((await guest(wrong)).status, JSON.stringify(wrong)).toBe(400)
+})
+
 test("ids with slashes, spaces, emoji and the names of JavaScript's insides are ids like any other", async () => {
   const ids = ["a/b", "../../etc/passwd", "per cent %41", "🦊", "__proto__", "constructor", "?x=1#y", "é"]
   await service.call("POST", "/v1/interactions", { body: ids.map((id) => ({ user: id, item: id })) })

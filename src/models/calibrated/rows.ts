@@ -50,6 +50,11 @@ export interface RowModel extends SizedModel {
   train(batch: ModelBatch, rungs?: RungLosses, touched?: { add(item: number): void }): PassResult
   /** Items that also stand for a user, oldest first: they move when it learns. */
   latestOf?(user: number): number[]
+  /** Has items stand for a user as its latest, oldest first, without learning from them. */
+  addLatest?(user: number, items: readonly number[]): void
+  /** The segment that is learned now, and the last one whose items stand for users: readers see that with the rows. */
+  segment?: number
+  readonly through?: Int32Array
   /** What a user is multiplied with items by: a view until the next call. */
   combined(user: number): Floats
   /** What a user's logits start from, before an item's biases, one an output: a view until the next call. */

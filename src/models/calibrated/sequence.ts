@@ -16,6 +16,7 @@
  * no moments. Growing, but from nothing, and a turn of the frame leave the accumulators alone.
  */
 
+import { newBuffer } from "../../ids/columns.ts"
 import type { Floats } from "../../kernels/kernels.ts"
 import { exp, log, sigmoid } from "../../kernels/math.ts"
 import type { State } from "../../kernels/state.ts"
@@ -92,6 +93,8 @@ export class SequenceModel implements RowModel {
   readonly usesRungWeights = false
   readonly global = new Float64Array(0)
   readonly slopes = Float64Array.of(1)
+  segment = 0
+  readonly through = new Int32Array(newBuffer(4), 0, 1)
   readonly #passes: number
   readonly noise: ItemNoise
   readonly fade: Float64Array
@@ -240,7 +243,7 @@ export class SequenceModel implements RowModel {
       this.#readLatest(user)
       if (!this.#latest.subarray(0, this.#count).some((item) => ids.has(item))) continue
       const rest = this.latestOf(user).filter((item) => !ids.has(item))
-      this.#keepLatest(user, rest)
+      this.tables.user.guarded(() => this.#keepLatest(user, rest))
       changed.push(user)
     }
     return changed
@@ -250,6 +253,10 @@ export class SequenceModel implements RowModel {
   latestOf(user: number): number[] {
     this.#readLatest(user)
     return Array.from(this.#latest.subarray(0, this.#count)).reverse()
+  }
+
+  addLatest(user: number, items: readonly number[]): void {
+    if (items.length > 0) this.#keepLatest(user, [...this.latestOf(user), ...items.filter((item) => item <= LAST_KEPT)])
   }
 
   /** x. */
@@ -368,10 +375,12 @@ export class SequenceModel implements RowModel {
         }
         this.#step(batch, group)
       })
-    for (const [user, trail] of trails) {
-      this.#keepLatest(user, trail)
-      if (touched) for (const item of trail) touched.add(item)
-    }
+    // Readers see all of the segment's items or none, and which it is.
+    this.tables.user.guarded(() => {
+      for (const [user, trail] of trails) this.#keepLatest(user, trail)
+      Atomics.store(this.through, 0, this.segment)
+    })
+    if (touched) for (const trail of trails.values()) for (const item of trail) touched.add(item)
     if (touched) for (let r = 0; r < batch.item.length; r++) touched.add(batch.item[r])
     for (const side of ["user", "item"] as const) this.tables[side].close({ changed: true })
     return { logits: new Float64Array(0), losses }

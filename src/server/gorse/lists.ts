@@ -10,8 +10,6 @@ import * as schema from "./schemas.ts"
 
 type ListQuery = Static<typeof schema.ListQuery>
 
-/** Items of a session that are looked at, the last. */
-const SESSION = 20
 /** Items that are looked at for the latest. */
 const LATEST = 10_000
 
@@ -44,19 +42,9 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
   }
 
   const session = async (body: Static<typeof schema.Feedbacks>, query: ListQuery, category?: string) => {
-    const { count, offset } = page(query)
-    const items = [...new Set(body.map(({ ItemId }) => ItemId))].slice(-SESSION)
-    const scores = new Map<string, number>()
-    for (const item of items) {
-      if (!recommender().has("item", item)) continue
-      const near = await recommender().similar(item, {
-        count: Math.min(1000, offset + count + items.length),
-        categories: categoriesOf(query, category),
-      })
-      for (const { item: other, score } of near) scores.set(other, (scores.get(other) ?? 0) + score)
-    }
-    const list = [...scores].filter(([id]) => !items.includes(id)).sort(([, a], [, b]) => b - a)
-    return list.slice(offset, offset + count).map(([Id, Score]) => ({ Id, Score }))
+    const items = body.map(({ ItemId }) => ItemId)
+    const list = await recommender().recommend({ items, ...page(query), categories: categoriesOf(query, category) })
+    return list.map(({ item, score }) => ({ Id: item, Score: score }))
   }
 
   return [
@@ -109,7 +97,7 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
       method: "POST",
       path: "/api/session/recommend/:category",
       tag,
-      summary: "Items like those of a session; nothing is written",
+      summary: "Items for a session, by those of it, oldest first; nothing is written",
       access: "read",
       params: schema.CategoryPath,
       query: schema.ListQuery,

@@ -180,7 +180,12 @@ describe("the published client of Gorse", () => {
       [{ FeedbackType: "like", UserId: "new", ItemId: "i1", Timestamp: timestamp }],
       { cursorOptions: { n: 4 } },
     )) as { Id: string }[]
-    expect(session.map(({ Id }) => Id)).toEqual(near.map(({ Id }) => Id))
+    const guest = { headers: { "x-api-key": KEY }, body: { items: ["i1"], count: 4 } }
+    const { body } = await service.call("POST", "/v1/recommendations", guest)
+    expect(session).toEqual(
+      (body as { item: string; score: number }[]).map(({ item: Id, score: Score }) => ({ Id, Score })),
+    )
+    expect(session.map(({ Id }) => Id)).not.toContain("i1")
     await expect(client.getUser("new")).rejects.toThrow(status(404))
   })
 

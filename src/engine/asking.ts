@@ -1,0 +1,32 @@
+/** Who a list or a prediction is for, as the model sees it: with what was accepted and is not learned yet. */
+
+import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
+import type { Catalogue } from "./catalogue.ts"
+
+/** Of somebody's latest items that are not learned, so many count. */
+export const MOST_RECENT = 20
+
+/** A user's index, undefined for somebody without; and what was done that neither rows nor catalogue tell, oldest first. */
+export interface Someone {
+  user: number | undefined
+  recent?: readonly LabelledTrial[] | undefined
+}
+
+/** Somebody with a row, or with recent items the model knows; undefined for anybody else: there is nothing to go by. */
+export function findAsker(catalogue: Catalogue, reader: Reader, { user, recent = [] }: Someone): Asker | undefined {
+  const isKnown = user !== undefined && reader.knows("user", user)
+  if (!reader.follow) return isKnown ? { user } : undefined
+  const told = recent.filter(({ label }) => label === 1).map(({ item }) => item)
+  const likedAfter = (segment: number) => {
+    const pending = user === undefined ? [] : (catalogue.pending?.since(user, segment, MOST_RECENT) ?? [])
+    return told.length === 0 ? pending : [...pending, ...told].slice(-MOST_RECENT)
+  }
+  if (isKnown) return { user, recent: likedAfter }
+  return likedAfter(0).some((item) => reader.knows("item", item)) ? { user, recent: likedAfter } : undefined
+}
+
+/** Where latest items have no part in the model: what somebody without a row is to be learned by for one list. */
+export function trialsOf(reader: Reader, { user, recent = [] }: Someone): readonly LabelledTrial[] {
+  if (reader.follow || !reader.preview || (user !== undefined && reader.knows("user", user))) return []
+  return recent.slice(-MOST_RECENT)
+}
