@@ -92,7 +92,7 @@ function describeFlag([name, schema]: [string, Flag]): string {
   return lines.map((line) => line.trimEnd()).join("\n")
 }
 
-/** What stands after a flag in the help. */
+/** The value shown after a flag in the help. */
 function valueText({ type, enum: values, anyOf, items = {}, examples, format, properties }: Schema): string {
   if (examples) return examples[0]
   if (values) return values.join("|")

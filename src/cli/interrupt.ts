@@ -2,7 +2,7 @@
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const
 
-/** Does some work with a signal that tells when to stop. */
+/** Runs work with a signal that aborts when it should stop. */
 export async function untilStopped<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController()
   const stop = () => {

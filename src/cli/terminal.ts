@@ -142,7 +142,7 @@ export function formatSeconds(seconds: number): string {
   return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`
 }
 
-/** Says that a data file was not UTF-8. */
+/** Reports that a data file was not UTF-8. */
 export function noteLatin1(path: string): void {
   process.stderr.write(
     `dess: ${plain(path)} is not UTF-8 and is read as Latin-1; save it as UTF-8 if names look wrong\n`,

@@ -14,7 +14,7 @@ export interface DuckOptions {
 export interface Duck {
   /** Runs one statement. */
   run(sql: string): Promise<void>
-  /** Runs one statement and says how many rows it changed. */
+  /** Runs one statement and returns how many rows it changed. */
   change(sql: string): Promise<number>
   /** The first value of the first row, as a number. */
   number(sql: string): Promise<number>

@@ -11,7 +11,7 @@ export function decodeText(bytes: Buffer): string {
   return isAscii(bytes) || !isUtf8(bytes) ? bytes.toString("latin1") : bytes.toString("utf8")
 }
 
-/** Follows a file: its first field beyond ASCII tells the encoding, and one in the other is refused. */
+/** Reads a file field by field: the first one beyond ASCII decides the encoding, and one in the other is refused. */
 export class EncodingCheck {
   readonly #path: string
   #detected: { encoding: Encoding; line: number } | undefined

@@ -3,7 +3,7 @@
 import type { Duck } from "./duck.ts"
 import type { Filters, Manifest } from "./manifest.ts"
 
-/** Takes rows away and says how many each filter took. */
+/** Filters rows and returns how many each filter dropped. */
 export async function filterRows(duck: Duck, { dedupe, minRatings, kCore }: Filters): Promise<Manifest["dropped"]> {
   const dropped = { duplicates: 0, minRatings: 0, kCore: 0 }
   if (dedupe !== "none") {

@@ -11,7 +11,7 @@ import type { NameArena } from "./names.ts"
 import { readRecords, recordTexts } from "./records.ts"
 
 export interface WriteOptions {
-  /** The file whose items they are; what is known of them stands beside it. */
+  /** The file whose items they are; the item files are beside it. */
   ratings: string
   /** By the numbers in `item_index.i`. */
   names: NameArena
@@ -82,7 +82,7 @@ async function readTags(path: string): Promise<string[]> {
   return tags.sort(([a], [b]) => a - b).map(([, tag]) => tag)
 }
 
-/** Writes the features of the items that are left, and says how many they are. */
+/** Writes the features of the remaining items, and returns how many there are. */
 async function copyFeatures(duck: Duck, into: string): Promise<number> {
   await duck.run(`COPY (SELECT item, values FROM features JOIN items USING (name) ORDER BY item)
     TO ${quote(join(into, FEATURES))} (FORMAT parquet, COMPRESSION zstd)`)

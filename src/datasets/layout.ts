@@ -23,7 +23,7 @@ const DELIMITERS = [",", "\t", ";", "|", "::"] as const
 
 const SAMPLE = 1000
 
-/** Looks at the first lines of a file and tells its layout, or refuses it. */
+/** Detects the layout of a file from its first lines, or refuses it. */
 export async function detectLayout(file: TextFile, choice: ColumnChoice = {}): Promise<RatingsLayout> {
   const { path } = file
   const [head] = await readSample(file, { delimiter: "", quoted: false }, 1)

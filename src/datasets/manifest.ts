@@ -1,4 +1,4 @@
-/** What `dess prepare` says about the folder it made. It is written last: a folder without it is not whole. */
+/** The manifest of a prepared folder. It is written last: a folder without it is incomplete. */
 
 import { existsSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
@@ -52,7 +52,7 @@ export function isPrepared(folder: string): boolean {
   return existsSync(path) && readFileSync(path, "utf8").includes('"dess-data"')
 }
 
-/** Reads the manifest and checks that the folder is as it says. */
+/** Reads the manifest and checks the folder against it. */
 export function readManifest(folder: string): Manifest {
   const path = join(folder, MANIFEST)
   const manifest = parseManifest(path)

@@ -16,7 +16,7 @@ export interface Movie {
 /** By outside item id. */
 export type Movies = ReadonlyMap<string, Movie>
 
-/** Words for "nobody entered one": such an item has no entry, which is not the same as an entry of zeros. */
+/** Genres that mean "none entered": such an item has no entry, which is not the same as an entry of zeros. */
 const NO_GENRES = new Set(["", "(no genres listed)", "unknown", "N/A", "\\N"])
 
 /** The flags of MovieLens 100k's `u.item`, as its `u.genre` names them. */

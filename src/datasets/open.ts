@@ -1,4 +1,4 @@
-/** Opens what a person points at: a MovieLens folder, a CSV, TSV or NDJSON file, or what `dess prepare` made. */
+/** Opens a path as a stream: a MovieLens folder, a CSV, TSV or NDJSON file, or what `dess prepare` made. */
 
 import { existsSync, statSync } from "node:fs"
 import { join } from "node:path"

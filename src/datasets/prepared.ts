@@ -45,7 +45,7 @@ interface Head {
 async function openInTime({ duck, folder, manifest, interactions }: Head): Promise<Omit<DataStream, "likeThreshold">> {
   const parquet = (file: string) => `read_parquet(${quote(join(folder, file))})`
   const rows = `(FROM ${parquet(INTERACTIONS)} LIMIT ${interactions})`
-  // Indices go by first appearance, so the largest one met says how many ids were.
+  // Indices go by first appearance, so the largest one met gives the number of ids.
   const whole = interactions === manifest.interactions
   const users = whole ? manifest.users : 1 + (await duck.number(`SELECT max("user") FROM ${rows}`))
   const items = whole ? manifest.items : 1 + (await duck.number(`SELECT max(item) FROM ${rows}`))

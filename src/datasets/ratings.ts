@@ -134,7 +134,7 @@ export async function collectColumns(blocks: AsyncIterable<RatingBlock>, names: 
   }
 }
 
-/** Says that a file has a form but no rows. */
+/** Refuses a file that has a header or layout but no rows. */
 export function refuseEmpty(path: string): never {
   throw new DessError("INVALID_DATA", `data file: expected interactions, got none (${path})`)
 }
@@ -174,7 +174,7 @@ function takeRecords(rows: RatingBlock, block: RecordBlock, { layout, scale, nam
   rows.length = row
 }
 
-/** Says which value of a row cannot be, and what it should have been. */
+/** The error for an invalid value of a row, with what was expected. */
 function refuseRow(row: Record<ColumnRole, unknown>, scale: RatingScale, where: string): never {
   let role: ColumnRole = "timestamp"
   let expected = "seconds or milliseconds since 1970, or a date such as 2013-02-28 14:38:27"
@@ -206,7 +206,7 @@ function parseObject(text: string, where: () => string): Record<string, unknown>
     const value: unknown = JSON.parse(text)
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   } catch {
-    // Said below, with the line.
+    // Reported below, with the line.
   }
   throw new DessError("INVALID_DATA", `line: expected a JSON object, got ${show(text)} (${where()})`)
 }

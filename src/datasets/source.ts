@@ -27,7 +27,7 @@ export function chooseEntries(names: readonly string[]): string[] {
   return own.filter((name) => DATA_FILE.test(name) || name.endsWith(".item"))
 }
 
-/** Finds the interactions in a folder, or tells what a file is. */
+/** Finds the interactions in a folder, or detects the form of a file. */
 export async function findSource(path: string): Promise<Source> {
   const stats = existsSync(path) ? statSync(path) : undefined
   if (stats === undefined) throw new DessError("NOT_FOUND", `data: expected a file or folder, got nothing at ${path}`)

@@ -1,4 +1,4 @@
-/** Any table a person brings – CSV or TSV with a header, JSON lines, Parquet – as records, a block at a time. */
+/** Tables of events or items – CSV or TSV with a header, JSON lines, Parquet – as records, a block at a time. */
 
 import { tmpdir } from "node:os"
 import { DessError, show } from "../errors.ts"
@@ -65,7 +65,7 @@ function parseObject(text: string, where: () => string): Record<string, unknown>
     const value: unknown = JSON.parse(text)
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   } catch {
-    // Said below, with the line.
+    // Reported below, with the line.
   }
   throw new DessError("INVALID_DATA", `line: expected a JSON object, got ${show(text)} (${where()})`)
 }

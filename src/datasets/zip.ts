@@ -82,7 +82,7 @@ async function loadPackage(): Promise<typeof import("yauzl")> {
   }
 }
 
-/** What the archive is to blame for, in our words; what the disk says, in its own. */
+/** A DessError for a bad archive; errors of the disk keep their own message. */
 function describe(error: unknown, path: string, got: string): unknown {
   const { errno, code } = error as NodeJS.ErrnoException
   const isDamage = errno === undefined || code?.startsWith("Z_")

@@ -10,7 +10,7 @@ import { type Block, meanOf } from "./summary.ts"
 /** The size of a chart with so many rows. */
 const sizeOf = (rows: number) => ({ width: 640, height: 50 + 18 * rows })
 
-/** Embedding memory of everybody that holds embeddings, fixed-128 = 1; the paper's as a tick. */
+/** Embedding memory of all methods that hold embeddings, fixed-128 = 1; the paper's as a tick. */
 export function memoryFigure(block: Block, id: string): Figure {
   const entries = block.entries.filter((entry) => entry.label !== MAJORITY && endBytes(entry) > 0)
   const relative = entries.every((entry) => relativeBytes(block, entry) !== undefined)

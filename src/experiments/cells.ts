@@ -38,7 +38,7 @@ export function siblingKey(cell: Cell, method: string): string {
   return cellKey({ ...rest, method })
 }
 
-/** All cells: whole tables for the first seed, then for the next, so that a run stopped early still compares everybody. */
+/** All cells: whole tables for the first seed, then for the next, so that a comparison stopped early still has all methods. */
 export function expandGrid(grid: FullGrid): Cell[] {
   const cells: Cell[] = []
   for (const setting of settingOptions(grid).map(settingOf))
@@ -52,7 +52,7 @@ export function expandGrid(grid: FullGrid): Cell[] {
   return cells.filter((cell) => keys.size < keys.add(cellKey(cell)).size)
 }
 
-/** The grid's methods that can do the task with the recipe, then the controls; random-grow after everybody. */
+/** The grid's methods that can do the task with the recipe, then the controls; random-grow last. */
 function methodsOf(grid: FullGrid, task: Task, recipe: Setting["recipe"]): string[] {
   const fitting = grid.methods.filter(
     (method) =>

@@ -124,7 +124,7 @@ class Comparing {
     if (failure !== undefined) throw failure
   }
 
-  /** The first waiting cell that waits for nobody. */
+  /** The first waiting cell that needs no other. */
   #nextReady(): string | undefined {
     for (const key of this.#waiting) if (this.#reference(this.#cells.get(key)!) !== "waiting") return key
     return undefined

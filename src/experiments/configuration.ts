@@ -1,4 +1,4 @@
-/** What was run, in words: everything somebody needs to run it again. */
+/** What was run, in words: everything needed to run it again. */
 
 import { SETTINGS, wordsOf } from "../learning/options.ts"
 import { PRESETS } from "../policies/presets.ts"

@@ -35,7 +35,7 @@ const SYNTHETIC_OPTIONS = {
   items: { ...count, description: "items of the embedded stream" },
 } as const
 
-/** What is said of data beside where it lies; flags and the entries of a grid are made of it. */
+/** Options of a data set beside its path; flags and the entries of a grid are made of it. */
 export const DATA_OPTIONS = {
   ...FILE_OPTIONS,
   likeThreshold: { ...RUN_OPTIONS.likeThreshold.schema, description: RUN_OPTIONS.likeThreshold.help },
@@ -57,7 +57,7 @@ export interface GridData extends DataEntry {
   bytes: number
 }
 
-/** Refuses what does not fit the data it is said of. */
+/** Refuses options that do not fit the data. */
 function checkEntry(entry: DataEntry): void {
   if (entry.ratingScale !== undefined) parseRatingScale(entry.ratingScale)
   if (entry.columns !== undefined) parseColumnChoice(entry.columns)
@@ -81,7 +81,7 @@ export function findData(entry: DataEntry, base: string): GridData {
   const path = isAbsolute(entry.path) ? entry.path : resolve(base, entry.path)
   if (!existsSync(path))
     throw new DessError("NOT_FOUND", `grid data: expected "synthetic", a file or a folder, got nothing at ${path}`)
-  // What dess prepare made knows what it is, wherever it lies.
+  // A prepared folder has its name in the manifest.
   const prepared = statSync(path).isDirectory() && isPrepared(path) ? readManifest(path).name : undefined
   const name = entry.name ?? prepared ?? nameOf(path)
   return { ...entry, path, name, bytes: bytesOf(path) }
@@ -116,7 +116,7 @@ export async function openEntry(
     columns: columns === undefined ? undefined : parseColumnChoice(columns),
     ratingScale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
   }
-  // Loaded when needed: it brings decompression, and who imports the library may not read files.
+  // Loaded when needed: it brings decompression, which the library may never use.
   const { openData } = await import("../datasets/open.ts")
   return openData(path, dropUndefined({ ...p, ...read, likeThreshold }))
 }

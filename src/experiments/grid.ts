@@ -1,4 +1,4 @@
-/** A grid of runs: what a person asks for, checked and completed. */
+/** A grid of runs: the request, validated and completed. */
 
 import { DessError, show } from "../errors.ts"
 import {
@@ -82,7 +82,7 @@ export function settingOptions(grid: Grid): Partial<OptionValues>[] {
   return all
 }
 
-/** As a run has them: what only the paper's recipe has asks for it, and a recipe brings its head. */
+/** Defaults as of a run: options that only the paper's recipe has choose it, and a recipe chooses its head. */
 function recipesAndModels(grid: Grid & Pick<Required<Grid>, "methods">): Pick<Required<Grid>, "recipes" | "models"> {
   const network =
     (grid.models ?? []).some((model) => needsNetwork({ model })) ||

@@ -1,5 +1,5 @@
 /**
- * A report as one page that asks for nothing: no font, no address. Its tables are plain HTML; the script it carries, the
+ * A report as one self-contained page: no fonts or addresses to load. Its tables are plain HTML; the script it carries, the
  * same components as the dashboard's (web/), makes them sortable and draws the figures from their data.
  */
 

@@ -37,7 +37,7 @@ const lineOf = (entry: Entry, points: Line["points"]): Line => ({
   ...(entry.kind === "control" ? { dash: "4 2" } : {}),
 })
 
-/** Regret of everybody who decides, with the rate of Corollary 1 (scaled) and, on logarithmic axes, the bound of Theorem 1. */
+/** Regret of all methods that decide, with the rate of Corollary 1 (scaled) and, on logarithmic axes, the bound of Theorem 1. */
 export function regretFigures(block: Block, id: string): Figure[] {
   const deciding = block.entries.filter(
     ({ runs, label }) => label !== MAJORITY && runs.some(({ series }) => series.userRegret !== undefined),
@@ -132,7 +132,7 @@ export function qualityFigure(block: Block, id: string): Figure[] {
   ]
 }
 
-/** Everybody in one picture is nobody: DESS and those it has to be measured by. */
+/** Too many lines are unreadable: only DESS and the methods to compare it with. */
 function selectEntries(block: Block): Entry[] {
   const [measure] = MEASURES[block.task]
   const run = block.entries.filter(({ label }) => label !== MAJORITY)
@@ -151,7 +151,7 @@ function selectEntries(block: Block): Entry[] {
   return run.filter((entry) => chosen.has(entry))
 }
 
-/** Mean size along the timeline of everybody whose sizes move. */
+/** Mean size along the timeline, for methods whose sizes change. */
 export function sizeFigure(block: Block, id: string): Figure[] {
   const moves = (sizes: readonly number[]) => sizes.some((size) => Math.abs(size - sizes[0]) > 1e-6)
   const moving = block.entries.filter(({ label, runs }) => {

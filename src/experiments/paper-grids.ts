@@ -1,4 +1,4 @@
-/** The paper's experiments as grids (`--paper`). The data set is the reader's to give; other keys override these. */
+/** The paper's experiments as grids (`--paper`). The user names the data set; other keys override these. */
 
 import type { Grid } from "./grid.ts"
 import type { PAPER_NAMES } from "./schema.ts"

@@ -63,7 +63,7 @@ export function readResults(directory: string): CellRecord[] {
   return [...parse(wholeLines(file).text, directory).values()]
 }
 
-/** Holds the folder open for one comparison: nobody else may write to it meanwhile. */
+/** Locks the folder for one comparison. */
 export class ResultsFolder {
   readonly records: Map<string, CellRecord>
   readonly #directory: string

@@ -81,7 +81,7 @@ export function bestOf(entries: readonly Entry[], measure: Measure): Entry | und
   return best?.entry
 }
 
-/** Whom DESS is tested against: the best of the paper's baselines, or of the controls where none was run. */
+/** What DESS is tested against: the best of the paper's baselines, or of the controls where none was run. */
 export function bestBaseline(block: Block, measure: Measure): Entry | undefined {
   const baselines = block.entries.filter(({ kind }) => kind === "baseline")
   return bestOf(baselines.length > 0 ? baselines : block.entries.filter(({ kind }) => kind === "control"), measure)
@@ -136,7 +136,7 @@ function gatherEntries(records: readonly DoneRecord[]): Entry[] {
     const { method } = runs[0].cell
     return { label, method, kind: methodKind(method), runs }
   })
-  // Every run knows how often the majority class is right; the entry with most seeds tells.
+  // Every run knows how often the majority class is right; the entry with most seeds is used.
   const mostSeeds = entries.reduce<Entry | undefined>(
     (most, entry) => (entry.runs.length > (most?.runs.length ?? 0) ? entry : most),
     undefined,
@@ -151,7 +151,7 @@ function labelOf({ cell, match }: CellRecord): string {
   return reference === undefined ? cell.method : `${cell.method} = ${reference}`
 }
 
-/** Settings with the same key may stand in one table. */
+/** Settings with the same key may share a table. */
 export function settingKey(setting: Setting): string {
   return JSON.stringify(Object.entries(setting).sort(([a], [b]) => (a < b ? -1 : 1)))
 }

@@ -1,4 +1,4 @@
-/** The honest sentences below a table: which controls beat which DESS method, and whether equal memory was put to use. */
+/** The sentences below a table: which controls beat which DESS method, and whether equal memory was put to use. */
 
 import type { DoneRecord } from "./results.ts"
 import { type Block, describeBlock, type Entry, isBetter, type Measure, sampleOf, testEntries } from "./summary.ts"

@@ -2,6 +2,7 @@
 
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
+import { keeperOf } from "./waiting-segment.ts"
 
 export interface Judged {
   ids: Record<Side, Int32Array>
@@ -32,28 +33,12 @@ export function heldOn(judged: Judged | undefined, rungs: number): number[] {
 
 /** The same without the rows of some ids. */
 export function withoutRows(judged: Judged, side: Side, ids: ReadonlySet<number>): Judged {
-  const column = judged.ids[side]
-  const rows: number[] = []
-  for (let r = 0; r < column.length; r++) if (!ids.has(column[r])) rows.push(r)
-  if (rows.length === column.length) return judged
-  const floats = (source: Float64Array): Float64Array => {
-    const width = Math.floor(source.length / column.length)
-    const out = new Float64Array(rows.length * width)
-    rows.forEach((row, i) => {
-      out.set(source.subarray(row * width, (row + 1) * width), i * width)
-    })
-    return out
-  }
-  const both = <T>(of: (name: Side) => T): Record<Side, T> => ({ user: of("user"), item: of("item") })
-  return {
-    ids: both((name) => Int32Array.from(rows, (r) => judged.ids[name][r])),
-    contexts: both((name) => floats(judged.contexts[name])),
-    frequencies: both((name) => floats(judged.frequencies[name])),
-    rates: both((name) => floats(judged.rates[name])),
-    steps: both((name) => Uint8Array.from(rows, (r) => judged.steps[name][r])),
-    losses: both((name) => floats(judged.losses[name])),
-    trained: rows.filter((r) => r < judged.trained).length,
-  }
+  const keep = keeperOf(judged.ids[side], ids)
+  if (!keep) return judged
+  const { trained, ...columns } = judged
+  const kept = Object.entries(columns).map(([name, { user, item }]) => [name, { user: keep(user), item: keep(item) }])
+  const trainedIds = judged.ids[side].subarray(0, trained)
+  return { ...Object.fromEntries(kept), trained: trainedIds.filter((id) => !ids.has(id)).length }
 }
 
 export function saveJudged(state: State, judged: Judged | undefined): void {

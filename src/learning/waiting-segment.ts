@@ -12,26 +12,29 @@ export interface Waiting {
 
 const SIDES = ["user", "item"] as const
 
+type Column = Int32Array | Uint8Array | Float64Array
+
+/** What leaves the rows of some ids out of a column, whatever numbers it has per row; undefined where `own` has none of them. */
+export function keeperOf(own: Int32Array, ids: ReadonlySet<number>): (<T extends Column>(column: T) => T) | undefined {
+  const rows = Int32Array.from(own.keys()).filter((r) => !ids.has(own[r]))
+  if (rows.length === own.length) return undefined
+  return <T extends Column>(column: T): T => {
+    const width = Math.floor(column.length / own.length)
+    const kept = new (column.constructor as new (length: number) => T)(rows.length * width)
+    rows.forEach((row, i) => {
+      kept.set(column.subarray(row * width, (row + 1) * width), i * width)
+    })
+    return kept
+  }
+}
+
 /** The same without the rows of some ids. */
 export function withoutIds(waiting: Waiting, side: Side, ids: ReadonlySet<number>): Waiting {
   const { batch, contexts, frequencies } = waiting
-  const column = batch[side]
-  const rows = Int32Array.from(column.keys()).filter((r) => !ids.has(column[r]))
-  if (rows.length === column.length) return waiting
-  /** Rows of so many numbers as the source has for each; none where it has none. */
-  const keep = (source: Float64Array): Float64Array => {
-    const width = source.length / column.length
-    return Float64Array.from(
-      { length: rows.length * width },
-      (_, i) => source[rows[Math.floor(i / width)] * width + (i % width)],
-    )
-  }
+  const keep = keeperOf(batch[side], ids)
+  if (!keep) return waiting
   return {
-    batch: {
-      user: Int32Array.from(rows, (r) => batch.user[r]),
-      item: Int32Array.from(rows, (r) => batch.item[r]),
-      label: keep(batch.label),
-    },
+    batch: { user: keep(batch.user), item: keep(batch.item), label: keep(batch.label) },
     contexts: { user: keep(contexts.user), item: keep(contexts.item) },
     frequencies: { user: keep(frequencies.user), item: keep(frequencies.item) },
   }

@@ -38,7 +38,7 @@ export class IdMap {
   }
 }
 
-/** The name at an index, or a refusal that says which indices there are. */
+/** The name at an index; the error for an unknown one names the valid indices. */
 export function nameAt(noun: string, names: readonly string[], index: number): string {
   const name = names[index]
   if (name !== undefined) return name

@@ -113,7 +113,7 @@ export class Simulation {
     return next
   }
 
-  /** Nobody else can come: who is here goes on. */
+  /** No other user can come: the present ones go on. */
   #stay(visitor: Visitor | undefined): Visitor {
     if (visitor === undefined) return this.#present.find((other) => other !== undefined)!
     this.#arrivals.begin(visitor)
