@@ -1,11 +1,12 @@
 /**
  * `npm run bench -- similar --data <MovieLens folder>`: the nearest films to well-known ones, after all events but the last
  * tenth of time; and how often the film a user comes to next in that tenth is among the ten nearest to the one before.
+ * `--build <folder>`: of another build than dist.
  */
 
 import { readFileSync } from "node:fs"
-import { join } from "node:path"
-import { Recommender } from "../dist/index.js"
+import { join, resolve } from "node:path"
+import { pathToFileURL } from "node:url"
 import { readFiveCore } from "./live.mjs"
 import { printTable } from "./report.mjs"
 
@@ -13,8 +14,12 @@ const FILMS = [1, 50, 110, 260, 296, 318, 364, 480, 541, 588, 593, 858, 912, 109
 
 /** @param {string[]} given */
 export async function run(given) {
-  const at = given.indexOf("--data")
-  const data = at < 0 ? process.env.DESS_BENCH_DATA : given[at + 1]
+  const flag = (name, otherwise) => {
+    const at = given.indexOf(`--${name}`)
+    return at < 0 ? otherwise : given[at + 1]
+  }
+  const data = flag("data", process.env.DESS_BENCH_DATA)
+  const { Recommender } = await import(pathToFileURL(resolve(flag("build", "dist"), "index.js")).href)
   if (data === undefined) throw new Error("data: expected --data <MovieLens folder>")
   const lines = readFileSync(join(data, "movies.dat"), "latin1").split("\n")
   const titles = new Map(lines.map((line) => line.split("::")).map(([item, title]) => [item, title]))

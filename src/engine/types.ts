@@ -178,8 +178,8 @@ export interface RecommendOptions {
 /** What somebody without an id clicked on, oldest first, and what kind of list it is to be. */
 export interface GuestOptions extends Omit<RecommendOptions, "after"> {
   /**
-   * At most 10,000, in the order of the clicks: the latest say most, and more than 20 no more than who has met what. Items
-   * nobody has met are passed over. They are left out of the list unless `seen`.
+   * At most 10,000, in the order of the clicks: the latest say most, and of more than 20 only the latest 20 say what is
+   * liked. All are left out of the list unless `seen`. Unknown items are passed over.
    */
   items: readonly Id[]
 }
