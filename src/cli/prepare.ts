@@ -1,14 +1,55 @@
 /** `dess prepare`: data as published → a folder that `dess run --data` reads in constant memory. */
 
-import { parseArgs } from "node:util"
 import { parseColumnChoice } from "../datasets/header.ts"
 import type { Dedupe, Manifest } from "../datasets/manifest.ts"
 import { type PrepareOptions, type PrepareProgress, prepareData } from "../datasets/prepare.ts"
 import { downloadsFolder, PUBLISHED } from "../datasets/publishers.ts"
 import { DessError, show } from "../errors.ts"
+import { dropUndefined } from "../learning/options.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
+import { describeFlags, parseArguments } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { formatBytes, formatSeconds, noteLatin1, Progress } from "./terminal.ts"
+
+const READING = {
+  columns: {
+    type: "string",
+    description: "columns that are not recognised; places from 1 where there is no header",
+    examples: ["user=<name>,item=<name>,rating=<name>,timestamp=<name>"],
+  },
+  ratingScale: { type: "string", description: "scale of the ratings, e.g. 0-10 (0-5)", examples: ["<lo-hi>"] },
+  likeThreshold: {
+    type: "number",
+    description: "a rating above it, on that scale, is a like (7/10 of the scale: 3.5 of 5)",
+  },
+} as const
+const FILTERS = {
+  dedupe: {
+    type: "string",
+    description: "of several ratings of an item by a user keep one, or all (none)",
+    examples: ["last|first|none"],
+  },
+  minRatings: { type: "number", description: "leave out users with fewer", examples: ["<n>"] },
+  kCore: { type: "number", description: "leave out users and items with fewer, until none has", examples: ["<n>"] },
+} as const
+const WORK = {
+  out: { type: "string", description: "the folder to make; it appears when it is whole", examples: ["<dir>"] },
+  replace: { type: "boolean", description: "make a folder anew that dess prepare made before" },
+  memory: {
+    type: "number",
+    exclusiveMinimum: 0,
+    description: "what DuckDB may take (1.5); the process takes more by the size of its id maps",
+    examples: ["<GiB>"],
+  },
+  threads: { type: "integer", minimum: 1, description: "(all cores)" },
+  downloads: {
+    type: "string",
+    description: `where files fetched by name are kept (${downloadsFolder()})`,
+    examples: ["<dir>"],
+  },
+  mirror: { type: "string", description: "fetch them from there instead (or DESS_MIRROR)", examples: ["<url>"] },
+  json: { type: "boolean", description: "one JSON object on stdout" },
+} as const
 
 const HELP = `dess prepare – bring a data set into the form that dess run reads in constant memory
 
@@ -20,25 +61,7 @@ Source
   a folder or zip   MovieLens (genres, or the tag genome where there is one), RecBole (.inter, .item), Parquet
   a file            CSV, TSV, JSON lines, .inter, Parquet; gzip or zstd; Amazon's ratings files without a header too
 
-Reading
-  --columns user=<name>,item=<name>,rating=<name>,timestamp=<name>
-                        columns that are not recognised; places from 1 where there is no header
-  --rating-scale <lo-hi>  scale of the ratings, e.g. 0-10 (0-5)
-  --like-threshold <x>    a rating above it, on that scale, is a like (7/10 of the scale: 3.5 of 5)
-
-Filters, in this order
-  --dedupe last|first|none  of several ratings of an item by a user keep one, or all (none)
-  --min-ratings <n>         leave out users with fewer
-  --k-core <n>              leave out users and items with fewer, until none has
-
-Work
-  --out <dir>             the folder to make; it appears when it is whole
-  --replace               make a folder anew that dess prepare made before
-  --memory <GiB>          what DuckDB may take (1.5); the process takes more by the size of its id maps
-  --threads <n>           (all cores)
-  --downloads <dir>       where files fetched by name are kept (${downloadsFolder()})
-  --mirror <url>          fetch them from there instead (or DESS_MIRROR)
-  --json                  one JSON object on stdout
+${describeFlags({ Reading: READING, "Filters, in this order": FILTERS, Work: WORK })}
 
 Examples
   dess prepare ml-20m --out data/ml-20m
@@ -49,57 +72,31 @@ Examples
 
 Then: dess run --data data/ml-20m`
 
-const OPTIONS = {
-  out: { type: "string" },
-  columns: { type: "string" },
-  "rating-scale": { type: "string" },
-  "like-threshold": { type: "string" },
-  dedupe: { type: "string" },
-  "min-ratings": { type: "string" },
-  "k-core": { type: "string" },
-  replace: { type: "boolean" },
-  memory: { type: "string" },
-  threads: { type: "string" },
-  downloads: { type: "string" },
-  mirror: { type: "string" },
-  json: { type: "boolean" },
-  help: { type: "boolean", short: "h" },
-} as const
-
 export async function prepareCommand(args: string[]): Promise<void> {
-  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
+  const { values, positionals } = parseArguments(args, { ...READING, ...FILTERS, ...WORK })
   if (values.help) {
     console.log(HELP)
     return
   }
+  const { json, out, columns, ratingScale, memory, dedupe, ...rest } = values
   const [source, ...more] = positionals
   if (source === undefined || more.length > 0) refuse("source", "one file, folder or name", positionals.join(" "))
-  if (values.out === undefined) refuse("--out", "the folder to make", undefined)
-  const mirror = values.mirror ?? (process.env.DESS_MIRROR || undefined)
-  const memory = positive("--memory", values.memory)
+  if (out === undefined) refuse("--out", "the folder to make", undefined)
   const options = {
-    out: values.out,
-    replace: values.replace,
-    columns: values.columns === undefined ? undefined : parseColumnChoice(values.columns),
-    ratingScale: values["rating-scale"] === undefined ? undefined : parseRatingScale(values["rating-scale"]),
-    likeThreshold: number("--like-threshold", values["like-threshold"]),
-    dedupe: values.dedupe as Dedupe | undefined,
-    minRatings: positive("--min-ratings", values["min-ratings"]),
-    kCore: positive("--k-core", values["k-core"]),
+    ...rest,
+    out,
+    columns: columns === undefined ? undefined : parseColumnChoice(columns),
+    ratingScale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
+    dedupe: dedupe as Dedupe | undefined,
     memoryBytes: memory === undefined ? undefined : memory * 2 ** 30,
-    threads: positive("--threads", values.threads),
-    downloads: values.downloads,
-    mirror,
+    mirror: rest.mirror ?? (process.env.DESS_MIRROR || undefined),
   }
-  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
   const started = performance.now()
-  const manifest = await untilStopped((signal) => prepare(source, { ...(given as unknown as PrepareOptions), signal }))
+  const manifest = await untilStopped((signal) => prepare(source, { ...dropUndefined(options), signal }))
   if (manifest === undefined) return
   if (manifest.source.encoding === "latin-1") noteLatin1(manifest.source.from)
   const seconds = (performance.now() - started) / 1000
-  console.log(
-    values.json ? JSON.stringify(summarise(manifest, values.out, seconds)) : describe(manifest, values.out, seconds),
-  )
+  console.log(json ? JSON.stringify(summarise(manifest, out, seconds)) : describe(manifest, out, seconds))
 }
 
 /** Runs to the end with a progress bar; Ctrl-C leaves nothing behind. */
@@ -156,17 +153,6 @@ function describe(manifest: Manifest, out: string, seconds: number): string {
   ]
     .filter((line) => line !== "")
     .join("\n")
-}
-
-function number(name: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined
-  if (text.trim() !== "" && Number.isFinite(Number(text))) return Number(text)
-  return refuse(name, "a number", text)
-}
-
-function positive(name: string, text: string | undefined): number | undefined {
-  const value = number(name, text)
-  return value === undefined || value > 0 ? value : refuse(name, "a number above 0", text)
 }
 
 function refuse(noun: string, expected: string, got: string | undefined): never {

@@ -7,8 +7,8 @@ import type { StoredItem } from "../engine/records.ts"
 import { DessError } from "../errors.ts"
 import type { Kernels } from "../kernels/kernels.ts"
 import { openKernels } from "../kernels/open.ts"
+import { CalibratedReader } from "../learning/calibrated-reader.ts"
 import { createRowModel } from "../learning/create.ts"
-import { FactorReader } from "../learning/factor-reader.ts"
 import type { LearnerExplanation, LearnerStatus } from "../learning/learner.ts"
 import type { Run } from "../learning/loop.ts"
 import type { Side } from "../types.ts"
@@ -38,7 +38,7 @@ interface CachedUser {
 
 export class Mirror implements ReadModel {
   /** Scores with the learner's own rows. */
-  readonly reader: FactorReader
+  readonly reader: CalibratedReader
   /** Accepted by this process. */
   readonly own = new OwnEvents()
   readonly #cluster: Cluster
@@ -65,7 +65,7 @@ export class Mirror implements ReadModel {
     this.#options = options
     this.#run = cluster.newRun().run
     this.#kernels = openKernels({ threads: 1 })
-    this.reader = new FactorReader(this.#run.shared.model, createRowModel(cluster.options.run), this.#kernels)
+    this.reader = new CalibratedReader(this.#run.shared.model, createRowModel(cluster.options.run), this.#kernels)
     const put = putInto(this.#run)
     this.#items = new Items(cluster, (index, row) => {
       if (!this.#run.shared.has("item", index)) this.#grown = true

@@ -7,13 +7,13 @@ import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
 import { Esapn } from "../policies/esapn.ts"
 import type { Segment, Side } from "../types.ts"
-import { FactorSearch } from "./factor-search.ts"
-import { FactorShare } from "./factor-share.ts"
 import type { ModelFamily } from "./family.ts"
 import type { SearchOptions } from "./judge.ts"
 import type { Ranker } from "./learner.ts"
 import type { Limited } from "./limiter.ts"
 import type { Published } from "./reader.ts"
+import { RowShare } from "./row-share.ts"
+import { RungJudge } from "./rung-judge.ts"
 import type { SizedRows } from "./sized-rows.ts"
 
 /** The frame is turned after so much time; a frame wider than 64 numbers, which costs more, less often. */
@@ -26,7 +26,7 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
   readonly floatsNeeded = 0
   readonly #frame: Frame
   #turned = 0
-  #search: FactorSearch | undefined
+  #search: RungJudge | undefined
 
   constructor(model: RowModel) {
     this.model = model
@@ -70,8 +70,8 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     }
   }
 
-  createJudge(rows: SizedRows<RowModel>, search: SearchOptions, context: Context | undefined): FactorSearch {
-    this.#search = new FactorSearch(rows, search, context)
+  createJudge(rows: SizedRows<RowModel>, search: SearchOptions, context: Context | undefined): RungJudge {
+    this.#search = new RungJudge(rows, search, context)
     return this.#search
   }
 
@@ -118,8 +118,8 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
   }
 
   /** ESAPN keeps a network of its own and losses of every id, which do not add up. */
-  share(rows: SizedRows<RowModel>): FactorShare | undefined {
-    return this.#search?.options.policy instanceof Esapn ? undefined : new FactorShare(rows, this.#search)
+  share(rows: SizedRows<RowModel>): RowShare | undefined {
+    return this.#search?.options.policy instanceof Esapn ? undefined : new RowShare(rows, this.#search)
   }
 
   save(state: State, { time, activity, returns }: SizedRows<RowModel>): void {

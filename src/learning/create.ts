@@ -23,13 +23,13 @@ import { discountFor } from "../policies/regret-bound.ts"
 import { RENT, Rent } from "../policies/rent.ts"
 import type { ItemFeatures, Task } from "../types.ts"
 import { CalibratedFamily } from "./calibrated-family.ts"
+import { CalibratedReader } from "./calibrated-reader.ts"
 import { ControlLearner, ControlRanking } from "./control-learner.ts"
-import { FactorReader } from "./factor-reader.ts"
 import { HashedLearner } from "./hashed-learner.ts"
 import type { Learner } from "./learner.ts"
-import { NetworkReader } from "./network-reader.ts"
 import type { FullRunOptions } from "./options.ts"
 import { PaperFamily } from "./paper-family.ts"
+import { PaperReader } from "./paper-reader.ts"
 import type { Reader } from "./reader.ts"
 import { SizedLearner } from "./sized-learner.ts"
 import { SoftLearner } from "./soft-learner.ts"
@@ -182,8 +182,8 @@ export function createReader(options: FullRunOptions, kernels: Kernels): Reader 
   const { sizes, seed, task, model: head } = options
   const method = parseMethod(options.method, sizes)
   if (options.recipe === "calibrated")
-    return new FactorReader(factorModel(method, options), factorModel(method, options), kernels)
-  return new NetworkReader(new Model({ kernels, task, head, seed, moments: false, ...shapeOf(method, sizes) }))
+    return new CalibratedReader(factorModel(method, options), factorModel(method, options), kernels)
+  return new PaperReader(new Model({ kernels, task, head, seed, moments: false, ...shapeOf(method, sizes) }))
 }
 
 /** How the rows of a method with a network are held. */

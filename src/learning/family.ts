@@ -5,11 +5,11 @@ import type { RungLosses } from "../models/calibrated/rows.ts"
 import type { ModelBatch, PassResult, SizedModel } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
 import type { Segment, Side } from "../types.ts"
-import type { FactorShare } from "./factor-share.ts"
 import type { Judge, SearchOptions } from "./judge.ts"
 import type { Ranker } from "./learner.ts"
 import type { Limited } from "./limiter.ts"
 import type { Published, SharedRegion } from "./reader.ts"
+import type { RowShare } from "./row-share.ts"
 import type { SizedRows } from "./sized-rows.ts"
 
 export interface ModelFamily<M extends SizedModel = SizedModel> {
@@ -30,7 +30,7 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   /** After the decisions of a segment. */
   settle?(rows: SizedRows<M>): void
   /** What many processes exchange; undefined where the learner cannot be one of many. */
-  share?(rows: SizedRows<M>): FactorShare | undefined
+  share?(rows: SizedRows<M>): RowShare | undefined
   /** Whether it learns with its calling thread alone, where it has others. */
   alone?: boolean
   forget?(side: Side, ids: ReadonlySet<number>): void

@@ -1,5 +1,5 @@
 /**
- * How the arms of a rung are judged, and what every judge needs. There are two: `FactorSearch` compares the losses of
+ * How the arms of a rung are judged, and what every judge needs. There are two: `RungJudge` compares the losses of
  * a row cut to each size while it is trained on; `ProbeJudge` asks the probe of the paper.
  */
 

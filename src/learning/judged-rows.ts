@@ -1,4 +1,4 @@
-/** The judged rows of a segment, waiting to be the next round of a factor learner. */
+/** The judged rows of a segment, waiting to be the next round of its policy. */
 
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"

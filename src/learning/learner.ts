@@ -6,8 +6,8 @@ import type { State } from "../kernels/state.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Outlook } from "../policies/outlook.ts"
 import type { Segment, Side } from "../types.ts"
-import type { FactorShare } from "./factor-share.ts"
 import type { Published, SharedRegion } from "./reader.ts"
+import type { RowShare } from "./row-share.ts"
 
 export interface SideStatus {
   /** Ids seen so far, in training or test rows. */
@@ -92,7 +92,7 @@ export interface Learner {
   /** What the live engine needs; experiments do without. */
   readonly live?: LiveLearner | undefined
   /** From now on it is one of many; undefined where it cannot be. */
-  share?(): FactorShare | undefined
+  share?(): RowShare | undefined
 }
 
 /** A learner that can be saved, loaded, published and limited, and that can forget ids. */

@@ -9,8 +9,8 @@ import { DessError } from "../errors.ts"
 import type { RowModel } from "../models/calibrated/rows.ts"
 import type { Side } from "../types.ts"
 import { Envelope } from "./envelope.ts"
-import type { FactorShare, Renumber } from "./factor-share.ts"
 import type { Learner } from "./learner.ts"
+import type { Renumber, RowShare } from "./row-share.ts"
 import type { ItemChange } from "./share-ledger.ts"
 import type { TaskEvaluator } from "./task-evaluator.ts"
 
@@ -18,7 +18,7 @@ import type { TaskEvaluator } from "./task-evaluator.ts"
 const LAST = 0x7fff_fffe
 
 export class SharedRun {
-  readonly #share: FactorShare
+  readonly #share: RowShare
   readonly #evaluator: TaskEvaluator
   readonly #envelope: Envelope
 

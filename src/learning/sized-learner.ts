@@ -12,7 +12,6 @@ import type { State } from "../kernels/state.ts"
 import type { ModelBatch, PassResult, SizedModel } from "../models/model.ts"
 import { type Outlook, outlookOf } from "../policies/outlook.ts"
 import type { Segment, Side } from "../types.ts"
-import type { FactorShare } from "./factor-share.ts"
 import type { ModelFamily } from "./family.ts"
 import { createContexts, type Judge, type SearchOptions } from "./judge.ts"
 import {
@@ -25,6 +24,7 @@ import {
   toSteps,
 } from "./learner.ts"
 import type { Published, SharedRegion } from "./reader.ts"
+import type { RowShare } from "./row-share.ts"
 import { SizedRows } from "./sized-rows.ts"
 
 export class SizedLearner<M extends SizedModel = SizedModel> implements Learner, LiveLearner {
@@ -102,7 +102,7 @@ export class SizedLearner<M extends SizedModel = SizedModel> implements Learner,
     return outlookOf(policy, this.#judge.context, Math.sqrt(features?.columns.length ?? 0))
   }
 
-  share(): FactorShare | undefined {
+  share(): RowShare | undefined {
     this.#rows.share ??= this.#family.share?.(this.#rows)
     return this.#rows.share
   }

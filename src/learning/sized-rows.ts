@@ -8,10 +8,10 @@ import { type SizeChange, SizeLog } from "../ids/size-log.ts"
 import type { State } from "../kernels/state.ts"
 import type { SizedModel } from "../models/model.ts"
 import type { Segment, Side } from "../types.ts"
-import type { FactorShare } from "./factor-share.ts"
 import type { ModelFamily } from "./family.ts"
 import type { LearnerStatus, SideStatus } from "./learner.ts"
 import { Limiter, type Unmet } from "./limiter.ts"
+import type { RowShare } from "./row-share.ts"
 
 export const SIDES = ["user", "item"] as const
 
@@ -48,7 +48,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
   /** Users whose rows came from elsewhere since the last segment; their returns are not counted. */
   readonly arrived = new Set<number>()
   /** Where rows are shared between processes. */
-  share: FactorShare | undefined
+  share: RowShare | undefined
   readonly live: boolean
   segments = 0
   /** When the segment at hand was closed, or time advanced without one, in milliseconds. */

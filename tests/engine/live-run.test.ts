@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest"
 import { openKernels } from "../../src/kernels/open.ts"
 import { createReader } from "../../src/learning/create.ts"
 import { Run } from "../../src/learning/loop.ts"
-import { floatsPerItem, NetworkReader, writeItems } from "../../src/learning/network-reader.ts"
 import { type RunOptions, withDefaults } from "../../src/learning/options.ts"
+import { floatsPerItem, PaperReader, writeItems } from "../../src/learning/paper-reader.ts"
 import { packRows } from "../../src/models/packed-rows.ts"
 import { Model } from "../../src/models/paper/model.ts"
 import type { NcfHead } from "../../src/models/paper/ncf.ts"
@@ -269,7 +269,7 @@ describe("a reader of published versions", () => {
     const { itemWeight } = model.head as NcfHead
     for (let i = 0; i < itemWeight.rows * itemWeight.columns; i++)
       model.kernels.floats[itemWeight.value + i] *= options.factor
-    const reader = new NetworkReader(read)
+    const reader = new PaperReader(read)
     const items = Int32Array.from(model.inputs.item.table.ids())
     const room = reader.reserve(items.length * floatsPerItem(model))
     const powers = writeItems(model, items, room)

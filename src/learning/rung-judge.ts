@@ -1,5 +1,5 @@
 /**
- * How a factor learner searches sizes: both arms of a rung are judged on the way. Each row of a segment is predicted with
+ * Judges both arms of a rung while rows are trained on. Each row of a segment is predicted with
  * its user, and its item, cut to every size up to the one held before it is learned, and the policy learns these at the
  * next segment (method.md §3, step 1): it plays the last rung held and studies those below. Then it decides on the ids of
  * that segment, and on ids that are met no more.
@@ -40,7 +40,7 @@ const SPARE = 0.85
 const LOWEST_PRICE = 1e-9
 const HIGHEST_PRICE = 1
 
-export class FactorSearch implements Judge {
+export class RungJudge implements Judge {
   readonly options: SearchOptions
   readonly needsRows = false
   readonly context: Context | undefined

@@ -1,5 +1,5 @@
 /**
- * Reads a factor model while it learns. Rows are not copied for it: it sees the learner's memory, and copies the few rows
+ * Reads a model of the calibrated recipe while it learns. Rows are not copied for it: it sees the learner's memory, and copies the few rows
  * a request needs into a small model of its own. Only items have a second form here, packed for scoring them all; these
  * are a version, renewed when one is published.
  *
@@ -19,7 +19,7 @@ import type { Asker, LabelledTrial, Published, Reader, SharedRegion } from "./re
 /** The index a user's row has in the small model. */
 const ASKED = 0
 
-export class FactorReader implements Reader {
+export class CalibratedReader implements Reader {
   readonly outputs: number
   readonly follow: Reader["follow"]
   /** The learner's rows. */

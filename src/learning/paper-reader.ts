@@ -79,7 +79,7 @@ function meanRow(rows: Float32Array, width: number): Float64Array {
 }
 
 /** Reads versions of a network: items in the region, dense parameters and changed user rows in the message. */
-export class NetworkReader implements Reader {
+export class PaperReader implements Reader {
   items: Int32Array = new Int32Array(0)
   readonly outputs: number
   readonly #model: Model

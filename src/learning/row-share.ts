@@ -1,5 +1,5 @@
 /**
- * Shares a factor learner. A change of an item is what its row became less what it was (its base, taken before the first
+ * Shares the rows of the calibrated recipe between processes. A change of an item is what its row became less what it was (its base, taken before the first
  * event since changes were taken), head and vectors alike: rows take gradient steps, and accumulators are sums, so
  * changes of several processes add up. Made at another size than the row has here, the numbers both hold are added.
  *
@@ -18,7 +18,7 @@ import { Packer, type Unpacker } from "../kernels/packing.ts"
 import type { RowModel } from "../models/calibrated/rows.ts"
 import type { ModelBatch } from "../models/model.ts"
 import type { Side } from "../types.ts"
-import type { FactorSearch } from "./factor-search.ts"
+import type { RungJudge } from "./rung-judge.ts"
 import { type Base, type ItemChange, ShareLedger } from "./share-ledger.ts"
 import type { SizedRows } from "./sized-rows.ts"
 
@@ -28,16 +28,16 @@ export type Renumber = (item: number) => number | undefined
 /** The latest time a clock may show. */
 const END = 1e12
 
-export class FactorShare {
+export class RowShare {
   /** The options that decide what rows mean. */
   readonly shape: string
   readonly #rows: SizedRows<RowModel>
-  readonly #search: FactorSearch | undefined
+  readonly #search: RungJudge | undefined
   readonly #ledger: ShareLedger
   #time = 0
   readonly #global: Float64Array
 
-  constructor(rows: SizedRows<RowModel>, search: FactorSearch | undefined) {
+  constructor(rows: SizedRows<RowModel>, search: RungJudge | undefined) {
     this.#rows = rows
     this.#search = search
     const { model, indicators, limiter } = rows

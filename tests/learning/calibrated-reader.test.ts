@@ -2,7 +2,7 @@ import { once } from "node:events"
 import { Worker } from "node:worker_threads"
 import { expect, test } from "vitest"
 import { openKernels } from "../../src/kernels/open.ts"
-import { FactorReader } from "../../src/learning/factor-reader.ts"
+import { CalibratedReader } from "../../src/learning/calibrated-reader.ts"
 import type { Published } from "../../src/learning/reader.ts"
 import { SequenceModel } from "../../src/models/calibrated/sequence.ts"
 import { expectClose } from "../support/close.ts"
@@ -20,7 +20,7 @@ test("lists are the same to 1e-4 while another thread turns the frame and moves 
     worker.on("message", (message: Message) => waiting.push(message))
     const [first] = (await once(worker, "message")) as [Message]
     const model = () => new SequenceModel({ sizes: [2, 8], start: 1, seed: 3 })
-    const reader = new FactorReader(model(), model(), kernels)
+    const reader = new CalibratedReader(model(), model(), kernels)
     reader.apply(first.published)
     const until = performance.now() + 1500
     let [asked, versions] = [0, 0]
@@ -58,7 +58,7 @@ test("what is accepted counts once while another thread learns it: no item is mi
       latest = own.latestOf(user)
       return combined.call(own, user)
     }
-    const reader = new FactorReader(model(), own, kernels)
+    const reader = new CalibratedReader(model(), own, kernels)
     reader.apply(published)
     const through = published.rows?.through as Int32Array
     const items = (from: number, to: number) =>
