@@ -321,7 +321,7 @@ export class ClusterRecommender implements Recommender {
 
   #growing(): Omit<MemoryParts, "fixed"> {
     const { held, reader } = this.#mirror
-    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: 0 })
+    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: 0, lookupBytes: 0 })
   }
 
   async close(): Promise<void> {

@@ -487,18 +487,18 @@ await root.close()
   })
 
   test("without a control file, and with one that arms nothing, a process does what it would do anyway", async () => {
-    const { DESS_FAULTS: control, ...preload } = faults.env()
+    const { FAULTS_CONTROL: control, ...preload } = faults.env()
     const script = `fs.writeFileSync(${JSON.stringify(join(folder, "file"))}, "text")`
     expect(spawnSync(process.execPath, ["-e", script], { env: { ...process.env, ...preload } }).status).toBe(0)
     expect(faults.counts().processes).toBe(0)
-    const under = { env: { ...process.env, ...preload, DESS_FAULTS: control } }
+    const under = { env: { ...process.env, ...preload, FAULTS_CONTROL: control } }
     expect(spawnSync(process.execPath, ["-e", script], under).status).toBe(0)
     expect(readFileSync(join(folder, "file"), "utf8")).toBe("text")
     expect(faults.counts()).toMatchObject({ processes: 1, failed: 0 })
     const missing = spawnSync(process.execPath, ["-e", script], {
-      env: { ...process.env, ...preload, DESS_FAULTS: "no" },
+      env: { ...process.env, ...preload, FAULTS_CONTROL: "no" },
     })
     expect(missing.signal).toBe("SIGABRT")
-    expect(missing.stderr.toString()).toContain("faults: expected a control file at DESS_FAULTS, got no")
+    expect(missing.stderr.toString()).toContain("faults: expected a control file at FAULTS_CONTROL, got no")
   })
 })
