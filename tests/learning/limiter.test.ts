@@ -262,7 +262,7 @@ describe("a budget", () => {
     }
     const memoryBudget = 2 * leastBudget(options)
     const runs = [false, true].map((unmeasured) => ({
-      run: new Run({ ...options, memoryBudget, live: { remembered: 10 } }),
+      run: new Run({ ...options, memoryBudget, live: { remembered: 10, testUsers: 100, smallestBatch: 1 } }),
       unmeasured,
     }))
     const rows = (from: number) => Array.from({ length: 50 }, (_, n): Row => [from + n, from + n, 5])
@@ -287,7 +287,7 @@ describe("a budget", () => {
         segment: 50,
         sizes: [2, 4],
         protocol: "prequential",
-        live: { remembered: 9 },
+        live: { remembered: 9, testUsers: 100, smallestBatch: 1 },
       })
       liveOf(run.learner).limit(limits, 50)
       const rows = Array.from({ length: 50 }, (_, n): Row => [n, n, 5])
