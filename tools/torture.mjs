@@ -92,7 +92,9 @@ class Round {
     const { forgets = false, http = false, jumps = false, options } = this.#case
     const random = this.#random
     const isFaulty = this.#faults !== undefined
-    const milliseconds = 150 + random.integer(isFaulty ? 3000 : forgets ? 2000 : 900)
+    // Mostly short, so that there are many; some long enough for writing to be refused and taken up again, twice.
+    const longest = isFaulty && random.next() < 0.2 ? 3000 : forgets ? 1000 : 700
+    const milliseconds = 100 + random.integer(longest)
     const isEarly = isFaulty && !http && random.next() < 0.2
     const movesClock = options.idle !== undefined && !jumps
     const storm = planStorm(random, milliseconds, { isEarly, movesClock })
@@ -189,7 +191,11 @@ class Round {
   }
 
   async #flip() {
-    const problem = await checkFlip(this.#case, this.#directory, { random: this.#random, say: this.#say })
+    const problem = await checkFlip(this.#case, this.#directory, {
+      random: this.#random,
+      say: this.#say,
+      numbers: [...this.acknowledged],
+    })
     if (problem) throw new Error(problem)
   }
 }

@@ -2,14 +2,13 @@
 
 import { fork, spawn } from "node:child_process"
 import { join } from "node:path"
-import { fileURLToPath, pathToFileURL } from "node:url"
+import { fileURLToPath } from "node:url"
 import { Random } from "../dist/kernels/random.js"
 import { CASES, openCase, until, wait } from "./torture/cases.mjs"
 import { isRefusal, load, settle } from "./torture/load.mjs"
 import { beRude } from "./torture/rude.mjs"
 import { beginStorm, calmDown } from "./torture/storm.mjs"
 
-const CALM_LMDB = pathToFileURL(join(import.meta.dirname, "torture/calm-lmdb.mjs")).href
 /** Where the numbers of rude clients begin, behind those of the load. */
 export const RUDE_NUMBERS = 500_000
 /** Milliseconds until a victim must have started, and until it must be well again. */
@@ -179,8 +178,7 @@ function workOn(url, job, tell) {
 
 function startRecommender(job, env) {
   const program = fileURLToPath(import.meta.url)
-  const execArgv = ["--import", CALM_LMDB]
-  return fork(program, ["--work", JSON.stringify(job)], { execArgv, env, stdio: ["ignore", "ignore", "pipe", "ipc"] })
+  return fork(program, ["--work", JSON.stringify(job)], { env, stdio: ["ignore", "ignore", "pipe", "ipc"] })
 }
 
 function startService({ sizes, delay, ...rest }, directory, env) {
@@ -190,8 +188,7 @@ function startService({ sizes, delay, ...rest }, directory, env) {
     String(value),
   ])
   const program = join(import.meta.dirname, "../dist/cli/main.js")
-  const args = ["--import", CALM_LMDB, program, "serve", ...flags]
-  return spawn(process.execPath, args, { env, stdio: ["ignore", "ignore", "pipe"] })
+  return spawn(process.execPath, [program, "serve", ...flags], { env, stdio: ["ignore", "ignore", "pipe"] })
 }
 
 /** Opens it, again and again where the disk refuses. */

@@ -17,7 +17,7 @@ const HELP = `dess cluster – state, snapshots and loading of a cluster
 Usage: dess cluster status | snapshot <directory> | load <directory>  --cluster redis://host:port[,redis://…]
 
   status                    partitions, owners, lag, bytes per node, versions
-  snapshot <directory>      everything, as a directory that dess serve --directory can open (needs lmdb)
+  snapshot <directory>      everything, as a directory that dess serve --directory can open
   load <directory>          a recommender's directory into a cluster that has nothing yet
 
 ${describeFlags({ Options: FLAGS })}

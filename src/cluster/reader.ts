@@ -346,7 +346,7 @@ export class ClusterRecommender implements Recommender {
 
   #growing(): Omit<MemoryParts, "fixed"> {
     const { held, reader } = this.#mirror
-    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: this.#mirror.own.count })
+    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: this.#mirror.own.count, lookupBytes: 0 })
   }
 
   async close(): Promise<void> {

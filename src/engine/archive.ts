@@ -217,7 +217,7 @@ export class Archive {
     const snapshots = listSnapshots(directory.path).length
     await journal.committed()
     const erasures = new Map(intake.erasures)
-    const traces = await findTraces(() => files.read(files.first), erasures)
+    const traces = await findTraces(files.read(files.first), erasures)
     // Events were taken meanwhile; those of an open segment would not be in the snapshot.
     intake.closeSegment()
     await journal.inOrder((position) => this.save(position))

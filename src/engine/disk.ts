@@ -64,26 +64,43 @@ export function syncData(file: number): Promise<void> {
   return synced(file)
 }
 
+/** What is written beside the place of a file, until it takes it. */
+class Part {
+  readonly #path: string
+  readonly file: number
+  #isOpen = true
+
+  constructor(path: string) {
+    this.#path = path
+    this.file = openSync(`${path}.part`, "w", PRIVATE_FILE)
+  }
+
+  place(): void {
+    this.#isOpen = false
+    closeSync(this.file)
+    renameSync(`${this.#path}.part`, this.#path)
+  }
+
+  discard(): void {
+    if (this.#isOpen) tryTo(() => closeSync(this.file))
+    tryTo(() => rmSync(`${this.#path}.part`, { force: true }))
+  }
+}
+
 /**
  * A file that appears whole under its name, or not at all: written beside it, flushed, renamed. Where it fails the name
  * stands for what it stood for before, unless only the folder could not be flushed.
  */
 export function replaceFile(path: string, writeTo: (append: (bytes: Uint8Array) => void) => void): void {
-  const part = `${path}.part`
-  let file: number | undefined
+  const part = new Part(path)
   try {
-    file = openSync(part, "w", PRIVATE_FILE)
-    const open = file
     writeTo((bytes) => {
-      for (let at = 0; at < bytes.length; ) at += writeSync(open, bytes, at)
+      for (let at = 0; at < bytes.length; ) at += writeSync(part.file, bytes, at)
     })
-    fsyncSync(file)
-    closeSync(file)
-    file = undefined
-    renameSync(part, path)
+    fsyncSync(part.file)
+    part.place()
   } catch (error) {
-    if (file !== undefined) tryTo(() => closeSync(file as number))
-    tryTo(() => rmSync(part, { force: true }))
+    part.discard()
     throw error
   }
   syncFolder(dirname(path))
@@ -97,26 +114,20 @@ export async function replaceFileSlowly(
     rewrite: (bytes: Uint8Array, at: number) => Promise<void>,
   ) => Promise<void>,
 ): Promise<void> {
-  const part = `${path}.part`
-  let file: number | undefined
+  const part = new Part(path)
+  let length = 0
   try {
-    file = openSync(part, "w", PRIVATE_FILE)
-    const open = file
-    let length = 0
     await writeTo(
       async (bytes) => {
-        await writeAll(open, bytes, length)
+        await writeAll(part.file, bytes, length)
         length += bytes.length
       },
-      (bytes, at) => writeAll(open, bytes, at),
+      (bytes, at) => writeAll(part.file, bytes, at),
     )
-    await syncData(file)
-    closeSync(file)
-    file = undefined
-    renameSync(part, path)
+    await syncData(part.file)
+    part.place()
   } catch (error) {
-    if (file !== undefined) tryTo(() => closeSync(file as number))
-    tryTo(() => rmSync(part, { force: true }))
+    part.discard()
     throw error
   }
 }
@@ -159,7 +170,7 @@ export function tryTo(action: () => void): void {
 /** Removes what was being written when it failed or the process died. Nothing may be written meanwhile. */
 export function removeParts(directory: string): void {
   for (const name of readdirSync(directory))
-    if (/^(dess\.json|journal-\d+\.log|snapshot-\d+\.safetensors|lookup-\d+)\.part$/.test(name))
+    if (/^(dess\.json|journal-\d+\.log|snapshot-\d+\.safetensors|lookup-\d+(-\d+\.run)?)\.part$/.test(name))
       rmSync(join(directory, name), { recursive: true, force: true })
 }
 

@@ -17,6 +17,7 @@ interface Life {
   from: number
   to: number
   erasure: number
+  rows: number
 }
 
 export interface Traces {
@@ -28,13 +29,18 @@ export interface Traces {
 
 /** Finds what is to go. `erasures`: by the position of their records. */
 export async function findTraces(
-  records: () => Iterable<Placed>,
+  records: Iterable<Placed>,
   erasures: ReadonlyMap<number, Omit<ForgetRecord, "kind">>,
 ): Promise<Traces> {
   const lives: Life[] = []
+  // Who is erased twice has had some lives before both.
+  const add = (life: Omit<Life, "from" | "rows">) => {
+    if (!lives.some(({ index, to }) => index === life.index && to === life.to))
+      lives.push({ ...life, from: 0, rows: 0 })
+  }
   for (const [position, { user, former }] of erasures) {
-    if (user !== null) lives.push({ index: user, from: 0, to: position, erasure: position })
-    for (const { index, before } of former) lives.push({ index, from: 0, to: before, erasure: position })
+    if (user !== null) add({ index: user, to: position, erasure: position })
+    for (const { index, before } of former) add({ index, to: before, erasure: position })
   }
   /** Until where a name is that of somebody who goes; who comes back later stays. */
   const until = new Map<string, number>()
@@ -44,22 +50,18 @@ export async function findTraces(
   const lifeOf = (index: number, position: number) =>
     ofIndex.get(index)?.find(({ from, to }) => from <= position && position < to)
   let looked = 0
-  for (const { position, record } of records()) {
+  for (const { position, record } of records) {
     const released = record.kind === "left" ? record.user : record.kind === "forget" ? [record.user ?? -1] : []
+    // What was counted was somebody else's.
     for (const index of released)
-      for (const life of ofIndex.get(index) ?? []) if (position < life.to) life.from = position + 1
+      for (const life of ofIndex.get(index) ?? [])
+        if (position < life.to) Object.assign(life, { from: position + 1, rows: 0 })
+    if (record.kind === "events")
+      for (const index of record.user) for (const life of ofIndex.get(index) ?? []) if (position < life.to) life.rows++
     if (++looked % PORTION === 0) await giveWay()
   }
   const rows = new Map<number, number>()
-  looked = 0
-  for (const { position, record } of records()) {
-    if (record.kind === "events")
-      for (const index of record.user) {
-        const life = lifeOf(index, position)
-        if (life) rows.set(life.erasure, (rows.get(life.erasure) ?? 0) + 1)
-      }
-    if (++looked % PORTION === 0) await giveWay()
-  }
+  for (const life of lives) rows.set(life.erasure, (rows.get(life.erasure) ?? 0) + life.rows)
   return {
     rows,
     clean({ position, record }) {

@@ -2,12 +2,11 @@
 
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import type { Database, RootDatabase } from "lmdb"
 import { DessError, show } from "../errors.ts"
 import type { Side } from "../types.ts"
+import { LmdbFile } from "./lmdb-file.ts"
 import { lockDirectory } from "./lock.ts"
 import type { FeedbackEntry, Note } from "./lookup.ts"
-import { loadLmdb } from "./lookup-file.ts"
 import type { FixedOptions } from "./options.ts"
 import { type EventExtra, type EventRow, eventsOf, type LogRecord, type StoredItem } from "./records.ts"
 import type { Source } from "./source.ts"
@@ -20,65 +19,99 @@ const NOTES = "gorse-notes.jsonl"
 
 /** Opens one that nobody has open; nothing in it is changed. */
 export async function openLegacy(directory: string): Promise<Source> {
-  const lmdb = await loadLmdb()
   const lock = await lockDirectory(directory)
-  const generations = readdirSync(directory).map((name) => Number(/^journal-(\d+)\.mdb$/.exec(name)?.[1] ?? 0))
-  const path = join(directory, `journal-${Math.max(...generations)}.mdb`)
-  const root = lmdb.open({ path, noSubdir: true, readOnly: true, maxDbs: 12 })
-  const close = async () => {
-    await root.close()
+  try {
+    const generations = readdirSync(directory).map((name) => Number(/^journal-(\d+)\.mdb$/.exec(name)?.[1] ?? 0))
+    const file = new LmdbFile(join(directory, `journal-${Math.max(...generations)}.mdb`))
+    try {
+      return readLegacy(directory, file, async () => {
+        file.close()
+        await lock.release()
+      })
+    } catch (cause) {
+      file.close()
+      throw cause
+    }
+  } catch (cause) {
     await lock.release()
+    throw cause
   }
-  const table = <V>(name: string, options: object) => root.openDB<V, number>({ name, ...options })
-  const meta = root.openDB<unknown, string>({ name: "meta", encoding: "json" })
+}
+
+function readLegacy(directory: string, file: LmdbFile, close: () => Promise<void>): Source {
+  const meta = new Map(
+    Array.from(file.rows("meta"), ({ key, value }) => [key.toString(), JSON.parse(value.toString())]),
+  )
   const version = Number(meta.get("version"))
-  if (!(version >= OLDEST && version <= NEWEST)) {
-    await close()
+  if (!(version >= OLDEST && version <= NEWEST))
     throw new DessError(
       "UNSUPPORTED",
       `directory ${show(directory)}: expected a format from ${OLDEST} to ${NEWEST}, got ${show(version)}`,
     )
-  }
-  const log = table<Buffer>("log", { encoding: "binary" })
-  const names = {
-    user: table<string>("users", { keyEncoding: "uint32", encoding: "string" }),
-    item: table<string>("itemNames", { keyEncoding: "uint32", encoding: "string" }),
-  }
-  const items = table<StoredItem>("items", { keyEncoding: "uint32", encoding: "json" })
-  const feedback = openFeedback(root)
-  const [first] = log.getKeys({ limit: 1 })
-  const isWhole = first === undefined || first === 0
+  const names = { user: namesIn(file, "users"), item: namesIn(file, "itemNames") }
+  const feedback = feedbackIn(file)
+  const [first] = placesIn(file)
+  const isWhole = first === undefined || first.position === 0
   return {
     created: meta.get("options") as FixedOptions,
     isWhole,
-    gone: isWhole ? [] : [`journal: records before ${first} are no longer kept`],
+    gone: isWhole ? [] : [`journal: records before ${first.position} are no longer kept`],
     itemsAreRecorded: false,
     name: (side: Side, index: number) => names[side].get(index),
     *records() {
-      for (const { key, value } of log.getRange()) {
-        const record = decode(value, Number(key), feedback)
-        if (record) yield { position: Number(key), record }
+      for (const { position, value } of placesIn(file)) {
+        const record = decode(value, position, feedback)
+        if (record) yield { position, record }
       }
     },
     *items() {
-      for (const { key, value } of items.getRange()) yield { index: Number(key), item: value }
+      for (const { key, value } of file.rows("items"))
+        yield { index: key.readUInt32LE(0), item: JSON.parse(value.toString()) as StoredItem }
     },
     notes: () => readNotes(join(directory, NOTES)),
     close,
   }
 }
 
-type FeedbackTable = Database<FeedbackEntry, [number, number, string]> | undefined
-
-function openFeedback(root: RootDatabase): FeedbackTable {
-  try {
-    return root.openDB<FeedbackEntry, [number, number, string]>({ name: "feedback", encoding: "json" })
-  } catch {
-    return undefined
-  }
+function* placesIn(file: LmdbFile): Generator<{ position: number; value: Buffer }> {
+  for (const { key, value } of file.rows("log")) yield { position: toNumber(key), value }
 }
 
-function decode(bytes: Buffer, position: number, feedback: FeedbackTable): LogRecord | undefined {
+function namesIn(file: LmdbFile, table: string): Map<number, string> {
+  return new Map(Array.from(file.rows(table), ({ key, value }) => [key.readUInt32LE(0), value.toString()]))
+}
+
+/** Entries of user and item, by both. */
+type Feedback = Map<string, (FeedbackEntry & { type: string })[]>
+
+function feedbackIn(file: LmdbFile): Feedback {
+  const found: Feedback = new Map()
+  for (const { key, value } of file.rows("feedback")) {
+    // Two numbers of nine bytes, each with a zero behind it, and a text.
+    const pair = `${toNumber(key.subarray(0, 9))} ${toNumber(key.subarray(10, 19))}`
+    const entry = { ...(JSON.parse(value.toString()) as FeedbackEntry), type: toText(key.subarray(20)) }
+    found.set(pair, [...(found.get(pair) ?? []), entry])
+  }
+  return found
+}
+
+/** A number that is not negative, as keys of LMDB's JavaScript package have it: a float64 shifted by four bits, cut where zeros follow. */
+function toNumber(key: Buffer): number {
+  const bytes = Buffer.alloc(9)
+  key.copy(bytes)
+  const bits = (bytes.readBigUInt64BE(0) << 4n) | BigInt(bytes[8] >> 4)
+  bytes.writeBigUInt64BE(bits & 0x7fff_ffff_ffff_ffffn)
+  return bytes.readDoubleBE(0)
+}
+
+/** A text in such a key: 27 comes before one that begins with a control character, 4 before each of the first five. */
+function toText(key: Buffer): string {
+  const bytes: number[] = []
+  for (let n = key[0] === 27 ? 1 : 0; n < key.length; n++) bytes.push(key[n] === 4 ? key[++n] : key[n])
+  return Buffer.from(bytes).toString()
+}
+
+function decode(bytes: Buffer, position: number, feedback: Feedback): LogRecord | undefined {
   if (bytes[0] === EVENTS && bytes.length === 8 + bytes.readUInt32LE(4) * ROW_BYTES) {
     const rows: EventRow[] = []
     for (let at = 8; at < bytes.length; at += ROW_BYTES)
@@ -102,14 +135,12 @@ function decode(bytes: Buffer, position: number, feedback: FeedbackTable): LogRe
 }
 
 /** The types of events, where they are still known. */
-function extrasOf(rows: readonly EventRow[], feedback: FeedbackTable): EventExtra[] {
-  if (!feedback) return []
-  return rows.flatMap(({ user, item, timestamp }, row) => {
-    const range = { start: [user, item], end: [user, item + 1] } as object
-    return [...feedback.getRange(range)].flatMap(({ key, value }) =>
-      value.timestamp === timestamp ? { row, type: key[2], ...(value.comment && { comment: value.comment }) } : [],
-    )
-  })
+function extrasOf(rows: readonly EventRow[], feedback: Feedback): EventExtra[] {
+  return rows.flatMap(({ user, item, timestamp }, row) =>
+    (feedback.get(`${user} ${item}`) ?? []).flatMap((entry) =>
+      entry.timestamp === timestamp ? { row, type: entry.type, ...(entry.comment && { comment: entry.comment }) } : [],
+    ),
+  )
 }
 
 function readNotes(path: string): { side: Side; id: string; note: Note }[] {

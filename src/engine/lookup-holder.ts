@@ -1,41 +1,33 @@
 /** The lookup table of a recommender: opened when something needs it, brought up to date from the journal. */
 
-import { existsSync, readdirSync } from "node:fs"
 import { DessError } from "../errors.ts"
-import { keepAlive } from "./disk.ts"
-import type { JournalFiles } from "./journal-files.ts"
-import type { Lookup, LookupChange } from "./lookup.ts"
+import type { Directory } from "./directory.ts"
+import { diskError } from "./disk.ts"
+import { hasLookup, Lookup, type LookupChange, removeLookup } from "./lookup.ts"
 import type { LogRecord } from "./records.ts"
 import { giveWay } from "./turns.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 256
+const ADVICE = "open the directory with recover (--recover), which makes it again from what the journal has"
 
 export interface LookupHolderOptions {
   /** Undefined: it is kept in memory. */
-  directory: string | undefined
+  directory: Directory | undefined
   mostKeys: number
   onFailure(error: Error): void
-}
-
-/** Where it is taken up: from which journal, and up to which position. */
-interface TakingUp {
-  files: JournalFiles
-  position: number
-  /** A snapshot knows of one. */
-  wasThere: boolean
-  recover: boolean
 }
 
 export class LookupHolder {
   readonly #options: LookupHolderOptions
   #lookup: Lookup | undefined
   #opening: Promise<void> | undefined
-  /** Where it was needed and could not be opened: what it is told then. */
+  /** Where it was needed and could not be begun: where it begins. */
   #wanted: (() => number) | undefined
-  /** Where it is there and could not be opened at the start. */
-  #missing: (TakingUp & { failure: DessError }) | undefined
-  /** What could not be brought back. */
+  /** Why it is there and cannot be used, until it is mended; and one whose files are damaged. */
+  #failure: DessError | undefined
+  #broken: { lookup: Lookup | undefined; reason: string } | undefined
+  /** What was damaged, and what could not be brought back. */
   readonly damaged: string[] = []
 
   constructor(options: LookupHolderOptions) {
@@ -47,94 +39,118 @@ export class LookupHolder {
     return this.#lookup
   }
 
-  /** Opens it where it is not; a new one has everything before the position it is told. */
-  ensure(position: () => number): Promise<void> {
-    if (this.#missing) return Promise.reject(this.#missing.failure)
-    if (this.#lookup) return Promise.resolve()
-    this.#opening ??= this.#open()
-      .then(async (lookup) => {
-        try {
-          if (lookup.applied === 0) await lookup.flush(position())
-        } catch (cause) {
-          await lookup.close().catch(() => {})
-          throw cause
-        }
-        this.#lookup = lookup
-        this.#wanted = undefined
-      })
-      .catch((cause) => {
-        this.#wanted = position
-        throw cause
-      })
-      .finally(() => {
-        this.#opening = undefined
-      })
-    return this.#opening
-  }
-
-  async #open(): Promise<Lookup> {
-    const { directory, mostKeys, onFailure } = this.#options
-    if (directory === undefined) {
-      const { MemoryLookup } = await import("./memory-lookup.ts")
-      return new MemoryLookup({ mostKeys })
-    }
-    const { openLmdbLookup } = await import("./lmdb-lookup.ts")
-    return keepAlive(openLmdbLookup(directory, { onFailure }))
-  }
-
-  /**
-   * At a start: opens it where it is there, and adds what the journal has behind it, up to where the replay begins.
-   * A damaged one is made again where the journal has everything, or where that is asked for.
-   */
-  async takeUp(p: TakingUp): Promise<void> {
-    const { directory } = this.#options
-    if (directory === undefined || !(p.wasThere || isThere(directory))) return
-    try {
-      await this.#takeUp(p)
-    } catch (error) {
-      if (!(error instanceof DessError && error.code === "UNAVAILABLE")) throw error
-      // The rest can be read all the same; it is tried again before writing is taken up.
-      this.#missing = { ...p, failure: error }
-    }
-  }
-
-  /** Why it is there and cannot be opened. */
+  /** Why it is there and cannot be used. */
   get failure(): DessError | undefined {
-    return this.#missing?.failure
+    return this.#failure
   }
 
-  /** For reading; refuses where it is there and cannot be opened. */
+  /** For reading; refuses where it is there and cannot be used. */
   get readable(): Lookup | undefined {
-    if (this.#missing) throw this.#missing.failure
+    if (this.#failure) throw this.#failure
     return this.#lookup
   }
 
-  async #takeUp(p: TakingUp): Promise<void> {
-    const lookup = await this.#open().catch(async (error) => {
-      const isDamaged = error instanceof DessError && error.code === "INVALID_DATA"
-      if (!isDamaged || !(p.recover || p.files.first === 0)) throw error
-      this.damaged.push(`${error.message}; it was made again from the journal`)
-      const { removeOthers } = await import("./lookup-directory.ts")
-      removeOthers(this.#options.directory as string)
-      return this.#open()
+  /** Begins one where there is none; it has everything before the position it is told. */
+  ensure(position: () => number): Promise<void> {
+    if (this.#failure) return Promise.reject(this.#failure)
+    if (this.#lookup) return Promise.resolve()
+    this.#opening ??= this.#begin(position).finally(() => {
+      this.#opening = undefined
     })
+    return this.#opening
+  }
+
+  async #begin(position: () => number): Promise<void> {
+    this.#wanted = position
+    const lookup = this.#open()
     try {
-      await this.#bringUp(lookup, p)
+      await lookup.flush(position())
     } catch (cause) {
       await lookup.close().catch(() => {})
       throw cause
     }
     this.#lookup = lookup
+    this.#wanted = undefined
   }
 
-  async #bringUp(lookup: Lookup, p: TakingUp): Promise<void> {
-    if (lookup.applied > p.files.next) await this.#skipTo(lookup.applied, p)
-    const from = Math.max(lookup.applied, p.files.first)
-    if (p.wasThere && lookup.applied < p.files.first)
+  #open(): Lookup {
+    const { directory, mostKeys, onFailure } = this.#options
+    return new Lookup({ directory: directory?.path, mostKeys, onFailure, onDamage: (error) => this.#onDamage(error) })
+  }
+
+  /** Nothing is lost where the journal has everything, or where that is asked for. */
+  get #canBeRemade(): boolean {
+    const { files, isRecovering } = this.#options.directory as Directory
+    return isRecovering || files.first === 0
+  }
+
+  /** Damage that is found by a reader: writing is refused until it is made again. */
+  #onDamage({ message }: DessError): DessError {
+    if (!this.#canBeRemade) return new DessError("INVALID_DATA", `${message}; ${ADVICE}`)
+    if (this.#failure) return this.#failure
+    const failure = new DessError("UNAVAILABLE", `${message}; it is being made again from the journal`)
+    this.#failure = failure
+    this.#broken = { lookup: this.#lookup, reason: message }
+    this.#lookup = undefined
+    this.#options.onFailure(failure)
+    return failure
+  }
+
+  /**
+   * At a start: opens it where it is there, and adds what the journal has behind it, up to where the replay begins.
+   * `wasThere`: a snapshot knows of one.
+   */
+  async takeUp(p: { position: number; wasThere: boolean }): Promise<void> {
+    const { directory } = this.#options
+    if (!directory || !(p.wasThere || hasLookup(directory.path))) return
+    try {
+      await this.#takeUp(directory, p)
+    } catch (error) {
+      if (!(error instanceof DessError && error.code === "UNAVAILABLE")) throw error
+      // The rest can be read all the same; it is tried again before writing is taken up.
+      this.#failure = error
+    }
+  }
+
+  async #takeUp(directory: Directory, p: { position: number; wasThere: boolean }): Promise<void> {
+    let lookup: Lookup | undefined
+    try {
+      lookup = await this.#openOrImport(directory)
+      await this.#bringUp(lookup, directory, p)
+    } catch (error) {
+      await lookup?.close().catch(() => {})
+      throw diskError("lookup table", error)
+    }
+    this.#lookup = lookup
+  }
+
+  async #openOrImport(directory: Directory): Promise<Lookup> {
+    try {
+      const { importLookup } = await import("./old-lookup.ts")
+      const lookup = (await importLookup(directory, () => this.#open())) ?? this.#open()
+      if (directory.isRecovering) await lookup.checkAll()
+      return lookup
+    } catch (error) {
+      if (!(error instanceof DessError && error.code === "INVALID_DATA")) throw error
+      if (!this.#canBeRemade) throw new DessError("INVALID_DATA", `${error.message}; ${ADVICE}`, { cause: error })
+      this.#discard(directory, error.message)
+      return this.#open()
+    }
+  }
+
+  #discard(directory: Directory, reason: string): void {
+    removeLookup(directory.path)
+    this.damaged.push(`${reason}; it was made again from the journal`)
+  }
+
+  async #bringUp(lookup: Lookup, directory: Directory, p: { position: number; wasThere: boolean }): Promise<void> {
+    const { files } = directory
+    if (lookup.applied > files.next) await this.#skipTo(lookup.applied, directory)
+    if (p.wasThere && lookup.applied < files.first)
       this.damaged.push("lookup table: what was noted before the journal's first record is gone")
     let looked = 0
     let nextKey = lookup.nextKey
-    for (const { position, record } of p.files.read(from)) {
+    for (const { position, record } of files.read(Math.max(lookup.applied, files.first))) {
       if (position >= p.position) break
       const changes = changesOf(record, () => nextKey++)
       if (changes.length > 0) lookup.add(changes, position)
@@ -143,9 +159,9 @@ export class LookupHolder {
   }
 
   /** The journal has lost records that are in the table: none may take their positions. */
-  async #skipTo(position: number, { files, recover }: { files: JournalFiles; recover: boolean }): Promise<void> {
+  async #skipTo(position: number, { files, isRecovering }: Directory): Promise<void> {
     const what = `journal: expected record ${position - 1} or later, got ${files.next - 1} as the last: it is older than the lookup table`
-    if (!recover)
+    if (!isRecovering)
       throw new DessError(
         "INVALID_DATA",
         `${what}; bring back what belongs to it from a copy, or open the directory with recover (--recover), which goes on without it`,
@@ -154,32 +170,32 @@ export class LookupHolder {
     await files.skipTo(position)
   }
 
+  /** Makes it usable again where it is not; rejects where that fails. */
   async mend(): Promise<void> {
-    const missing = this.#missing
-    if (missing) {
-      await this.#takeUp({ ...missing, position: missing.files.next })
-      this.#missing = undefined
+    const { directory } = this.#options
+    if (this.#failure && directory) {
+      if (this.#broken) {
+        await this.#broken.lookup?.close().catch(() => {})
+        this.#discard(directory, this.#broken.reason)
+        this.#broken = undefined
+      }
+      await this.#takeUp(directory, { position: directory.files.next, wasThere: true })
+      this.#failure = undefined
     }
     if (this.#wanted) await this.ensure(this.#wanted)
-    const lookup = this.#lookup
-    if (lookup && lookup.waiting > 0) await lookup.flush(lookup.applied)
+    await this.#lookup?.flush(this.#lookup.applied)
   }
 
   /** Drops the oldest keys. */
-  async trimKeys(): Promise<void> {
+  trimKeys(): void {
     const lookup = this.#lookup
-    const before = (lookup?.nextKey ?? 0) - this.#options.mostKeys
-    if (before > 0) await lookup?.dropKeys(before)
+    lookup?.dropKeys(lookup.nextKey - this.#options.mostKeys)
   }
 
   async close(): Promise<void> {
     await this.#opening?.catch(() => {})
-    if (this.#lookup) await keepAlive(this.#lookup.close()).catch(() => {})
+    for (const lookup of [this.#lookup, this.#broken?.lookup]) await lookup?.close().catch(() => {})
   }
-}
-
-function isThere(directory: string): boolean {
-  return existsSync(directory) && readdirSync(directory).some((name) => /^lookup-\d+\.mdb$/.test(name))
 }
 
 /** What a record changes in the table. */

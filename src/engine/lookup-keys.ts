@@ -1,83 +1,84 @@
 /**
  * Keys of the lookup table, as texts with one character per byte: they compare like the bytes they are stored as, so
- * memory and disk have the same order.
+ * memory and disk have the same order. The first character says what a key is of.
  */
 
 import { createHash } from "node:crypto"
 import type { Side } from "../types.ts"
 import type { FeedbackKey, FeedbackRange } from "./lookup.ts"
+import type { KeyRange } from "./sorted-run.ts"
+
+/** Feedback by user and by item, idempotency keys, notes; in order. */
+export const TABLES = ["f", "i", "k", "n"] as const
+export type Table = (typeof TABLES)[number]
+
+export const tableOf = (key: string) => key[0] as Table
 
 /** Four bytes, highest first. */
 function uint32(n: number): string {
   return String.fromCharCode((n >>> 24) & 255, (n >>> 16) & 255, (n >>> 8) & 255, n & 255)
 }
 
-/** Eight bytes, highest first: orders only grow, 32 bits do not hold them. */
-export function orderKey(order: number): string {
-  return uint32(Math.floor(order / 2 ** 32)) + uint32(order % 2 ** 32)
+/** A text as the bytes of its UTF-8, and back. */
+export const toBytes = (text: string) => (/[^\0-\x7f]/.test(text) ? Buffer.from(text, "utf8").toString("latin1") : text)
+export const toText = (bytes: string) =>
+  /[^\0-\x7f]/.test(bytes) ? Buffer.from(bytes, "latin1").toString("utf8") : bytes
+
+/** What the keys of all feedback of an id begin with. */
+export function idPrefix(side: Side, index: number): string {
+  return (side === "user" ? "f" : "i") + uint32(index)
 }
 
-export function toOrder(key: Buffer): number {
-  return key.readUInt32BE(0) * 2 ** 32 + key.readUInt32BE(4)
+export function feedbackKey({ user, item, type }: FeedbackKey): string {
+  return idPrefix("user", user) + uint32(item) + toBytes(type)
 }
 
-const utf8 = (text: string) => Buffer.from(text, "utf8").toString("latin1")
-
-export function userKey({ user, item, type }: FeedbackKey): string {
-  return uint32(user) + uint32(item) + utf8(type)
+/** The key of the same entry in the other order, by user or by item. */
+export function twinOf(key: string): string {
+  return (key[0] === "f" ? "i" : "f") + key.slice(5, 9) + key.slice(1, 5) + key.slice(9)
 }
 
-export function itemKey({ user, item, type }: FeedbackKey): string {
-  return uint32(item) + uint32(user) + utf8(type)
+/** What the keys of an entry's user and of its item begin with. */
+export function idsOf(key: string): [string, string] {
+  return [key.slice(0, 5), (key[0] === "f" ? "i" : "f") + key.slice(5, 9)]
 }
 
-export function toFeedbackKey(key: Buffer, byItem: boolean): FeedbackKey {
-  const [first, second] = [key.readUInt32BE(0), key.readUInt32BE(4)]
-  const type = key.toString("utf8", 8)
-  return byItem ? { user: second, item: first, type } : { user: first, item: second, type }
-}
-
-export interface KeyRange {
-  start: string
-  /** Not in it; undefined for no end. */
-  end: string | undefined
+export function toFeedbackKey(key: string): FeedbackKey {
+  const byUser = key[0] === "f" ? key : twinOf(key)
+  const bytes = Buffer.from(byUser, "latin1")
+  return { user: bytes.readUInt32BE(1), item: bytes.readUInt32BE(5), type: bytes.toString("utf8", 9) }
 }
 
 /** The smallest key behind a key. */
-export function behind(key: string): string {
-  return `${key}\0`
+export const behind = (key: string) => `${key}\0`
+
+/** All keys that begin with something. */
+export function allOf(prefix: string): KeyRange {
+  const last = prefix.charCodeAt(prefix.length - 1)
+  // Behind a byte of 255 comes a character that no key has.
+  return { start: prefix, end: prefix.slice(0, -1) + String.fromCharCode(last + 1) }
 }
 
-/** Keys of all entries of an id, by user or by item. */
-export function idRange(index: number): KeyRange {
-  return { start: uint32(index), end: uint32(index + 1) }
+export function startBehind(range: KeyRange, key: string | undefined): KeyRange {
+  return key === undefined || key < range.start ? range : { start: behind(key), end: range.end }
 }
 
 /** Keys asked for, by item where only an item is given. */
-export function feedbackRange({ user, item, after }: FeedbackRange): KeyRange & { byItem: boolean } {
-  const byItem = user === undefined && item !== undefined
-  let range: KeyRange = { start: "\0", end: undefined }
-  if (byItem) range = idRange(item)
-  else if (user !== undefined && item === undefined) range = idRange(user)
-  else if (user !== undefined && item !== undefined)
-    range = { start: uint32(user) + uint32(item), end: uint32(user) + uint32(item + 1) }
-  const from = after === undefined ? "" : behind(byItem ? itemKey(after) : userKey(after))
-  if (from > range.start) range = { start: from, end: range.end }
-  return { byItem, ...range }
+export function feedbackRange({ user, item, after }: FeedbackRange): KeyRange {
+  const last = after && feedbackKey(after)
+  if (user === undefined && item !== undefined) return startBehind(allOf(idPrefix("item", item)), last && twinOf(last))
+  const prefix = (user === undefined ? "f" : idPrefix("user", user)) + (item === undefined ? "" : uint32(item))
+  return startBehind(allOf(prefix), last)
 }
 
-const SIDES: Record<Side, string> = { user: "u", item: "v" }
+/** What the keys of all notes of a side begin with. */
+export const notePrefix = (side: Side) => (side === "user" ? "nu" : "nv")
 
 /** An id can be longer than a key may be. */
 export function noteKey(side: Side, id: string): string {
-  return SIDES[side] + createHash("sha256").update(id, "utf8").digest().toString("latin1", 0, 16)
-}
-
-export function noteRange(side: Side, after: string | undefined): KeyRange {
-  const start = after === undefined ? SIDES[side] : behind(noteKey(side, after))
-  return { start, end: String.fromCharCode(SIDES[side].charCodeAt(0) + 1) }
+  return notePrefix(side) + createHash("sha256").update(id, "utf8").digest().toString("latin1", 0, 16)
 }
 
 export function hashKey(hash: Uint8Array): string {
-  return Buffer.from(hash.buffer, hash.byteOffset, hash.byteLength).toString("latin1")
+  return `k${Buffer.from(hash.buffer, hash.byteOffset, hash.byteLength).toString("latin1")}`
 }

@@ -1,9 +1,32 @@
 /**
  * The lookup table: what must be found by key and must not sit in memory. It is derived from the journal and remembers
- * the position up to which it has been applied, so it can always be brought up to date or made again.
+ * the position up to which it has been applied, so it can always be brought up to date or made again. What has been
+ * added waits in memory; then it is written as a file of its own, and four files of about the same size are made one, in
+ * the background. Without a directory the newest of everything is kept in memory.
  */
 
+import { existsSync, readdirSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import { DessError } from "../errors.ts"
 import type { Side } from "../types.ts"
+import { diskError, keepAlive, syncFolder, tryTo } from "./disk.ts"
+import {
+  allOf,
+  behind,
+  feedbackKey,
+  feedbackRange,
+  hashKey,
+  noteKey,
+  notePrefix,
+  startBehind,
+  tableOf,
+  toFeedbackKey,
+  toText,
+  twinOf,
+} from "./lookup-keys.ts"
+import { LookupLayer } from "./lookup-layer.ts"
+import { damagedRun, type KeyRange, mergeRows, type Row, SortedRun, writeRun } from "./sorted-run.ts"
+import { giveWay } from "./turns.ts"
 
 export interface FeedbackKey extends Record<Side, number> {
   type: string
@@ -40,37 +63,465 @@ export interface FeedbackRange {
   after?: FeedbackKey | undefined
 }
 
-export interface Lookup {
+export interface LookupOptions {
+  /** Undefined: it is kept in memory. It must exist, and nobody else may have it open. */
+  directory: string | undefined
+  /** Called when writing in the background fails. It is not tried again until `flush` has succeeded. */
+  onFailure(error: Error): void
+  /** Told of damage that was found; what it returns is thrown. */
+  onDamage?(error: DessError): DessError
+}
+
+/** Changes that are written together. */
+const MOST_WAITING = 8192
+/** Files of about the same size that are made one. */
+const MERGED_TOGETHER = 4
+/** Rows read at a time: few at first, as most readers want a page, then twice as many each time. */
+const FIRST_PORTION = 64
+const LARGEST_PORTION = 2048
+/** Those that end otherwise are of the format before, which was LMDB's. */
+const OWN = /^lookup-\d+(-\d+\.run|\.mdb|\.mdb-lock)$/
+const RUN = /^lookup-(\d+)-(\d+)\.run$/
+const EVERYTHING: KeyRange = { start: "", end: undefined }
+
+/** A file and the numbers of the writes that are in it, first and last. */
+interface NumberedRun {
+  run: SortedRun
+  first: number
+  last: number
+}
+
+export class Lookup {
+  readonly #options: LookupOptions
+  /** What has been added last, and before it what is being written. */
+  #newest: LookupLayer
+  #frozen: LookupLayer | undefined
+  /** Oldest first. */
+  #runs: NumberedRun[] = []
+  /** Names in the folder are to be made durable. */
+  #isUnsettled = false
+  #applied = 0
+  nextKey = 0
+  /** Keys before this order no longer count. */
+  #keysFrom = 0
+  /** One write at a time. */
+  #queue: Promise<unknown> = Promise.resolve()
+  #isFlushing = false
+  /** After a failure: nothing starts by itself. */
+  #isQuiet = false
+  #merging: Promise<void> | undefined
+  #mergesStop = false
+  /** Merges begin behind this write: of what is older something is damaged. */
+  #damagedUpTo = 0
+  #isClosing = false
+  #isClosed = false
+
+  /** Opens what is there; `mostKeys`: in memory, so many of the newest are kept. */
+  constructor(options: LookupOptions & { mostKeys: number }) {
+    this.#options = options
+    const { directory, mostKeys } = options
+    this.#newest = new LookupLayer(directory === undefined ? mostKeys : undefined)
+    if (directory === undefined) return
+    try {
+      this.#runs = openRuns(directory)
+      this.#removeMerged(directory)
+    } catch (cause) {
+      this.#letGo()
+      throw diskError("lookup table", cause, "give")
+    }
+    const { applied, nextKey, keysFrom } = this.#runs.at(-1)?.run.notes ?? { applied: 0, nextKey: 0, keysFrom: 0 }
+    this.#applied = applied
+    this.nextKey = nextKey
+    this.#keysFrom = keysFrom
+  }
+
   /** Changes of records before this position of the journal are durable in it. */
-  readonly applied: number
+  get applied(): number {
+    return this.#applied
+  }
+
   /** Changes waiting in memory. */
-  readonly waiting: number
+  get waiting(): number {
+    return this.#options.directory === undefined ? 0 : this.#newest.count + (this.#frozen?.count ?? 0)
+  }
+
+  /** Bytes of memory: what waits, and what is known of files. */
+  get heldBytes(): number {
+    const layers = this.#newest.bytes + (this.#frozen?.bytes ?? 0)
+    return this.#runs.reduce((sum, { run }) => sum + run.heldBytes, layers)
+  }
+
+  #check(): void {
+    if (this.#isClosed) throw new DessError("CLOSED", "lookup: expected an open one, got one that was closed")
+  }
+
   /** Takes changes of the record at a position. Every read sees them at once; they are durable after a flush. */
-  add(changes: readonly LookupChange[], position: number): void
+  add(changes: readonly LookupChange[], position: number): void {
+    this.#check()
+    for (const change of changes) {
+      this.#newest.change(change)
+      if (change.kind === "key") this.nextKey = Math.max(this.nextKey, change.order + 1)
+    }
+    this.#newest.position = Math.max(this.#newest.position, position)
+    if (this.#options.directory === undefined) this.#applied = Math.max(this.#applied, position)
+    else this.#flushInBackground()
+  }
+
+  #flushInBackground(): void {
+    if (this.waiting < MOST_WAITING || this.#isQuiet || this.#isFlushing || this.#isClosing) return
+    this.#isFlushing = true
+    this.#alone(() => this.#flush(0))
+      .catch((error: Error) => {
+        this.#isQuiet = true
+        this.#options.onFailure(error)
+      })
+      .finally(() => {
+        this.#isFlushing = false
+        this.#flushInBackground()
+      })
+  }
+
   /**
    * Makes everything added so far durable, and `applied` at least `position`. Rejects when the disk does not take it.
    * Nothing is lost then, and it can be called again.
    */
-  flush(position: number): Promise<void>
-  feedbackEntry(key: FeedbackKey): FeedbackEntry | undefined
+  async flush(position: number): Promise<void> {
+    await this.#alone(() => this.#flush(position))
+    this.#isQuiet = false
+  }
+
+  /** Runs after everything that was queued before. */
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    const result = keepAlive(this.#queue.then(work))
+    this.#queue = result.catch(() => {})
+    return result
+  }
+
+  async #flush(position: number): Promise<void> {
+    this.#check()
+    const { directory } = this.#options
+    if (directory === undefined) {
+      this.#applied = Math.max(this.#applied, position)
+      return
+    }
+    // What a failure left goes first.
+    if (this.#frozen) await this.#writeFrozen(directory, this.#frozen)
+    const applied = Math.max(this.#applied, this.#newest.position, position)
+    const { keysFrom } = this.#runs.at(-1)?.run.notes ?? { keysFrom: 0 }
+    if (this.#newest.count > 0 || applied > this.#applied || this.#keysFrom > keysFrom) {
+      this.#frozen = this.#newest
+      this.#frozen.position = applied
+      this.#newest = new LookupLayer()
+      await this.#writeFrozen(directory, this.#frozen)
+    }
+    this.#settle(directory)
+    this.#mergeInBackground()
+  }
+
+  async #writeFrozen(directory: string, layer: LookupLayer): Promise<void> {
+    for (const prefix of layer.dropped) {
+      layer.deleteOlder(this.#reading(() => this.#stored(allOf(prefix)).flatMap(({ key }) => [key, twinOf(key)])))
+      await giveWay()
+    }
+    const notes = { applied: layer.position, nextKey: this.nextKey, keysFrom: this.#keysFrom }
+    const rows = this.#runs.length === 0 ? kept(layer.rows(EVERYTHING)) : layer.rows(EVERYTHING)
+    const number = (this.#runs.at(-1)?.last ?? 0) + 1
+    const run = await writeRun(pathOf(directory, number, number), rows, {
+      notes,
+      isFiltered,
+      mostFiltered: layer.filtered,
+    })
+    this.#runs.push({ run, first: number, last: number })
+    this.#frozen = undefined
+    this.#isUnsettled = true
+    this.#settle(directory)
+  }
+
+  /** Makes the names in the folder durable. */
+  #settle(directory: string): void {
+    if (this.#isUnsettled)
+      try {
+        syncFolder(directory)
+      } catch (cause) {
+        throw diskError("lookup table", cause)
+      }
+    this.#isUnsettled = false
+    this.#applied = this.#runs.at(-1)?.run.notes.applied ?? 0
+  }
+
+  // Merging
+
+  #mergeInBackground(): void {
+    if (this.#merging || this.#mergesStop) return
+    const from = this.#mergeFrom()
+    if (from === undefined) return
+    const { last } = this.#runs[this.#runs.length - 1]
+    this.#merge(from).then(
+      () => this.#mergeInBackground(),
+      (error: unknown) => {
+        // Of damage others have been told. A disk that fails is noticed when something is written that matters.
+        if (isDamage(error)) this.#damagedUpTo = last
+      },
+    )
+  }
+
+  /** Where the files begin, at the end of all, of which four or more are of the largest size: each is four times the one before. */
+  #mergeFrom(): number | undefined {
+    let [from, largest, count]: [number | undefined, number, number] = [undefined, -1, 0]
+    for (let n = this.#runs.length - 1; n >= 0 && this.#runs[n].first > this.#damagedUpTo; n--) {
+      const size = Math.floor(Math.log2(this.#runs[n].run.bytes) / 2)
+      if (size > largest) [largest, count] = [size, 0]
+      if (size === largest && ++count >= MERGED_TOGETHER) from = n
+    }
+    return from
+  }
+
+  /** Makes one file of some and all that come after it. Reading and adding go on meanwhile. */
+  #merge(from: number): Promise<void> {
+    const work = this.#writeMerged(from).finally(() => {
+      this.#merging = undefined
+    })
+    this.#merging = work
+    return keepAlive(work)
+  }
+
+  async #writeMerged(from: number): Promise<void> {
+    const directory = this.#options.directory as string
+    const old = this.#runs.slice(from)
+    const [{ first }, { last, run: newest }] = [old[0], old[old.length - 1]]
+    const keysFrom = this.#keysFrom
+    const isOver = () => this.#mergesStop
+    function* rows(): Generator<Row> {
+      for (const row of mergeRows(old.map(({ run }) => run.rows(EVERYTHING)))) {
+        if (isOver()) throw new DessError("CLOSED", "lookup: expected to merge its files, it was stopped")
+        if (from === 0 && row.value === null) continue
+        if (tableOf(row.key) === "k" && Number(row.value) < keysFrom) continue
+        yield row
+      }
+    }
+    const mostFiltered = old.reduce((sum, { run }) => sum + run.filtered, 0)
+    const notes = { ...newest.notes, keysFrom: Math.max(keysFrom, newest.notes.keysFrom) }
+    const run = await this.#reading(() =>
+      writeRun(pathOf(directory, first, last), rows(), { notes, isFiltered, mostFiltered }),
+    )
+    this.#runs.splice(from, old.length, { run, first, last })
+    this.#isUnsettled = true
+    for (const one of old) tryTo(() => one.run.close())
+    this.#settle(directory)
+    this.#removeMerged(directory)
+  }
+
+  /** Removes files whose rows are in a larger one, and what a crash left half written. */
+  #removeMerged(directory: string): void {
+    for (const { name, first, last } of listRuns(directory))
+      if (this.#runs.some((one) => one.first <= first && last <= one.last && (one.first < first || last < one.last)))
+        this.#remove(join(directory, name))
+    this.#settle(directory)
+  }
+
+  #remove(path: string): void {
+    rmSync(path, { force: true })
+    this.#isUnsettled = true
+  }
+
+  /** Rewrites the files so that nothing deleted is left in them. Reading and adding go on meanwhile. */
+  async compact(): Promise<void> {
+    await this.flush(0)
+    if (this.#options.directory === undefined) return
+    this.#mergesStop = true
+    await this.#merging?.catch(() => {})
+    this.#mergesStop = this.#isClosing
+    try {
+      const [oldest] = this.#runs
+      if (this.#runs.length > 1 || (oldest && oldest.run.notes.keysFrom < this.#keysFrom)) await this.#merge(0)
+      this.#removeMerged(this.#options.directory)
+    } catch (cause) {
+      throw diskError("lookup table", cause)
+    }
+  }
+
+  // Reading
+
+  /** Reads everything once; rejects where something is damaged, and lets go of the files. */
+  async checkAll(): Promise<void> {
+    try {
+      let looked = 0
+      for (const { run } of this.#runs)
+        for (const _ of run.rows(EVERYTHING)) if (++looked % LARGEST_PORTION === 0) await giveWay()
+    } catch (error) {
+      this.#letGo()
+      throw error
+    }
+  }
+
+  /** Tells of damage that was found. */
+  #reading<T>(read: () => T): T {
+    this.#check()
+    const told = (error: unknown): never => {
+      throw isDamage(error) ? (this.#options.onDamage?.(error) ?? error) : error
+    }
+    try {
+      const result = read()
+      return result instanceof Promise ? (result.catch(told) as T) : result
+    } catch (error) {
+      return told(error)
+    }
+  }
+
+  #get(key: string): string | undefined {
+    for (const layer of [this.#newest, this.#frozen]) {
+      if (!layer) continue
+      const held = layer.get(key)
+      if (held !== undefined) return held ?? undefined
+      if (layer.hides(key)) return undefined
+    }
+    return this.#reading(() => {
+      for (let n = this.#runs.length - 1; n >= 0; n--) {
+        const value = this.#runs[n].run.get(key)
+        if (value !== undefined) return value ?? undefined
+      }
+      return undefined
+    })
+  }
+
+  /** Goes through a range in portions: what is written and merged meanwhile does not stand in the way of a slow reader. */
+  *#range(range: KeyRange): Generator<{ key: string; value: string }> {
+    let limit = FIRST_PORTION
+    for (let start: string | undefined = range.start; start !== undefined; ) {
+      const rows: { key: string; value: string }[] = this.#reading(() =>
+        this.#some({ start: start as string, end: range.end }, limit),
+      )
+      yield* rows
+      start = rows.length < limit ? undefined : behind(rows[rows.length - 1].key)
+      limit = Math.min(LARGEST_PORTION, 2 * limit)
+    }
+  }
+
+  /** Rows of the files. */
+  #stored(range: KeyRange): Row[] {
+    return [...kept(mergeRows(this.#runs.map(({ run }) => run.rows(range))))]
+  }
+
+  #some(range: KeyRange, limit: number): { key: string; value: string }[] {
+    let sources: Generator<Row>[] = this.#runs.map(({ run }) => run.rows(range))
+    for (const layer of [this.#frozen, this.#newest]) {
+      if (!layer) continue
+      if (layer.dropped.size > 0) sources = sources.map((source) => layer.uncover(source))
+      sources.push(layer.rows(range))
+    }
+    const rows: { key: string; value: string }[] = []
+    for (const row of kept(mergeRows(sources))) if (rows.push(row) === limit) break
+    return rows
+  }
+
+  feedbackEntry(key: FeedbackKey): FeedbackEntry | undefined {
+    const value = this.#get(feedbackKey(key))
+    return value === undefined ? undefined : toEntry(value)
+  }
+
   /**
    * Entries of a user, of an item, of both or of all, in order of (user, item, type); of an item alone in order of
    * (user, type). Types are ordered by their UTF-8 bytes. It goes on while changes are made, and may or may not see
    * those that lie ahead of it.
    */
-  feedback(of: FeedbackRange): Iterable<FeedbackKey & FeedbackEntry>
-  hasKey(hash: Uint8Array): boolean
-  /** The order the next key gets. */
-  readonly nextKey: number
-  /** Drops the keys before an order, in portions. */
-  dropKeys(before: number): Promise<void>
-  note(side: Side, id: string): Note | undefined
+  *feedback(of: FeedbackRange): Generator<FeedbackKey & FeedbackEntry> {
+    for (const { key, value } of this.#range(feedbackRange(of))) yield { ...toFeedbackKey(key), ...toEntry(value) }
+  }
+
+  hasKey(hash: Uint8Array): boolean {
+    const order = this.#get(hashKey(hash))
+    return order !== undefined && Number(order) >= this.#keysFrom
+  }
+
+  /** Drops the keys before an order; they go from the disk when files are merged. */
+  dropKeys(before: number): void {
+    this.#keysFrom = Math.max(this.#keysFrom, before)
+  }
+
+  note(side: Side, id: string): Note | undefined {
+    const value = this.#get(noteKey(side, id))
+    return value === undefined ? undefined : toNote(value)[1]
+  }
+
   /** Ids with a note, in a stable order that has nothing to do with time, from behind an id on. */
-  noteIds(side: Side, after?: string): Iterable<string>
-  /** Rewrites the file so that nothing deleted is left in it. Reading and adding go on meanwhile. */
-  compact(): Promise<void>
-  /** File size; 0 without a file. */
-  readonly bytes: number
-  /** Makes what waits durable and lets go of the file; it lets go of it even where the disk does not take it. */
-  close(): Promise<void>
+  *noteIds(side: Side, after?: string): Generator<string> {
+    const range = startBehind(allOf(notePrefix(side)), after === undefined ? undefined : noteKey(side, after))
+    for (const { value } of this.#range(range)) yield toNote(value)[0]
+  }
+
+  /** Makes what waits durable and lets go of the files; it lets go of them even where the disk does not take it. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosing = true
+    this.#mergesStop = true
+    try {
+      await this.flush(0)
+    } finally {
+      await this.#merging?.catch(() => {})
+      this.#isClosed = true
+      this.#letGo()
+    }
+  }
+
+  #letGo(): void {
+    for (const { run } of this.#runs.splice(0)) tryTo(() => run.close())
+  }
+}
+
+const isFiltered = (key: string) => tableOf(key) !== "i"
+const isDamage = (error: unknown): error is DessError => error instanceof DessError && error.code === "INVALID_DATA"
+const toNote = (value: string) => JSON.parse(toText(value)) as [id: string, note: Note]
+
+function toEntry(value: string): FeedbackEntry {
+  const [timestamp, comment] = JSON.parse(toText(value)) as [number, string]
+  return { timestamp, comment }
+}
+
+/** Rows that are not deleted. */
+function* kept(rows: Iterable<Row>): Generator<{ key: string; value: string }> {
+  for (const { key, value } of rows) if (value !== null) yield { key, value }
+}
+
+function pathOf(directory: string, first: number, last: number): string {
+  return join(directory, `lookup-${first}-${last}.run`)
+}
+
+/** By their first write; of those that begin with the same one the largest first. */
+function listRuns(directory: string): { name: string; first: number; last: number }[] {
+  const found = readdirSync(directory).flatMap((name) => {
+    const [, first, last] = RUN.exec(name) ?? []
+    return first === undefined ? [] : { name, first: Number(first), last: Number(last) }
+  })
+  return found.sort((a, b) => a.first - b.first || b.last - a.last)
+}
+
+/** Opens the files that have every write once. */
+function openRuns(directory: string): NumberedRun[] {
+  const opened: NumberedRun[] = []
+  let next = 1
+  try {
+    for (const { name, first, last } of listRuns(directory)) {
+      if (last < next) continue
+      if (first !== next) throw damagedRun(name, `expected write ${next} before it, got none`)
+      opened.push({ run: new SortedRun(join(directory, name)), first, last })
+      next = last + 1
+    }
+    return opened
+  } catch (cause) {
+    for (const { run } of opened) tryTo(() => run.close())
+    throw cause
+  }
+}
+
+/** Whether there is a lookup table, of this format or the one before. */
+export function hasLookup(directory: string): boolean {
+  return existsSync(directory) && readdirSync(directory).some((name) => OWN.test(name))
+}
+
+/** Removes the files of a lookup table: those of this format, of the one before, or all. */
+export function removeLookup(directory: string, which: "runs" | "old" | "all" = "all"): void {
+  for (const name of readdirSync(directory))
+    if (OWN.test(name) && (which === "all" || RUN.test(name) === (which === "runs")))
+      rmSync(join(directory, name), { force: true })
+  syncFolder(directory)
 }

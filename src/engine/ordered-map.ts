@@ -1,6 +1,6 @@
 /** A map that can also be read in order of its keys. Sorting waits until somebody reads. */
 
-import type { KeyRange } from "./lookup-keys.ts"
+import type { KeyRange } from "./sorted-run.ts"
 
 export class OrderedMap<V> {
   readonly #values = new Map<string, V>()
@@ -30,9 +30,13 @@ export class OrderedMap<V> {
     return found
   }
 
-  /** Oldest first. */
-  entries(): IterableIterator<[string, V]> {
-    return this.#values.entries()
+  has(key: string): boolean {
+    return this.#values.has(key)
+  }
+
+  /** The key that was set before all others. */
+  get oldest(): string | undefined {
+    return this.#values.keys().next().value
   }
 
   /** In order of the keys. */

@@ -31,6 +31,7 @@ export function countGrowing(p: {
   catalogue: Catalogue
   reader: Reader
   waiting: number
+  lookupBytes: number
 }): Omit<MemoryParts, "fixed"> {
   const { names, met, items, entries } = p.catalogue.bytes
   return {
@@ -41,6 +42,7 @@ export function countGrowing(p: {
     items: items + entries,
     packed: p.reader.packedBytes,
     journal: EVENT * p.waiting + (p.catalogue.pending?.bytes ?? 0),
+    lookup: p.lookupBytes,
   }
 }
 

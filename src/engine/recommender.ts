@@ -130,7 +130,7 @@ export class LiveRecommender implements Recommender {
       broken: (cause) => this.#fail(cause),
     })
     this.#lookup = new LookupHolder({
-      directory: directory?.path,
+      directory,
       mostKeys: keys,
       onFailure: (error) => void this.#journal.refuse(error),
     })
@@ -176,8 +176,7 @@ export class LiveRecommender implements Recommender {
       return this.#learning.begin()
     }
     const position = await archive.restore()
-    const { files, isRecovering: recover } = directory
-    await this.#lookup.takeUp({ files, position, wasThere: archive.hadLookup, recover })
+    await this.#lookup.takeUp({ position, wasThere: archive.hadLookup })
     this.#journal.begin()
     this.#learned = this.#intake.accepted
     this.#orderedAt = this.#intake.accepted
@@ -557,7 +556,8 @@ export class LiveRecommender implements Recommender {
   #growing(): Omit<MemoryParts, "fixed"> {
     const { held, metBytes } = this.#standing ?? NOTHING
     const [catalogue, reader] = [this.#catalogue, this.#learning.reader]
-    return countGrowing({ held, metBytes, catalogue, reader, waiting: this.#queue() })
+    const lookupBytes = this.#lookup.current?.heldBytes ?? 0
+    return countGrowing({ held, metBytes, catalogue, reader, waiting: this.#queue(), lookupBytes })
   }
 
   // Snapshots, erasures, closing
@@ -620,7 +620,7 @@ export class LiveRecommender implements Recommender {
     this.#orderedAt = Math.max(this.#orderedAt, this.#archive.newest?.accepted ?? 0)
     this.#snapshotMilliseconds = Date.now() - this.#lastAttempt
     this.#snapshotFailure = undefined
-    await this.#lookup.trimKeys()
+    this.#lookup.trimKeys()
     return info
   }
 

@@ -103,11 +103,12 @@ export class TrainingThread {
 
   async close(): Promise<void> {
     this.#ended ??= new DessError("CLOSED", "recommender: expected an open one, it was closed")
-    this.#worker.ref()
     this.#worker.postMessage("close")
-    await new Promise<void>((resolve) => {
+    const ended = new Promise<void>((resolve) => {
       this.#worker.once("exit", () => resolve())
       if (this.#worker.threadId === -1) resolve()
     })
+    // Held until its end: whoever waits for an answer still must not let go of it before.
+    await this.whileRunning(ended)
   }
 }

@@ -309,6 +309,8 @@ export interface MemoryParts {
   packed: number
   /** Events on their way to the disk and to the learner. */
   journal: number
+  /** What is known of the files of the lookup table (idempotency keys, feedback, notes), and what waits to be written. */
+  lookup: number
   /** The runtime, its code, parameters of no id, buffers: what the process held when it was opened and is none of the others. */
   fixed: number
 }

@@ -22,11 +22,15 @@ const ROOMY = 0.5
 
 /** Not even one segment fits. */
 export class BudgetExceeded extends DessError {
-  constructor(bytes: number) {
+  /** Those who made room all the same. */
+  readonly gone: Gone
+
+  constructor(bytes: number, gone: Gone) {
     super(
       "NUMERIC",
       `memory budget: expected room for one segment and a place for every id met so far, got ${bytes} bytes`,
     )
+    this.gone = gone
   }
 }
 
@@ -100,8 +104,9 @@ export class Limiter {
     if (bytes !== undefined && bytes < least)
       throw new DessError("INVALID_ARGUMENT", `memory budget: expected at least ${least} bytes, got ${bytes}`)
     this.#limits = limits
-    const isEmpty = SIDES.every((side) => this.#limited.tables[side].count === 0)
-    if (isEmpty) {
+    // Not where all have left: what is known of their places stays, and a replay, which is not told again, knows it.
+    const isNew = SIDES.every((side) => this.#limited.tables[side].reach === 0)
+    if (isNew) {
       // Where there are ids, the next reading of the clock says what time it is for them.
       this.#idle.keep(limits, { milliseconds: 0, here: () => [] })
       this.#process = undefined
@@ -177,7 +182,7 @@ export class Limiter {
       const ids = this.#limited.tables.user.count + this.#limited.tables.item.count
       const chosen = this.#idle.longest(Math.max(64, ids >> 6), number)
       if (chosen.user.length + chosen.item.length === 0) {
-        this.#cut(segment, { bytes, shrunk })
+        this.#cut(segment, { bytes, gone })
         break
       }
       for (const side of SIDES) this.#release(side, chosen[side], left)
@@ -289,7 +294,7 @@ export class Limiter {
   }
 
   /** Nobody is idle: the segment's own ids lose what they have grown, from the largest rows on, until the new ones fit. */
-  #cut(segment: Segment, p: { bytes: number; shrunk: Record<Side, number> }): void {
+  #cut(segment: Segment, p: { bytes: number; gone: Gone }): void {
     const { tables, cut } = this.#limited
     const taken: { side: Side; id: number; row: Floats }[] = []
     const fits = () => this.held + this.#bytesToMeet(segment) <= p.bytes
@@ -301,8 +306,8 @@ export class Limiter {
     // A row that was taken out counts as one of the new until it is back, so it has room.
     const room = fits()
     for (const { side, id, row } of taken) cut?.put(side, id, { step: tables[side].start, row })
-    for (const { side } of taken) p.shrunk[side]++
-    if (!room) throw new BudgetExceeded(p.bytes)
+    for (const { side } of taken) p.gone.shrunk[side]++
+    if (!room) throw new BudgetExceeded(p.bytes, p.gone)
   }
 
   /** Bytes that the rows of the segment's new ids would add. */

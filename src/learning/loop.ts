@@ -15,6 +15,7 @@ import type { Stream } from "../stream/stream.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
 import { createLearner, createTaskEvaluator } from "./create.ts"
 import type { Learner, LiveLearner, Preparation, SideStatus } from "./learner.ts"
+import { BudgetExceeded } from "./limiter.ts"
 import { Mean, NOTHING, quality, type Score } from "./metrics.ts"
 import { type FullRunOptions, type RunOptions, withDefaults } from "./options.ts"
 import type { Measures, Milliseconds, RunResult, SegmentReport } from "./report.ts"
@@ -72,7 +73,7 @@ export class Run {
     const trainBatch = slice(segment, labels, 0, training)
     const testBatch = split ? slice(segment, labels, training, segment.length) : trainBatch
     this.#takeGone(undefined)
-    const preparation = this.learner.prepare(segment, labels, training)
+    const preparation = this.#prepare(segment, labels, training)
     this.#takeGone(preparation)
     let [train, inference] = [0, 0]
     const learn = (): PassResult => {
@@ -117,6 +118,16 @@ export class Run {
     })
     this.#elapsed += performance.now() - started
     return report
+  }
+
+  #prepare(segment: Segment, labels: Float64Array, training: number): Preparation {
+    try {
+      return this.learner.prepare(segment, labels, training)
+    } catch (error) {
+      // Who left for a segment that did not fit has left.
+      if (error instanceof BudgetExceeded) this.#takeGone(error.gone)
+      throw error
+    }
   }
 
   /** Live: time passes without events. Ids idle for long shrink and leave, as in `step`; nothing else changes. */

@@ -250,6 +250,7 @@ export const Status = shape({
       items: Type.Number(),
       packed: Type.Number(),
       journal: Type.Number(),
+      lookup: Type.Number(),
       fixed: Type.Number(),
     }),
     heldBytes: Type.Number(),

@@ -253,7 +253,7 @@ test("what is erased from a journal equals what a plain scan of all indices find
       }
     }
     const placed = journal.map((record, position) => ({ position, record }))
-    const traces = await findTraces(() => placed, erasures)
+    const traces = await findTraces(placed, erasures)
     const kept = placed.flatMap(({ position, record }) => {
       const clean = traces.clean({ position, record })
       return clean.kind === "events" ? [...clean.user].flatMap((user) => (user === GONE ? [] : position)) : []

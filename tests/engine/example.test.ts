@@ -11,7 +11,7 @@ const ROOT = join(import.meta.dirname, "../..")
 
 beforeAll(buildCommand)
 
-test("examples/recommender.mjs runs where nothing is installed but dess, as does a directory, which asks for lmdb by name when given a key", () => {
+test("examples/recommender.mjs runs where nothing is installed but dess, as does a directory, with keys, types and notes", () => {
   const place = mkdtempSync(join(tmpdir(), "dess-example-"))
   try {
     for (const part of ["dist", "package.json", "examples"])
@@ -23,10 +23,14 @@ test("examples/recommender.mjs runs where nothing is installed but dess, as does
     expect(told).toMatch(/found: true/)
     const program = `import { Recommender } from "dess"
       const recommender = await Recommender.open({ directory: "data" })
-      console.log(await recommender.observe({ user: "ada", item: "dune" }))
-      await recommender.observe({ user: "ada", item: "dune", key: "k" }).catch((error) => console.log(error.code, error.message))
+      const event = { user: "ada", item: "dune", key: "k", type: "like" }
+      for (let n = 0; n < 2; n++) console.log(JSON.stringify(await recommender.observe(event)))
+      await recommender.putNotes("user", [{ id: "ada", note: { comment: "counts" } }])
+      console.log(recommender.note("user", "ada").comment)
       await recommender.close()`
-    expect(run("--input-type=module", "--eval", program)).toMatch(/accepted: 1.*\n?.*UNSUPPORTED .*npm install lmdb/)
+    expect(run("--input-type=module", "--eval", program)).toBe(
+      '{"accepted":1,"duplicates":0}\n{"accepted":0,"duplicates":1}\ncounts\n',
+    )
   } finally {
     rmSync(place, { recursive: true, force: true })
   }

@@ -4,9 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, describe, expect, test } from "vitest"
-import { openLmdbLookup } from "../../src/engine/lmdb-lookup.ts"
-import type { FeedbackKey, Lookup, LookupChange } from "../../src/engine/lookup.ts"
-import { MemoryLookup } from "../../src/engine/memory-lookup.ts"
+import { type FeedbackKey, Lookup, type LookupChange } from "../../src/engine/lookup.ts"
 import { answers, hashOf, LookupModel, randomChange, randomOf } from "../support/lookup-model.ts"
 
 const folders: string[] = []
@@ -20,8 +18,8 @@ function fail(error: Error): never {
   throw error
 }
 
-async function openOnDisk(folder: string): Promise<Lookup> {
-  const lookup = await openLmdbLookup(folder, { onFailure: fail })
+function openOnDisk(directory: string): Lookup {
+  const lookup = new Lookup({ directory, mostKeys: 0, onFailure: fail })
   opened.push(lookup)
   return lookup
 }
@@ -38,16 +36,18 @@ const put = (key: FeedbackKey, timestamp = 1): LookupChange => ({
   entry: { timestamp, comment: "" },
 })
 
+const openInMemory = (mostKeys: number) => new Lookup({ directory: undefined, mostKeys, onFailure: fail })
+
 const places = {
-  "in memory": async () => new MemoryLookup({ mostKeys: 100_000 }),
-  "on disk": async () => openOnDisk(newFolder()),
+  "in memory": () => openInMemory(100_000),
+  "on disk": () => openOnDisk(newFolder()),
 }
 
 describe.each(Object.entries(places))("%s", (where, open) => {
   test.each([1, 2, 3, 4])("random changes give the answers of a plain model, seed %i", async (seed) => {
     const random = randomOf(seed)
     const model = new LookupModel()
-    let lookup = await open()
+    let lookup = open()
     for (let position = 0; position < 300; position++) {
       const changes = Array.from({ length: random(12) }, (_, n) => randomChange(random, lookup.nextKey + 20 * n))
       const orders = new Set<number>()
@@ -61,14 +61,14 @@ describe.each(Object.entries(places))("%s", (where, open) => {
       else if (action === 6) await lookup.compact()
       else if (action === 7) {
         const before = random(lookup.nextKey + 1)
-        await lookup.dropKeys(before)
+        lookup.dropKeys(before)
         for (const [hash, order] of model.keys) if (order < before) model.keys.delete(hash)
         // The newest stays, so that both know the next.
         model.change({ kind: "key", hash: hashOf(`${position}`), order: lookup.nextKey })
         lookup.add([{ kind: "key", hash: hashOf(`${position}`), order: lookup.nextKey }], position)
       } else if (action === 8 && where === "on disk") {
         await lookup.close()
-        lookup = await openOnDisk(folders.at(-1) as string)
+        lookup = openOnDisk(folders.at(-1) as string)
         expect(lookup.applied).toBeGreaterThanOrEqual(position)
       }
       if (position % 10 === 9 || action >= 18) {
@@ -79,7 +79,7 @@ describe.each(Object.entries(places))("%s", (where, open) => {
   })
 
   test("what is not there can be taken away", async () => {
-    const lookup = await open()
+    const lookup = open()
     lookup.add(
       [
         { kind: "feedback", user: 1, item: 2, type: "like", entry: null },
@@ -89,14 +89,14 @@ describe.each(Object.entries(places))("%s", (where, open) => {
       0,
     )
     await lookup.flush(1)
-    await lookup.dropKeys(10)
+    lookup.dropKeys(10)
     expect([...lookup.feedback({})]).toEqual([])
     expect([...lookup.noteIds("item")]).toEqual([])
     expect(lookup.applied).toBe(1)
   })
 
   test("a reader goes on while entries come, go and are flushed", async () => {
-    const lookup = await open()
+    const lookup = open()
     const keys = Array.from({ length: 3000 }, (_, n) => ({ user: n >> 4, item: n & 15, type: "like" }))
     lookup.add(
       keys.filter((_, n) => n % 2 === 0).map((key) => put(key)),
@@ -116,7 +116,7 @@ describe.each(Object.entries(places))("%s", (where, open) => {
   })
 
   test("applied never goes back, and a flush says how far it is", async () => {
-    const lookup = await open()
+    const lookup = open()
     lookup.add([put({ user: 1, item: 1, type: "like" })], 41)
     await lookup.flush(42)
     expect([lookup.applied, lookup.waiting]).toEqual([42, 0])
@@ -125,14 +125,14 @@ describe.each(Object.entries(places))("%s", (where, open) => {
   })
 
   test("orders of keys may be larger than 32 bits", async () => {
-    const lookup = await open()
+    const lookup = open()
     const far = 2 ** 40
     lookup.add(
       [0, 1, 2].map((n) => ({ kind: "key", hash: hashOf(`${n}`), order: far + n }) as const),
       0,
     )
     await lookup.flush(1)
-    await lookup.dropKeys(far + 1)
+    lookup.dropKeys(far + 1)
     expect([0, 1, 2].map((n) => lookup.hasKey(hashOf(`${n}`)))).toEqual([false, true, true])
     expect(lookup.nextKey).toBe(far + 3)
   })
@@ -140,7 +140,7 @@ describe.each(Object.entries(places))("%s", (where, open) => {
 
 describe("in memory", () => {
   test("the newest keys and entries are kept", () => {
-    const lookup = new MemoryLookup({ mostKeys: 2 })
+    const lookup = openInMemory(2)
     for (let n = 0; n < 3; n++) lookup.add([{ kind: "key", hash: hashOf(`${n}`), order: n }], n)
     expect([0, 1, 2].map((n) => lookup.hasKey(hashOf(`${n}`)))).toEqual([false, true, true])
     for (let n = 0; n < 100_001; n++) lookup.add([put({ user: n, item: 0, type: "like" })], n)
@@ -150,35 +150,41 @@ describe("in memory", () => {
 })
 
 describe("on disk", () => {
-  test("many changes are flushed by themselves, few after a moment", async () => {
-    const lookup = await openOnDisk(newFolder())
-    lookup.add([put({ user: 1, item: 1, type: "like" })], 5)
-    expect([lookup.waiting, lookup.applied]).toEqual([1, 0])
-    await expect.poll(() => [lookup.waiting, lookup.applied], { timeout: 5000 }).toEqual([0, 5])
-    for (let n = 0; n < 4000; n++) lookup.add([put({ user: n, item: 1, type: "like" })], 6 + n)
-    // Sooner than the moment would be.
-    await expect.poll(() => lookup.waiting, { timeout: 5000, interval: 5 }).toBe(0)
-    expect([...lookup.feedback({ item: 1 })].length).toBe(4000)
+  test("many changes are written by themselves, and files are merged", async () => {
+    const folder = newFolder()
+    const lookup = openOnDisk(folder)
+    for (let n = 0; n < 60_000; n++) {
+      lookup.add([put({ user: n, item: 1, type: "like" })], n)
+      if (n % 500 === 0) await new Promise(setImmediate)
+    }
+    // All but the last few thousand.
+    await expect.poll(() => lookup.waiting, { timeout: 5000, interval: 5 }).toBeLessThan(8192)
+    expect(lookup.applied).toBeGreaterThan(50_000)
+    await lookup.flush(60_000)
+    expect([lookup.waiting, lookup.applied]).toEqual([0, 60_000])
+    await expect.poll(() => readdirSync(folder).length, { timeout: 5000, interval: 5 }).toBeLessThan(5)
+    expect([...lookup.feedback({ item: 1 })].length).toBe(60_000)
+    expect(lookup.heldBytes).toBeLessThan(500_000)
   })
 
   test("all keys dropped, the next order is still known after a start", async () => {
     const folder = newFolder()
-    const lookup = await openOnDisk(folder)
+    const lookup = openOnDisk(folder)
     lookup.add([{ kind: "key", hash: hashOf("a"), order: 8 }], 0)
     await lookup.flush(1)
-    await lookup.dropKeys(9)
+    lookup.dropKeys(9)
     await lookup.close()
-    const again = await openOnDisk(folder)
+    const again = openOnDisk(folder)
     expect([again.nextKey, again.hasKey(hashOf("a"))]).toEqual([9, false])
   })
 
   test("after a close it takes and answers nothing", async () => {
-    const lookup = await openOnDisk(newFolder())
+    const lookup = openOnDisk(newFolder())
     await lookup.close()
     const closed = expect.objectContaining({ code: "CLOSED" })
     expect(() => lookup.add([], 1)).toThrow(closed)
     expect(() => lookup.feedbackEntry({ user: 1, item: 1, type: "like" })).toThrow(closed)
     await expect(lookup.flush(1)).rejects.toThrow(closed)
-    expect(readdirSync(folders.at(-1) as string).sort()).toEqual(["lookup-1.mdb", "lookup-1.mdb-lock"])
+    expect(readdirSync(folders.at(-1) as string).sort()).toEqual([])
   })
 })

@@ -13,7 +13,7 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as lmdb from "lmdb"
+import { gunzipSync } from "node:zlib"
 import { afterAll, expect, test } from "vitest"
 import { openContents } from "../../src/engine/contents.ts"
 import { Recommender } from "../../src/engine/open.ts"
@@ -132,48 +132,18 @@ test("from a directory whose snapshots are all damaged, and from a damaged journ
   expect(rest).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/records \d+ to .* are gone/)] })
 })
 
-/** A directory as a dess of format 5 left it. */
-async function writeOldFormat(directory: string): Promise<void> {
+/** A directory as a dess of format 5 left it; its journal was written by LMDB itself. */
+function writeOldFormat(directory: string): void {
   mkdirSync(directory)
-  const root = lmdb.open({ path: join(directory, "journal-1.mdb"), noSubdir: true, maxDbs: 12 })
-  const json = { encoding: "json" } as const
-  const meta = root.openDB({ name: "meta", ...json })
-  const log = root.openDB<Buffer, number>({ name: "log", encoding: "binary" })
-  const names = { encoding: "string", keyEncoding: "uint32" } as const
-  const [users, items] = [root.openDB({ name: "users", ...names }), root.openDB({ name: "itemNames", ...names })]
-  const entries = root.openDB({ name: "items", keyEncoding: "uint32", ...json })
-  const feedback = root.openDB({ name: "feedback", ...json })
-  const created = { ...{ task: "binary", method: "dess-fre", model: "mf", preset: "calibrated", recipe: "calibrated" } }
-  await meta.put("version", 5)
-  await meta.put("options", {
-    ...{ ...created, sizes: [2, 4], seed: 1, likeThreshold: 3.5, negatives: 10, features: null },
-    scale: { min: 0, max: 5 },
-  })
-  const row = Buffer.alloc(20)
-  const rows = Array.from({ length: 30 }, (_, n) => {
-    row.writeInt32LE(n === 4 ? -1 : n % 3, 0)
-    row.writeInt32LE(n === 4 ? -1 : n % 2, 4)
-    row.writeFloatLE(n % 5, 8)
-    row.writeDoubleLE(1_700_000_000 + n, 12)
-    return Buffer.from(row)
-  })
-  await log.put(0, Buffer.concat([Buffer.from([1, 0, 0, 0, rows.length, 0, 0, 0]), ...rows]))
-  await log.put(1, Buffer.concat([Buffer.of(2), Buffer.from(JSON.stringify({ kind: "segment", time: 1.7e12 }))]))
-  // The third user left, and the index is somebody else's now.
-  const left = { kind: "left", user: [2], item: [], names: { user: ["carl"], item: [] } }
-  await log.put(2, Buffer.concat([Buffer.of(2), Buffer.from(JSON.stringify(left))]))
-  for (const [index, name] of ["ada", "bob", "dora"].entries()) await users.put(index, name)
-  for (const [index, name] of ["dune", "emma"].entries()) await items.put(index, name)
-  await entries.put(1, { categories: ["novel"], hidden: false, features: null })
-  await feedback.put([0, 0, "like"], { timestamp: 1_700_000_000, comment: "again" })
-  await root.close()
+  const golden = new URL("../golden/lmdb/journal-1.mdb.gz", import.meta.url)
+  writeFileSync(join(directory, "journal-1.mdb"), gunzipSync(readFileSync(golden)))
   const note = { side: "user", id: "ada", note: { labels: ["vip"] } }
   writeFileSync(join(directory, "gorse-notes.jsonl"), `${JSON.stringify(note)}\n`)
 }
 
 test("a directory of an older format is refused with what to do, and rebuilt from its journal", async () => {
   const [directory, out] = [join(folder, "old-format"), join(folder, "old-format-new")]
-  await writeOldFormat(directory)
+  writeOldFormat(directory)
   await expect(Recommender.open({ directory })).rejects.toThrow(/expected format 6, .*dess rebuild --directory/)
   expect(await rebuild({ directory, out, options: { threads: 1 } })).toMatchObject({ events: 29, dropped: 1, users: 3 })
   const events = (await exported(out)) as { user: string; item: string; rating: number; timestamp: number }[]

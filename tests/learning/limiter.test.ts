@@ -1,9 +1,10 @@
 /** The memory budget of the calibrated recipe: kept after every operation, whatever comes. */
 
 import { describe, expect, test } from "vitest"
+import { hashState } from "../../src/engine/safetensors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
-import { Run } from "../../src/learning/loop.ts"
+import { liveOf, Run } from "../../src/learning/loop.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
 import { SizedLearner } from "../../src/learning/sized-learner.ts"
 import type { RowModel } from "../../src/models/calibrated/rows.ts"
@@ -250,6 +251,57 @@ describe("a budget", () => {
     const run = new Run({ ...options, memoryBudget })
     expect(() => run.step(segmentOf([[100_000, 0, 5]], 0))).toThrow(/memory budget: expected room for one segment and/)
     run.close()
+  })
+
+  test("who leaves for a segment that does not fit is told of, and a replay, which does not measure, has the same state", () => {
+    const options: RunOptions = {
+      task: "topk",
+      method: "dess-fre",
+      segment: 50,
+      sizes: [2, 4],
+      protocol: "prequential",
+    }
+    const memoryBudget = 2 * leastBudget(options)
+    const runs = [false, true].map((unmeasured) => ({
+      run: new Run({ ...options, memoryBudget, live: { remembered: 10, testUsers: 100, smallestBatch: 1 } }),
+      unmeasured,
+    }))
+    const rows = (from: number) => Array.from({ length: 50 }, (_, n): Row => [from + n, from + n, 5])
+    const hashes = runs.map(({ run, unmeasured }) => {
+      for (let n = 0; n < 4; n++) run.step(segmentOf(rows(50 * n), n), { unmeasured })
+      expect(() => run.step(segmentOf([[100_000, 0, 5]], 4), { unmeasured })).toThrow(/memory budget: expected room/)
+      expect(run.left.item.length).toBeGreaterThan(0)
+      for (let n = 5; n < 10; n++) run.step(segmentOf(rows(20), n), { unmeasured })
+      const state = new State()
+      run.save(state)
+      run.close()
+      return hashState(state)
+    })
+    expect(hashes[0]).toBe(hashes[1])
+  })
+
+  test("set again when nobody is left it knows what it knew: a start sets it, a run that was never interrupted does not", () => {
+    const limits = { bytes: 400_000, process: { user: 27, item: 47, met: 9 } }
+    const hashes = [false, true].map((again) => {
+      const run = new Run({
+        method: "dess-fre",
+        segment: 50,
+        sizes: [2, 4],
+        protocol: "prequential",
+        live: { remembered: 9, testUsers: 100, smallestBatch: 1 },
+      })
+      liveOf(run.learner).limit(limits, 50)
+      const rows = Array.from({ length: 50 }, (_, n): Row => [n, n, 5])
+      run.step(segmentOf(rows, 0))
+      for (const side of ["user", "item"] as const) run.forget(side, new Set(rows.map(([user]) => user)))
+      if (again) liveOf(run.learner).limit(limits, 50)
+      run.step(segmentOf(rows.slice(0, 20), 1))
+      const state = new State()
+      run.save(state)
+      run.close()
+      return hashState(state)
+    })
+    expect(hashes[0]).toBe(hashes[1])
   })
 })
 

@@ -8,7 +8,6 @@
 
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { nativeAddon, open as openLmdb } from "lmdb"
 import { JournalFiles } from "../../dist/engine/journal-files.js"
 import { DessError, Recommender } from "../../dist/index.js"
 import { Faults } from "../../tools/faults/faults.mjs"
@@ -22,27 +21,13 @@ const PATIENCE = 8000
 /** Refusals before a lasting fault ends. */
 const MOST_REFUSALS = 2
 const OPTIONS = { segment: 16, delay: 50, threads: 1, sizes: [2, 4], snapshotEvents: 70, publishDelay: 0 }
-const KNOWN = /^(dess\.json|journal-\d{12}\.log|snapshot-\d{12}\.safetensors|lookup-\d+\.mdb|lookup-\d+\.mdb-lock)$/
+const KNOWN = /^(dess\.json|journal-\d{12}\.log|snapshot-\d{12}\.safetensors|lookup-\d+-\d+\.run)$/
 
 const faults = Faults.own()
 let armed
 let problems = []
 process.on("unhandledRejection", (error) => problems.push(`unheard: ${error?.stack ?? error}`))
 process.on("uncaughtException", (error) => problems.push(`uncaught: ${error?.stack ?? error}`))
-
-// LMDB ends the process where its own opening fails, so that is left out. Faults that last are found by what is tried before.
-function openCalmly(...args) {
-  return calmly(() => {
-    nativeAddon.open = openLmdb
-    try {
-      return openLmdb(...args)
-    } finally {
-      nativeAddon.open = openCalmly
-    }
-  })
-}
-openLmdb({})
-nativeAddon.open = openCalmly
 
 /** Does something that neither fails nor counts. */
 function calmly(action) {

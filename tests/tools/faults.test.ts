@@ -456,49 +456,19 @@ said.push(performance.now() - before < 30_000)
     expect(said).toEqual(Array.from({ length: 16 }, () => true))
   })
 
-  test("what LMDB writes and syncs fails, counts and fills the disk, too", async () => {
-    const said = await run(`
-import { open } from "lmdb"
-const store = () => open({ path: folder + "/store.mdb", noSubdir: true, overlappingSync: false })
-faults.arm({ classes: ["create"], code: "EMFILE" })
-said.push(await outcome(store))
-faults.arm({ failAt: -1 })
-const root = store()
-said.push(faults.counts().matchedByClass.mmap)
-root.putSync("before", 1)
-for (const name of ["write", "sync"]) {
-  faults.arm({ classes: [name], failCount: 1, code: "ENOSPC" })
-  said.push(await outcome(() => root.putSync("never", 1)), faults.counts().failedByClass[name])
-  faults.disarm()
-}
-faults.limit(100)
-said.push(await outcome(() => root.putSync("never", 1)), faults.counts().freeBytes)
-faults.limit(null)
-root.putSync("after", 2)
-root.putSync("long", "text".repeat(100_000))
-faults.limit(100_000)
-said.push(await root.backup(folder + "/copy.mdb", true).catch((error) => error.message), fs.statSync(folder + "/copy.mdb").size % 4096)
-faults.limit(null)
-said.push(root.get("before"), root.get("after"))
-await root.close()
-`)
-    // Of a write that was cut short LMDB makes EIO.
-    expect(said).toEqual(["EMFILE", 2, "ENOSPC", 1, "ENOSPC", 1, "EIO", 0, "No space left on device", 0, 1, 2])
-  })
-
   test("without a control file, and with one that arms nothing, a process does what it would do anyway", async () => {
-    const { DESS_FAULTS: control, ...preload } = faults.env()
+    const { FAULTS_CONTROL: control, ...preload } = faults.env()
     const script = `fs.writeFileSync(${JSON.stringify(join(folder, "file"))}, "text")`
     expect(spawnSync(process.execPath, ["-e", script], { env: { ...process.env, ...preload } }).status).toBe(0)
     expect(faults.counts().processes).toBe(0)
-    const under = { env: { ...process.env, ...preload, DESS_FAULTS: control } }
+    const under = { env: { ...process.env, ...preload, FAULTS_CONTROL: control } }
     expect(spawnSync(process.execPath, ["-e", script], under).status).toBe(0)
     expect(readFileSync(join(folder, "file"), "utf8")).toBe("text")
     expect(faults.counts()).toMatchObject({ processes: 1, failed: 0 })
     const missing = spawnSync(process.execPath, ["-e", script], {
-      env: { ...process.env, ...preload, DESS_FAULTS: "no" },
+      env: { ...process.env, ...preload, FAULTS_CONTROL: "no" },
     })
     expect(missing.signal).toBe("SIGABRT")
-    expect(missing.stderr.toString()).toContain("faults: expected a control file at DESS_FAULTS, got no")
+    expect(missing.stderr.toString()).toContain("faults: expected a control file at FAULTS_CONTROL, got no")
   })
 })

@@ -1,6 +1,6 @@
 /*
  * Makes file operations of a process fail and moves its clock. Loaded with LD_PRELOAD; controlled by a file that
- * DESS_FAULTS names and every process maps, see `struct control`. Without DESS_FAULTS all calls go straight to libc.
+ * FAULTS_CONTROL names and every process maps, see `struct control`. Without FAULTS_CONTROL all calls go straight to libc.
  *
  * An operation matches when its file lies under the folder. The kernel is asked every time (/proc/self/fd), so there
  * is no table to keep: duplicated, inherited, renamed and deleted files are recognised, also through symbolic links.
@@ -94,7 +94,7 @@ static void *resolve(_Atomic(void *) *slot, const char *name) {
   })
 
 __attribute__((constructor)) static void attach(void) {
-  const char *path = getenv("DESS_FAULTS");
+  const char *path = getenv("FAULTS_CONTROL");
   if (!path || !*path) return;
   int fd = REAL(open)(path, O_RDWR | O_CLOEXEC);
   struct control *mapped =
@@ -102,7 +102,7 @@ __attribute__((constructor)) static void attach(void) {
   if (fd >= 0) close(fd);
   if (mapped == MAP_FAILED || mapped->magic != MAGIC) {
     /* A test that believes in faults that never come would prove nothing. */
-    fprintf(stderr, "faults: expected a control file at DESS_FAULTS, got %s\n", path);
+    fprintf(stderr, "faults: expected a control file at FAULTS_CONTROL, got %s\n", path);
     abort();
   }
   atomic_fetch_add(&mapped->processes, 1);

@@ -37,7 +37,7 @@ export function buildFaults(): { library: string; reason?: undefined } | { libra
 export class Faults {
   constructor(p?: { folder?: string; library?: string; control?: string })
   static own(): Faults | undefined
-  env(): { LD_PRELOAD: string; DESS_FAULTS: string; UV_USE_IO_URING: string }
+  env(): { LD_PRELOAD: string; FAULTS_CONTROL: string; UV_USE_IO_URING: string }
   arm(options?: ArmOptions): void
   disarm(): void
   setCalm(isCalm: boolean): void

@@ -151,7 +151,7 @@ export class Faults {
 
   /** Of this very process, which was started under it; undefined when it was not. */
   static own() {
-    const control = process.env.DESS_FAULTS
+    const control = process.env.FAULTS_CONTROL
     return control ? new Faults({ control }) : undefined
   }
 
@@ -159,7 +159,7 @@ export class Faults {
   env() {
     const others = process.env.LD_PRELOAD?.split(":").filter((path) => path && path !== this.#library) ?? []
     const preload = this.#library === undefined ? others : [this.#library, ...others]
-    return { LD_PRELOAD: preload.join(":"), DESS_FAULTS: this.#path, UV_USE_IO_URING: "0" }
+    return { LD_PRELOAD: preload.join(":"), FAULTS_CONTROL: this.#path, UV_USE_IO_URING: "0" }
   }
 
   /**

@@ -4,7 +4,8 @@ import { closeSync, cpSync, fstatSync, mkdtempSync, openSync, readdirSync, readF
 import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
 import { FILE_HEADER_BYTES, FrameReader } from "../../dist/engine/frames.js"
-import { event, isNumbered, numberOf, openCase, openPatiently, until } from "./cases.mjs"
+import { event, isNumbered, numberOf, openCase, openPatiently, until, wait } from "./cases.mjs"
+import { isRefusal } from "./load.mjs"
 
 const SNAPSHOT = /^snapshot-\d+\.safetensors$/
 const GHOST = /ghost-[\d-]+!/g
@@ -59,13 +60,25 @@ export async function examine(options, directory, { groups = [], ...further } = 
       let count = 0
       for (let at = 0; at < group.length; at += 5000) {
         const some = group.slice(at, at + 5000).map((number) => event(number, "somebody", "something"))
-        count += (await recommender.observe(some)).duplicates
+        count += (await observePatiently(recommender, some)).duplicates
       }
       known.push(count)
     }
     return { hash, numbers, accepted: events.accepted, damaged, memory, state, known }
   } finally {
-    await recommender.close()
+    // Nobody looks at the copy again: what was only sent to be recognised need not be learned.
+    await recommender.abandon()
+  }
+}
+
+/** What is damaged and made again meanwhile refuses for a moment. */
+async function observePatiently(recommender, events) {
+  for (const end = performance.now() + ERASURE; ; await wait(100)) {
+    try {
+      return await recommender.observe(events)
+    } catch (error) {
+      if (!isRefusal(error) || performance.now() > end) throw error
+    }
   }
 }
 

@@ -4,14 +4,17 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { atOneMoment, examine, inCopy, snapshotsOf } from "./checks.mjs"
 
-const FILES = /^(journal-\d+\.log|snapshot-\d+\.safetensors|dess\.json)$/
+const FILES = /^(journal-\d+\.log|snapshot-\d+\.safetensors|lookup-\d+-\d+\.run|dess\.json)$/
 const REMEDY = /recover|bring (it|the|back)|use a newer dess/
 
 const none = () => false
 
-/** What is wrong, or undefined; `said` is told what was done. `forgets`: a snapshot may be all there is of a state. */
-export async function checkFlip({ options, forgets }, directory, { random, say }) {
-  const hash = await inCopy(directory, none, (copy) => examineAt(options, copy)).then((found) => found.hash)
+/**
+ * What is wrong, or undefined; `say` is told what was done. `forgets`: a snapshot may be all there is of a state.
+ * `numbers`: of events whose keys are known.
+ */
+export async function checkFlip({ options, forgets }, directory, { random, say, numbers }) {
+  const { hash } = await inCopy(directory, none, (copy) => examineAt(options, copy))
   return inCopy(directory, none, async (copy) => {
     const files = readdirSync(copy).filter((name) => FILES.test(name))
     const file = files[random.integer(files.length)]
@@ -23,9 +26,12 @@ export async function checkFlip({ options, forgets }, directory, { random, say }
     const isOnlySnapshot = file.startsWith("snapshot") && snapshotsOf(copy).length === 1
     // What led to it is not kept, or not as it was.
     const isLost = file.startsWith("snapshot") && (isOnlySnapshot || options.keepJournal === "none")
-    const opened = await inCopy(copy, none, (trial) => examineAt(options, trial)).catch((error) => error)
+    const asks = file.startsWith("lookup") ? { groups: [numbers] } : {}
+    const opened = await inCopy(copy, none, (trial) => examineAt(options, trial, asks)).catch((error) => error)
     if (!(opened instanceof Error)) {
       say(`${where}: opened, ${opened.damaged.length === 0 ? "as before" : opened.damaged}`)
+      if (asks.groups && opened.known[0] !== numbers.length)
+        return `${where} flipped: ${numbers.length - opened.known[0]} keys are not known any more`
       if (opened.hash === hash || (isLost && forgets && opened.damaged.length > 0)) return undefined
       return `${where} flipped: state ${opened.hash} and not ${hash}, damaged: ${JSON.stringify(opened.damaged)}`
     }

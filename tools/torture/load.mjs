@@ -7,6 +7,8 @@ import { CASES, EPOCH, event, numberOf, until, wait } from "./cases.mjs"
 const DAY = 86_400_000
 /** Milliseconds in which everything must be well again once the disk is. */
 const RECOVERY = 30_000
+/** Events of one kill after which they come more slowly. */
+const ENOUGH = 1500
 const REFUSALS = new Set(["CLOSED", "UNAVAILABLE", "BUSY", 503, 429])
 
 /** Whether an error says that it is to be tried again. */
@@ -53,8 +55,8 @@ export async function load(target, { name, from, seed, isFaulty, stop = {} }, te
   const observing = async () => {
     while (!stop.now) {
       await observe(someEvents(1 + random.integer(40)))
-      // Erasing waits for what was accepted before it; let it get there.
-      if (forgets) await wait(20)
+      // Erasing waits for what was accepted before it; let it get there. And all of it is to be learned again by who checks.
+      if (forgets || next - from > ENOUGH) await wait(20)
     }
   }
   const others = async () => {

@@ -3,7 +3,7 @@
 import { CLASSES } from "../faults/faults.mjs"
 
 const DAY = 86_400_000
-/** LMDB maps its file where it is opened, which is spared; see calm-lmdb.mjs. */
+/** Nothing of ours is mapped, and the socket of the lock is bound before anything is taken. */
 const ALL = CLASSES.filter((name) => name !== "mmap" && name !== "bind")
 const FULL = ["create", "write", "truncate", "mkdir"]
 const READ_ONLY = ["create", "write", "truncate", "rename", "unlink", "mkdir", "bind"]
@@ -41,7 +41,7 @@ function pick(random, list) {
 export function planStorm(random, milliseconds, { isEarly, movesClock }) {
   const names = Object.keys(KINDS)
   const plan = []
-  let at = isEarly ? 0 : random.integer(300)
+  let at = isEarly ? 0 : random.integer(Math.min(300, milliseconds))
   while (at < milliseconds) {
     if (movesClock && random.next() < 0.2) {
       const lasts = 5 + random.integer(200)
@@ -49,9 +49,9 @@ export function planStorm(random, milliseconds, { isEarly, movesClock }) {
       at += lasts
     } else {
       const kind = pick(random, names)
-      const lasts = 20 + random.integer(1000)
+      const lasts = 20 + random.integer(Math.min(1000, milliseconds))
       plan.push({ at, lasts, kind, ...KINDS[kind](random) })
-      at += lasts + random.integer(700)
+      at += lasts + random.integer(Math.min(700, milliseconds))
     }
   }
   return plan

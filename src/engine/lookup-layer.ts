@@ -1,0 +1,122 @@
+/** Changes of the lookup table that are in memory: what has not been written yet, or, without a directory, all there is. */
+
+import type { LookupChange } from "./lookup.ts"
+import {
+  allOf,
+  feedbackKey,
+  hashKey,
+  idPrefix,
+  idsOf,
+  noteKey,
+  TABLES,
+  type Table,
+  tableOf,
+  toBytes,
+  twinOf,
+} from "./lookup-keys.ts"
+import { OrderedMap } from "./ordered-map.ts"
+import type { KeyRange, Row } from "./sorted-run.ts"
+
+/** Entries and notes kept where there is no directory. */
+const MOST_IN_MEMORY = 100_000
+/** Bytes of a row beside its texts. */
+const ROW_BYTES = 112
+
+export class LookupLayer {
+  /** By table; null for what is to be deleted from older layers. */
+  readonly #tables = Object.fromEntries(TABLES.map((table) => [table, new OrderedMap()])) as Record<
+    Table,
+    OrderedMap<string | null>
+  >
+  /** What keys of ids begin with whose entries in older layers are deleted; those put since are here. */
+  readonly dropped = new Set<string>()
+  /** For one that is all there is: how many rows of a table are kept. */
+  readonly #most: Partial<Record<Table, number>> | undefined
+  /** Changes, the position of the last, and bytes of memory, about. */
+  count = 0
+  position = 0
+  bytes = 0
+
+  /** `mostKeys`: it is all there is, and so many keys are kept. */
+  constructor(mostKeys?: number) {
+    this.#most = mostKeys === undefined ? undefined : { f: MOST_IN_MEMORY, k: mostKeys, n: MOST_IN_MEMORY }
+  }
+
+  change(change: LookupChange): void {
+    this.count++
+    if (change.kind === "feedback") {
+      const value = change.entry && JSON.stringify([change.entry.timestamp, change.entry.comment])
+      const key = feedbackKey(change)
+      this.#put(key, value)
+      this.#put(twinOf(key), value)
+    } else if (change.kind === "key") this.#put(hashKey(change.hash), String(change.order))
+    else if (change.kind === "note")
+      this.#put(noteKey(change.side, change.id), change.note && JSON.stringify([change.id, change.note]))
+    else {
+      const prefix = idPrefix(change.side, change.index)
+      for (const { key } of [...this.rows(allOf(prefix))]) this.#remove(key)
+      if (!this.#most) this.dropped.add(prefix)
+    }
+  }
+
+  #put(key: string, text: string | null): void {
+    if (text === null && this.#most) {
+      this.#remove(key)
+      return
+    }
+    const table = this.#tables[tableOf(key)]
+    const value = text && toBytes(text)
+    this.bytes += sizeOf(key, value) - (table.has(key) ? sizeOf(key, table.get(key)) : 0)
+    table.set(key, value)
+    const most = this.#most?.[tableOf(key)] ?? Number.POSITIVE_INFINITY
+    while (table.size > most) this.#remove(table.oldest as string)
+  }
+
+  /** Takes out a row as if it had never been put, feedback in both orders. */
+  #remove(key: string): void {
+    const isFeedback = "fi".includes(tableOf(key))
+    for (const one of isFeedback ? [key, twinOf(key)] : [key]) {
+      const table = this.#tables[tableOf(one)]
+      if (table.has(one)) this.bytes -= sizeOf(one, table.get(one))
+      table.delete(one)
+    }
+  }
+
+  /** Rows that can be asked for one by one. */
+  get filtered(): number {
+    return this.#tables.f.size + this.#tables.k.size + this.#tables.n.size
+  }
+
+  /** Deletes keys from older layers, but for those it has something under. */
+  deleteOlder(keys: Iterable<string>): void {
+    for (const key of keys) if (!this.#tables[tableOf(key)].has(key)) this.#put(key, null)
+  }
+
+  /** The value of a key; null for a deleted one, undefined for none. */
+  get(key: string): string | null | undefined {
+    return this.#tables[tableOf(key)].get(key)
+  }
+
+  /** Whether an entry of an older layer no longer counts because its user or item was dropped. */
+  hides(key: string): boolean {
+    return this.dropped.size > 0 && "fi".includes(tableOf(key)) && idsOf(key).some((id) => this.dropped.has(id))
+  }
+
+  /** In order. */
+  *rows(range: KeyRange): Generator<Row> {
+    for (const table of TABLES) {
+      const isBefore = range.end !== undefined && range.end <= table
+      if (isBefore || range.start >= (allOf(table).end as string)) continue
+      for (const [key, value] of this.#tables[table].range(range)) yield { key, value }
+    }
+  }
+
+  /** Rows of an older layer without those that it hides. */
+  *uncover(rows: Iterable<Row>): Generator<Row> {
+    for (const row of rows) if (!this.hides(row.key)) yield row
+  }
+}
+
+function sizeOf(key: string, value: string | null | undefined): number {
+  return ROW_BYTES + key.length + (value?.length ?? 0)
+}
