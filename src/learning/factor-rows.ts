@@ -6,6 +6,7 @@ import type { Limits } from "../ids/idle.ts"
 import type { Indicators } from "../ids/indicators.ts"
 import { Returns } from "../ids/returns.ts"
 import { type SizeChange, SizeLog } from "../ids/size-log.ts"
+import { packedBytes } from "../models/calibrated/packed-items.ts"
 import type { RowModel } from "../models/calibrated/rows.ts"
 import type { Segment, Side } from "../types.ts"
 import type { LearnerStatus, SideStatus } from "./learner.ts"
@@ -78,7 +79,7 @@ export class FactorRows {
       keeps: (side, id) => this.decides(side, id),
       beside: () => this.besideBytes,
       // A reader packs the first vector of every item.
-      packed: (side, step) => (side === "item" ? 4 * model.sizes[step] : 0),
+      packed: (side, step) => (side === "item" ? packedBytes(model, step) : 0),
       ...(resizes ? { shrink, cut: this.#cutter() } : {}),
     })
   }
