@@ -198,6 +198,23 @@ export interface Correlate {
   columns: number
 }
 
+/**
+ * out[t] = factor·scale[t]·Σ_k x[k]·c[t, k], t < count: whole numbers of 8 or 16 bits. Word w of t stands at codes + w·stride
+ * + t: word 0 is scale[t], each of the others four codes, or two. x: whole numbers of 16 bits, four or two for each word. Of 8
+ * bits no more than 128 words.
+ */
+export interface MultiplyCodes {
+  out: Address
+  codes: Address
+  x: Address
+  /** Words of codes. */
+  words: number
+  count: number
+  stride: number
+  bits: 8 | 16
+  factor: number
+}
+
 /** squared: (σ(z) − y)². logistic: cross-entropy of σ(z). softmax: cross-entropy over the outputs, label = class. */
 export type LossKind = "squared" | "logistic" | "softmax"
 
@@ -362,6 +379,7 @@ export interface Kernels {
   hiddenScores(operation: HiddenScores): void
   project(operation: Project): void
   correlate(operation: Correlate): void
+  multiplyCodes(operation: MultiplyCodes): void
   loss(operation: Loss): void
   pairScore(operation: PairScore): void
   pairScoreBackward(operation: PairScoreBackward): void

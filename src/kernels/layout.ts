@@ -26,6 +26,7 @@ export const COPY_ROWS = 20
 export const HIDDEN_POWERS = 21
 export const HIDDEN_SCORES = 22
 export const CORRELATE = 23
+export const MULTIPLY_CODES = 24
 
 /** Every operation on the tape starts with: code, its length in words, the parts it is worth cutting into. */
 export const OPERATION_HEADER = 12

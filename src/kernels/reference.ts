@@ -1,5 +1,6 @@
 /** The reference twin: plain loops, the definition of correct. Runs in single or double precision, one thread, at once. */
 
+import { DessError } from "../errors.ts"
 import type {
   Adam,
   Address,
@@ -20,6 +21,7 @@ import type {
   MixBackward,
   MoveRows,
   Multiply,
+  MultiplyCodes,
   Norm,
   Normalize,
   NormalizeBackward,
@@ -298,6 +300,23 @@ export class ReferenceKernels implements Kernels {
       let sum = 0
       for (let k = 0; k < p.columns; k++) sum += f[p.weight + k] * f[p.input + t + k]
       f[p.out + t] = sum
+    }
+  }
+
+  multiplyCodes(p: MultiplyCodes): void {
+    const f = this.floats
+    if (f instanceof Float64Array)
+      throw new DessError("UNSUPPORTED", "codes: expected kernels of single precision, got double")
+    const [bytes, halves] = [new Int8Array(f.buffer), new Int16Array(f.buffer)]
+    const perWord = 32 / p.bits
+    for (let t = 0; t < p.count; t++) {
+      let sum = 0
+      for (let k = 0; k < p.words * perWord; k++) {
+        const word = p.codes + (1 + Math.floor(k / perWord)) * p.stride + t
+        const code = p.bits === 8 ? bytes[4 * word + (k % 4)] : halves[2 * word + (k % 2)]
+        sum += halves[2 * p.x + k] * code
+      }
+      f[p.out + t] = sum * p.factor * f[p.codes + t]
     }
   }
 

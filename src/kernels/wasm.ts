@@ -23,6 +23,7 @@ import type {
   MixBackward,
   MoveRows,
   Multiply,
+  MultiplyCodes,
   Normalize,
   NormalizeBackward,
   NormalizeGradient,
@@ -286,6 +287,14 @@ export class WasmKernels implements Kernels {
     const tape = this.#begin(layout.CORRELATE, p.count * (0.2 + p.columns * 0.06))
     tape.putAddresses(p.out, p.input, p.weight)
     tape.put(p.count, p.columns)
+    tape.end()
+  }
+
+  multiplyCodes(p: MultiplyCodes): void {
+    const tape = this.#begin(layout.MULTIPLY_CODES, p.count * (0.3 + p.words * 0.06))
+    tape.putAddresses(p.out, p.codes, p.x)
+    tape.put(p.words, p.count, p.stride, p.bits)
+    tape.putFloats(p.factor)
     tape.end()
   }
 

@@ -2,6 +2,7 @@
 
 import type { State } from "../kernels/state.ts"
 import { Frame, turnFrame } from "../models/calibrated/frame.ts"
+import { packedBytes } from "../models/calibrated/packed-items.ts"
 import type { RowModel, RungLosses } from "../models/calibrated/rows.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
@@ -34,11 +35,11 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
   }
 
   limited(rows: SizedRows<RowModel>, searched: boolean) {
-    const { tables, sizes } = this.model
+    const { tables } = this.model
     return {
       beside: () => rows.besideBytes,
       // A reader packs the first vector of every item.
-      packed: (side: Side, step: number) => (side === "item" ? 4 * sizes[step] : 0),
+      packed: (side: Side, step: number) => (side === "item" ? packedBytes(this.model, step) : 0),
       ...(searched && {
         shrink: (side: Side, id: number) => rows.resize(side, id, { step: tables[side].step(id) - 1, why: "idle" }),
         cut: this.#cutter(rows),

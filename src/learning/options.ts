@@ -118,13 +118,6 @@ export const RUN_OPTIONS = {
     help: "sizes of the ladder",
     ...{ group: "Method", grid: "value", setting: "always", default: DEFAULT_SIZES, titled: true },
   },
-  bits: {
-    schema: either("8", "16", "32"),
-    help: "bits of a number on every rung of the ladder",
-    ...{ group: "Advanced", grid: "value", setting: "given", title: "{} bits" },
-    otherwise: "8, in ranking 16 from 64 numbers on; 32 for fixed-<n> and uniform-<s>",
-    requires: { recipe: ["calibrated"] },
-  },
   k: {
     schema: whole,
     help: "length of the ranked list",
@@ -174,6 +167,13 @@ export const RUN_OPTIONS = {
     help: "the most the tables may hold; the price is steered to keep it",
     ...{ group: "Method", grid: "value", setting: "given", unit: "bytes", title: "memory budget {} bytes" },
     requires: RENTED,
+  },
+  bits: {
+    schema: either("8", "16", "32"),
+    help: "bits of a number on every rung of the ladder",
+    ...{ group: "Advanced", grid: "value", setting: "given", title: "{} bits" },
+    otherwise: "8, in ranking 16 from 64 numbers on; 32 for fixed-<n> and uniform-<s>",
+    requires: { recipe: ["calibrated"] },
   },
   probability: {
     schema: { type: "object", properties: { user: share, item: share }, required: ["user", "item"] },

@@ -94,6 +94,15 @@ function largest(numbers: Float64Array, size: number): number {
   return most < SMALLEST ? 0 : most
 }
 
+/** Writes numbers as c, rounded to the nearest; returns s. */
+export function toCodes(codes: Int32Array, numbers: Float64Array, p: { size: number; bits: 8 | 16 }): number {
+  const most = largest(numbers, p.size)
+  const scale = most === 0 ? 0 : fromBrain(p.bits === 16 ? toPower(most / 32_767) : toBrain(most / 127, -1))
+  const [steps, end] = [most === 0 ? 0 : 1 / scale, p.bits === 16 ? 32_767 : 127]
+  for (let k = 0; k < p.size; k++) codes[k] = Math.max(-end, Math.min(end, Math.floor(numbers[k] * steps + 0.5)))
+  return scale
+}
+
 /** The next of a row's random numbers. */
 function next(state: number): number {
   return (Math.imul(state, 0x915f77f5) + 0x6d2b79f5) | 0
@@ -112,8 +121,9 @@ export class RowPacking {
   readonly #sizes: readonly number[]
   /** Bytes of a row, by step. */
   readonly bytes: readonly number[]
-  /** A vector. */
+  /** A vector, and its c. */
   readonly #work: Float64Array
+  readonly #codes: Int32Array
 
   /** `lengths`: numbers of a row, head included, by step. */
   constructor(lengths: readonly number[], options: PackingOptions) {
@@ -121,6 +131,7 @@ export class RowPacking {
     this.#options = options
     this.#sizes = lengths.map((length) => (length - whole - head) / vectors)
     this.#work = new Float64Array(Math.max(...this.#sizes))
+    this.#codes = new Int32Array(this.#work.length)
     this.bytes = this.#sizes.map((size, step) => {
       if (bits[step] === 32) return 4 * lengths[step]
       return 2 * head + this.#scaleBytes(step) + (vectors * size * bits[step]) / 8 + 3 * whole
@@ -279,12 +290,10 @@ export class RowPacking {
     const bits = this.#options.bits[p.step]
     const work = this.#workOn(numbers, { ...p, size })
     const { lift } = this.#options
-    const most = largest(work, size)
-    const brain = most === 0 ? 0 : bits === 16 ? toPower(most / 32_767) : toBrain(most / 127, -1)
-    const scale = fromBrain(brain)
+    const scale = bits === 32 ? 0 : toCodes(this.#codes, work, { size, bits })
     const tail = lift && p.lifted ? lift.tail(p.id) : -1
     for (let k = 0; k < size; k++) {
-      const rounded = bits === 32 || most === 0 ? work[k] : scale * Math.floor(work[k] / scale + 0.5)
+      const rounded = bits === 32 ? work[k] : scale * this.#codes[k]
       out[k] = lift && tail >= 0 ? rounded + lift.numbers[tail + k] : rounded
     }
     return size

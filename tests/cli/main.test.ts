@@ -69,7 +69,7 @@ function expectRefused({ code, stdout, stderr }: Outcome, ...parts: (string | Re
 }
 
 const KEYS =
-  "method preset recipe task model protocol order seed interactions segments accuracy loss lastQuarter majorityAccuracy embeddingBytes heldBytes meanSize meanSizeOverTime sizeHistogram regret milliseconds interactionsPerSecond peakRssBytes".split(
+  "method preset recipe task model protocol order seed interactions segments accuracy loss lastQuarter majorityAccuracy embeddingBytes rowBytes rowBytesOverTime heldBytes meanSize meanSizeOverTime sizeHistogram regret milliseconds interactionsPerSecond peakRssBytes".split(
     " ",
   )
 const EXTRAS = ["data", "embeddingBytesOverTime", "growShare", "liked"]

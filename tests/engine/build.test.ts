@@ -21,7 +21,7 @@ async function learn(options: RunOptions): Promise<string> {
   let index = 0
   for await (const segment of cutSegments(stream.batches(), { length: 100 })) {
     const report = run.step({ ...segment, time: 1_700_000_000_000 + index++ * 60_000 })
-    const { milliseconds: _, heldBytes: __, ...measured } = report
+    const { milliseconds: _, heldBytes: __, rowBytes: ___, ...measured } = report
     hash.update(JSON.stringify([measured, run.shrunk, run.left]))
     if (index === 5) run.forget("user", new Set([segment.user[0]]))
   }
@@ -42,14 +42,14 @@ function tablesOf({ learner }: Run): EmbeddingTable[] {
 
 /** For this LEARNING, and no other. */
 const FROZEN = {
-  learning: "3",
+  learning: "4",
   hashes: {
-    "dess-fre binary": "d8bf4c1d20ba3ef5",
-    "dess-fre topk": "f82cd399f612ceca",
-    "dess-fre multiclass": "e57882437642103d",
-    "dess-cv binary": "d8bf4c1d20ba3ef5",
-    "dess-cv topk": "db3499637b1973eb",
-    "dess-cv multiclass": "e57882437642103d",
+    "dess-fre binary": "258c9d332f94c084",
+    "dess-fre topk": "d3d2c80eeeafdc1e",
+    "dess-fre multiclass": "c4681823c8588807",
+    "dess-cv binary": "258c9d332f94c084",
+    "dess-cv topk": "d3d2c80eeeafdc1e",
+    "dess-cv multiclass": "c4681823c8588807",
     "uniform-8 binary": "535d21d6645ad1c1",
     "uniform-8 topk": "7618921a8669899e",
     "uniform-8 multiclass": "904c5fbcfd05cee8",

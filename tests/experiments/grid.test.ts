@@ -40,10 +40,14 @@ describe("the cells of a grid", () => {
     const rating = methodsOf({ methods: ["dess-cv"], seeds: 1, sizes })
     expect(rating).toEqual([
       ...["dess-cv", "fixed-128", "fixed-222", "plain-bias", "plain-factor-4", "plain-factor-16"],
-      ...["never-grow", "always-grow", "uniform-2", "uniform-4", "uniform-8", "random-grow"],
+      ...["never-grow", "always-grow", "uniform-2", "uniform-4", "uniform-8"],
+      ...["uniform-2@8", "uniform-4@8", "uniform-8@8", "random-grow"],
     ])
+    const paper = methodsOf({ methods: ["dess-cv", "uniform-2@8", "hash-9"], recipes: ["paper"], seeds: 1, sizes })
+    expect(paper.filter((method) => /@|hash/.test(method))).toEqual([])
     const topk = methodsOf({ methods: ["dess-cv"], tasks: ["topk"], seeds: 1, sizes })
     expect(topk).toEqual(expect.arrayContaining(["plain-popular", "plain-trending", "plain-knn", "plain-factor-4"]))
+    expect(topk).toEqual(expect.arrayContaining(["uniform-8@16", "uniform-8@8"]))
     expect(topk).not.toContain("plain-bias")
     const matchOf = (...methods: string[]) =>
       cellsOf({ methods: ["fixed-8", ...methods], seeds: 1 }).flatMap(({ method, match }) =>

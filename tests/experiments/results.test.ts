@@ -107,6 +107,7 @@ test("a series has at most 200 points, with rates weighted by test rows and coun
       loss: 0.25,
       meanSize: { user: t, item: 2 },
       embeddingBytes: 8 * t,
+      rowBytes: { user: 3 * t, item: 5 * t },
       regret: t < 3 ? null : { user: t, item: 0 },
     } as SegmentReport)
   const series = recorder.series()

@@ -14,7 +14,7 @@ describe("random-grow at equal memory", () => {
     ["dess-cv", { method: "dess-cv", recipe: "paper" }],
     ["dess-fre, prequential, another seed", { method: "dess-fre", recipe: "paper", protocol: "prequential", seed: 7 }],
     ["dess-fre, top-k", { method: "dess-fre", recipe: "paper", task: "topk", limit: 1200 }],
-    ["uniform-4, calibrated top-k", { method: "uniform-4", task: "topk", limit: 1200 }],
+    ["uniform-4, calibrated top-k", { method: "uniform-4", bits: "32", task: "topk", limit: 1200 }],
   ])("is within 2 % of the time-averaged bytes of %s on each side", async (_, options) => {
     const { result } = await runAll(STREAM, { ...BASE, ...options })
     const target = result.embeddingBytesOverTime

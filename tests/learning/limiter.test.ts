@@ -101,7 +101,9 @@ describe("a budget", () => {
   })
 
   test("has room for new ids even when none is idle: those of the segment give up what they have grown", () => {
-    const options: RunOptions = { method: "dess-fre", segment: 400, sizes: [2, 64], price: 0, protocol: "prequential" }
+    const options: RunOptions = {
+      ...{ method: "dess-fre", segment: 400, sizes: [2, 64], bits: "32", price: 0, protocol: "prequential" },
+    }
     const memoryBudget = leastBudget(options) + 8000
     const run = new Run({ ...options, memoryBudget })
     const { model } = factorOf(run)
@@ -121,7 +123,7 @@ describe("a budget", () => {
 
   test.each(["binary", "topk"] as const)("%s: what is cut keeps the first numbers of each of its vectors", (task) => {
     const options: RunOptions = {
-      ...{ method: "dess-fre", segment: 400, sizes: [2, 100], price: 0, protocol: "prequential", task },
+      ...{ method: "dess-fre", segment: 400, sizes: [2, 100], bits: "32", price: 0, protocol: "prequential", task },
     }
     const memoryBudget = leastBudget(options) + 32_000
     const run = new Run({ ...options, memoryBudget })
@@ -162,20 +164,21 @@ describe("a budget", () => {
   test("ids start one size lower where they would fill more than half of a budget, so that all have room", () => {
     const options: RunOptions = { method: "dess-fre", segment: 100, sizes: [2, 16, 64], protocol: "prequential" }
     const segments = [...planted({ users: 400, items: 300, segments: 60, seed: 3 }, taste)]
-    /** The sizes users start with, segment by segment. */
+    /** The sizes and bits users start with, segment by segment. */
     const startsOf = (task: "binary" | "topk", memoryBudget: number) => {
       const run = new Run({ ...options, task, memoryBudget })
       const { model } = factorOf(run)
       const starts = segments.map((segment) => {
         run.step({ ...segment, user: segment.user.map((user) => user + 20 * segment.index) })
-        return model.sizes[model.tables.user.start]
+        const { start } = model.tables.user
+        return `${model.sizes[start]}@${model.bits[start]}`
       })
       run.close()
       return starts
     }
     for (const [task, usual, lower] of [
-      ["binary", 2, 0],
-      ["topk", 64, 16],
+      ["binary", "2@8", "0@8"],
+      ["topk", "64@16", "64@8"],
     ] as const) {
       expect(new Set(startsOf(task, 10_000_000))).toEqual(new Set([usual]))
       const starts = startsOf(task, leastBudget({ ...options, task }) + (task === "topk" ? 300_000 : 30_000))

@@ -66,7 +66,7 @@ describe("every option of the table, and nothing beside it,", () => {
 
   test("that distinguishes results is a column of the tables, in the former order", () => {
     const before =
-      "preset,recipe,protocol,order,limit,segment,sizes,k,negatives,ranking,norm,discount,variation,price,memory_budget"
+      "preset,recipe,protocol,order,limit,segment,sizes,k,negatives,ranking,norm,discount,variation,price,memory_budget,bits"
     expect(renderRunsCsv([])).toMatch(`data,task,model,method,matched,seed,${before},interactions,accuracy,`)
     expect(renderSummaryCsv([])).toMatch(`data,task,model,${before},method,kind,`)
   })

@@ -155,7 +155,7 @@ describe("sizes", () => {
 
   test("uniform at the smallest size is never-grow to the last bit, at another size it is not", async () => {
     const figures = async (method: string) => {
-      const { reports } = await runAll(STREAM, { method })
+      const { reports } = await runAll(STREAM, { method, bits: "32" })
       return reports.map(({ accuracy, loss, trainLoss }) => [accuracy, loss, trainLoss])
     }
     const never = await figures("never-grow")
@@ -217,7 +217,11 @@ describe("sizes", () => {
     }
     expect(result.meanSize).toEqual(last.meanSize)
     expect([result.embeddingBytes, result.heldBytes]).toEqual([last.embeddingBytes, last.heldBytes])
-    expect(result.heldBytes).toBeGreaterThan(3 * result.embeddingBytes)
+    expect(result.rowBytes).toBe(last.rowBytes.user + last.rowBytes.item)
+    for (const side of SIDES)
+      expect(result.rowBytesOverTime[side]).toBeCloseTo(mean(reports.map(({ rowBytes }) => rowBytes[side])), 9)
+    expect(result.heldBytes).toBeGreaterThan(result.rowBytes)
+    expect(result.rowBytes, "8 bits a number").toBeLessThan(2 * result.embeddingBytes)
   })
 
   test("a cold method draws the larger rows afresh: other predictions, the same decisions to take", async () => {

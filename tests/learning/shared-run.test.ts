@@ -518,7 +518,7 @@ describe("many trainers", () => {
 
   test("within a budget users and owned items leave; copies of others' items stay", async () => {
     const { segments, features } = await segmentsOf(500, 8000)
-    const cluster = new Trainers({ trainers: 2, partitions: 4, run: {}, features })
+    const cluster = new Trainers({ trainers: 2, partitions: 4, run: { bits: "32" }, features })
     for (const run of cluster.runs) run.learner.live?.limit({ bytes: 118_000, usersReturn: true }, 150)
     const left = { user: 0, item: 0 }
     for (const segment of segments) {

@@ -3,7 +3,7 @@
 import {
   ADAM, COLUMN_SUMS, COPY_ROWS, CORRELATE, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_POWERS, HIDDEN_SCORES, HIDDEN_TRAIN,
   HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
-  MOVE_ROWS, MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
+  MOVE_ROWS, MULTIPLY, MULTIPLY_CODES, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
   PAIR_SCORE_GRADIENT, PROJECT, SCRATCH, SCRATCH_BYTES,
 } from "../layout";
 import { hiddenTrainBackward } from "./hidden-backward";
@@ -14,6 +14,7 @@ import { mix, mixBackward } from "./mix";
 import { multiply } from "./multiply";
 import { normalize, normalizeBackward, normalizeGradient } from "./norm";
 import { adam, columnSums, copyRows, fill, moveRows } from "./rows";
+import { multiplyCodes } from "./codes";
 import { correlate, loss, pairScore, pairScoreBackward, pairScoreGradient, project } from "./score";
 import { dismiss, finish, join, offer, offered, report, takeHigh, takeLow } from "./threads";
 
@@ -31,6 +32,7 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case HIDDEN_SCORES: return hiddenScores(p, part, parts, scratch);
     case PROJECT: return project(p, part, parts);
     case CORRELATE: return correlate(p, part, parts);
+    case MULTIPLY_CODES: return multiplyCodes(p, part, parts);
     case LOSS: return loss(p, part, parts);
     case PAIR_SCORE: return pairScore(p, part, parts);
     case PAIR_SCORE_BACKWARD: return pairScoreBackward(p, part, parts);

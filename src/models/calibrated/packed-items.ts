@@ -5,19 +5,29 @@
  *
  * The second sum depends on i only by where ε(i) starts, one of a few thousand places: it is computed for every place at
  * once. For the first, the differences stand in kernel memory by size, in chunks of equal length, column after column, so
- * that a chunk is one product. A score is then three numbers added: no branch, and a small row costs little.
+ * that a chunk is one product. A score is then three numbers added: no branch, and a small row costs little. The differences
+ * have the bits of the item's row: those of 8 and 16 are multiplied as whole numbers, by x rounded to 16 bits.
  */
 
 import { Columns, enlarged, growable } from "../../ids/columns.ts"
 import type { Address, Floats, Kernels } from "../../kernels/kernels.ts"
+import { type Bits, toCodes } from "../row-packing.ts"
 import { NOISE_PLACES, type RowModel } from "./rows.ts"
 
 /** Numbers of a chunk: 64 KB. A size holds less than one chunk beyond its items. */
 const CHUNK = 16_384
 
-/** Items of one size. */
+/** The largest vector that is multiplied in 8 bits; whole numbers of 32 have no room for the products of more. */
+const MOST_BYTES = 512
+/** Of a number of x. */
+const X_END = 32_767
+
+/** Items of one rung. */
 interface Group {
   size: number
+  bits: Bits
+  /** Words an item takes: a number each, or a scale and its numbers, several in one. */
+  words: number
   slotsPerChunk: number
   chunks: Address[]
   /** Whose a slot is, and how many there are. */
@@ -28,6 +38,18 @@ interface Group {
 /** Where a slot's first number stands; the next is `slotsPerChunk` further on. */
 function addressOf({ chunks, slotsPerChunk }: Group, slot: number): Address {
   return chunks[Math.floor(slot / slotsPerChunk)] + (slot % slotsPerChunk)
+}
+
+/** How an item of a rung is kept. */
+function formOf(model: RowModel, step: number): { size: number; bits: Bits; words: number } {
+  const size = model.sizes[step]
+  const bits = model.bits[step] === 8 && size > MOST_BYTES ? 16 : model.bits[step]
+  return { size, bits, words: bits === 32 ? size : size === 0 ? 0 : 1 + Math.ceil((size * bits) / 32) }
+}
+
+/** Bytes of the numbers of an item of a rung. */
+export function packedBytes(model: RowModel, step: number): number {
+  return 4 * formOf(model, step).words
 }
 
 /** A row of the model. */
@@ -52,6 +74,13 @@ export class PackedItems {
   #items = growable("i32")
   #count = 0
   #isCounted = true
+  /** A vector, and its whole numbers. */
+  readonly #difference: Float64Array
+  readonly #codes: Int32Array
+  /** Kernel memory as whole numbers. */
+  #ints: Int32Array = new Int32Array(0)
+  #halves: Int16Array = new Int16Array(0)
+  #bytes: Int8Array = new Int8Array(0)
 
   constructor(model: RowModel, kernels: Kernels) {
     this.#model = model
@@ -59,11 +88,15 @@ export class PackedItems {
     const { numbers } = model.noise
     this.#noise = kernels.allocate(numbers.length)
     kernels.floats.set(numbers, this.#noise)
-    this.#groups = model.sizes.map((size) => {
+    this.#groups = model.sizes.map((_, step) => {
+      const { size, bits, words } = formOf(model, step)
       // Whole cache lines.
-      const slotsPerChunk = Math.max(16, Math.floor(CHUNK / Math.max(1, size) / 16) * 16)
-      return { size, slotsPerChunk, chunks: [], owners: growable("i32"), count: 0 }
+      const slotsPerChunk = Math.max(16, Math.floor(CHUNK / Math.max(1, words) / 16) * 16)
+      return { size, bits, words, slotsPerChunk, chunks: [], owners: growable("i32"), count: 0 }
     })
+    const top = Math.max(...model.sizes)
+    this.#difference = new Float64Array(top)
+    this.#codes = new Int32Array(top)
   }
 
   has(item: number): boolean {
@@ -90,6 +123,15 @@ export class PackedItems {
     return packed + (this.#ids.width + 4 * this.#model.outputs + 4) * this.#ids.length
   }
 
+  /** Looks at kernel memory, which may have moved. */
+  #look(): void {
+    const { buffer } = this.#kernels.floats
+    if (this.#ints.buffer === buffer && this.#ints.byteLength === buffer.byteLength) return
+    this.#ints = new Int32Array(buffer)
+    this.#halves = new Int16Array(buffer)
+    this.#bytes = new Int8Array(buffer)
+  }
+
   /** Takes over an item's row as it is now; undefined where it is gone. */
   set(item: number, row: ItemRow | undefined): void {
     this.#ids.reserve(item)
@@ -105,9 +147,9 @@ export class PackedItems {
 
   #enter(item: number, step: number): void {
     const group = this.#groups[step]
-    const { chunks, slotsPerChunk, size } = group
+    const { chunks, slotsPerChunk, words } = group
     if (group.count === chunks.length * slotsPerChunk)
-      chunks.push(this.#free.pop() ?? this.#kernels.allocate(Math.max(CHUNK, 16 * size)))
+      chunks.push(this.#free.pop() ?? this.#kernels.allocate(Math.max(CHUNK, 16 * words)))
     this.#ids.at.step[item] = step + 1
     this.#ids.at.slot[item] = group.count
     group.owners = enlarged(group.owners, group.count + 1)
@@ -119,14 +161,14 @@ export class PackedItems {
     const { step: steps, slot: slots } = this.#ids.at
     if (steps[item] === 0) return
     const group = this.#groups[steps[item] - 1]
-    const { chunks, owners, slotsPerChunk, size } = group
+    const { chunks, owners, slotsPerChunk, words } = group
     const last = owners[--group.count]
     steps[item] = 0
     if (last !== item) {
       const slot = slots[item]
       const [from, to] = [addressOf(group, group.count), addressOf(group, slot)]
-      const f = this.#kernels.floats
-      for (let k = 0; k < size; k++) f[to + k * slotsPerChunk] = f[from + k * slotsPerChunk]
+      this.#look()
+      for (let k = 0; k < words; k++) this.#ints[to + k * slotsPerChunk] = this.#ints[from + k * slotsPerChunk]
       slots[last] = slot
       owners[slot] = last
     }
@@ -142,7 +184,29 @@ export class PackedItems {
     const to = addressOf(group, this.#ids.at.slot[item])
     const from = at + heads.item
     const tail = noise.tail(item)
-    for (let k = 0; k < size; k++) f[to + k * slotsPerChunk] = numbers[from + k] - fade[k] * noise.numbers[tail + k]
+    if (group.bits === 32) {
+      for (let k = 0; k < size; k++) f[to + k * slotsPerChunk] = numbers[from + k] - fade[k] * noise.numbers[tail + k]
+      return
+    }
+    const { bits } = group
+    for (let k = 0; k < size; k++)
+      this.#difference[k] = numbers[from + k] - Math.fround(fade[k] * noise.numbers[tail + k])
+    this.#look()
+    for (let w = 1; w < group.words; w++) this.#ints[to + w * slotsPerChunk] = 0
+    if (size > 0) f[to] = toCodes(this.#codes, this.#difference, { size, bits })
+    for (let k = 0; k < size; k++) this.#setCode(group, to, k)
+  }
+
+  /** Where number k stands, in numbers of its bits. */
+  #codeAt({ bits, slotsPerChunk }: Group, from: Address, k: number): number {
+    const perWord = 32 / bits
+    return (from + (1 + Math.floor(k / perWord)) * slotsPerChunk) * perWord + (k % perWord)
+  }
+
+  #setCode(group: Group, to: Address, k: number): void {
+    const at = this.#codeAt(group, to, k)
+    if (group.bits === 8) this.#bytes[at] = this.#codes[k]
+    else this.#halves[at] = this.#codes[k]
   }
 
   /** Writes q of an item; returns how many numbers it has. */
@@ -152,7 +216,12 @@ export class PackedItems {
     const from = addressOf(group, this.#ids.at.slot[item])
     const f = this.#kernels.floats
     const tail = noise.tail(item)
-    for (let k = 0; k < group.size; k++) q[k] = f[from + k * group.slotsPerChunk] + fade[k] * noise.numbers[tail + k]
+    this.#look()
+    for (let k = 0; k < group.size; k++) {
+      const at = group.bits === 32 ? from + k * group.slotsPerChunk : this.#codeAt(group, from, k)
+      const difference = group.bits === 32 ? f[at] : f[from] * (group.bits === 8 ? this.#bytes[at] : this.#halves[at])
+      q[k] = difference + fade[k] * noise.numbers[tail + k]
+    }
     return group.size
   }
 
@@ -185,7 +254,7 @@ export class PackedItems {
     const k = this.#kernels
     const x = this.#model.combined(user)
     const { fade } = this.#model
-    const [left, faded] = [k.allocate(x.length), k.allocate(x.length)]
+    const [left, faded, codes] = [k.allocate(x.length), k.allocate(x.length), k.allocate(x.length + 2)]
     const place = k.allocate(NOISE_PLACES)
     const products = Int32Array.from(this.#groups, ({ chunks, slotsPerChunk }) =>
       k.allocate(chunks.length * slotsPerChunk),
@@ -196,10 +265,19 @@ export class PackedItems {
       f[faded + n] = x[n] * fade[n]
     }
     k.correlate({ out: place, input: this.#noise, weight: faded, count: NOISE_PLACES, columns: x.length })
-    this.#groups.forEach(({ chunks, slotsPerChunk, size }, step) => {
+    const factor = this.#writeCodes(codes, x)
+    this.#groups.forEach(({ chunks, slotsPerChunk, size, bits, words: all }, step) => {
       const inner = Math.min(size, x.length)
+      const words = Math.min(all - 1, Math.ceil((x.length * bits) / 32))
       chunks.forEach((right, n) => {
-        k.multiply({ out: products[step] + n * slotsPerChunk, left, right, rows: 1, columns: slotsPerChunk, inner })
+        const out = products[step] + n * slotsPerChunk
+        if (bits === 32 || size === 0) k.multiply({ out, left, right, rows: 1, columns: slotsPerChunk, inner })
+        else
+          k.multiplyCodes({
+            ...{ out, codes: right, x: codes, words, bits, factor },
+            count: slotsPerChunk,
+            stride: slotsPerChunk,
+          })
       })
     })
     const { alone } = k
@@ -208,5 +286,16 @@ export class PackedItems {
     k.run()
     k.alone = alone
     return [place, products]
+  }
+
+  /** Writes x as whole numbers of 16 bits, zeros behind; returns what they count. */
+  #writeCodes(to: Address, x: Floats): number {
+    this.#look()
+    let most = 0
+    for (let n = 0; n < x.length; n++) most = Math.max(most, Math.abs(x[n]))
+    const steps = most === 0 ? 0 : X_END / most
+    this.#halves.fill(0, 2 * to, 2 * to + x.length + 4)
+    for (let n = 0; n < x.length; n++) this.#halves[2 * to + n] = Math.floor(x[n] * steps + 0.5)
+    return most / X_END
   }
 }

@@ -5,6 +5,7 @@ import { FactorModel } from "../../../src/models/calibrated/factor.ts"
 import { PackedItems } from "../../../src/models/calibrated/packed-items.ts"
 import type { RowModel } from "../../../src/models/calibrated/rows.ts"
 import { SequenceModel } from "../../../src/models/calibrated/sequence.ts"
+import type { Bits } from "../../../src/models/row-packing.ts"
 import { expectClose } from "../../support/close.ts"
 
 const kernels = openKernels({ threads: 1, shared: true })
@@ -12,10 +13,10 @@ afterAll(() => kernels.close())
 
 const USERS = 9
 const row = { start: 0, seed: 4 }
-const models: [string, (sizes: number[]) => RowModel][] = [
-  ["top-k", (sizes) => new SequenceModel({ ...row, sizes })],
-  ["binary", (sizes) => new FactorModel({ ...row, sizes, task: "binary" })],
-  ["multiclass", (sizes) => new FactorModel({ ...row, sizes, task: "multiclass" })],
+const models: [string, (sizes: number[], bits?: Bits[]) => RowModel][] = [
+  ["top-k", (sizes, bits = sizes.map(() => 32)) => new SequenceModel({ ...row, sizes, bits })],
+  ["binary", (sizes, bits = sizes.map(() => 32)) => new FactorModel({ ...row, sizes, bits, task: "binary" })],
+  ["multiclass", (sizes, bits = sizes.map(() => 32)) => new FactorModel({ ...row, sizes, bits, task: "multiclass" })],
 ]
 
 /** Learns some rows on known items; returns the items that moved. */
@@ -30,29 +31,34 @@ function learn(model: RowModel, items: readonly number[], random: Random): Set<n
 
 function update(packed: PackedItems, model: RowModel, items: Iterable<number>): void {
   const table = model.tables.item
-  for (const item of items)
-    packed.set(
-      item,
-      table.has(item) ? { step: table.step(item), numbers: table.numbersOf(item), at: table.placeOf(item) } : undefined,
-    )
+  const numbers = new Float32Array(table.sizes[table.top])
+  for (const item of items) {
+    if (table.has(item)) table.read(item, numbers, 0)
+    packed.set(item, table.has(item) ? { step: table.step(item), numbers, at: 0 } : undefined)
+  }
 }
 
-function expectSame(packed: PackedItems, model: RowModel): void {
+function expectSame(packed: PackedItems, model: RowModel, tolerance = 2e-6): void {
   const items = Int32Array.from(model.tables.item.ids())
   expect(packed.items).toEqual(items)
   for (const user of model.tables.user.ids()) {
     const want = new Float64Array(items.length * model.outputs)
     model.logitsOf(want, user, items)
-    expectClose(packed.scores(user), want, 2e-6)
+    expectClose(packed.scores(user), want, tolerance)
   }
 }
 
 describe.each(models)("packed items, %s", (_, create) => {
-  test.each([[[2, 4, 8, 16, 64, 128]], [[0, 3, 5, 33]]])(
-    "score to 2e-6 as the model does, sizes %j: new items, learned ones, larger, smaller and gone",
-    (sizes) => {
+  test.each<[number, number[], Bits[] | undefined]>([
+    [2e-6, [2, 4, 8, 16, 64, 128], undefined],
+    [2e-6, [0, 3, 5, 33], undefined],
+    [5e-5, [0, 3, 8, 64, 64, 130], [8, 8, 8, 8, 16, 16]],
+    [5e-5, [0, 2, 7, 7, 9], [8, 8, 8, 16, 32]],
+  ])(
+    "score to %f as the model does, sizes %j, bits %j: new items, learned ones, larger, smaller and gone",
+    (tolerance, sizes, bits) => {
       const random = new Random(7, "packed items", sizes.length)
-      const model = create(sizes)
+      const model = create(sizes, bits)
       const packed = new PackedItems(model, kernels)
       let next = 0
       let furthest = 0
@@ -76,7 +82,7 @@ describe.each(models)("packed items, %s", (_, create) => {
         // Some of them come back in a later version, as other items.
         if (version % 3 === 0) next = Math.max(0, next - 50)
         update(packed, model, changed)
-        expectSame(packed, model)
+        expectSame(packed, model, tolerance)
         for (const user of model.tables.user.ids())
           for (const x of model.combined(user)) furthest = Math.max(furthest, Math.abs(x))
       }
