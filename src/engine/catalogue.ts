@@ -40,7 +40,8 @@ export class Catalogue {
   readonly #users = new Columns({ last: "u32", cleaned: "u32" })
   /** `trend`: decayed count of likes in units of the present weight; `born`: when it was first known. */
   readonly #items = new Columns({ last: "u32", lastLeaving: "u32", trend: "f32", events: "u32", born: "u32" })
-  #weight = 1
+  /** One number that changes with every event, in an array: elsewhere each change would be an object. */
+  readonly #weight = Float64Array.of(1)
   #clock = 0
   /** Events by class (multiclass) and likes among all: what is said of an unknown pair. */
   readonly #classes = new Float64Array(5)
@@ -67,22 +68,24 @@ export class Catalogue {
   }
 
   #addRow(rows: Pick<EventsRecord, "user" | "item" | "rating">, r: number, segment: number): void {
-    const [user, item, rating] = [rows.user[r], rows.item[r], rows.rating[r]]
+    const user = rows.user[r]
+    const item = rows.item[r]
+    const rating = Number.isNaN(rows.rating[r]) ? 5 : rows.rating[r]
     this.know(item)
     this.#users.reserve(user)
     const { last, events, trend } = this.#items.at
     this.#users.at.last[user] = segment
     last[item] = segment
     events[item]++
-    const value = Number.isNaN(rating) ? 5 : rating
-    const like = this.like(value)
+    const like = this.like(rating)
     this.#likes += like
-    this.#classes[classLabel(value)]++
-    this.#weight /= DECAY_PER_EVENT
-    if (like) trend[item] += this.#weight
-    if (this.#weight > MOST_WEIGHT) {
-      for (let i = 0; i < this.#items.length; i++) trend[i] /= this.#weight
-      this.#weight = 1
+    this.#classes[classLabel(rating)]++
+    const weight = this.#weight
+    weight[0] /= DECAY_PER_EVENT
+    if (like) trend[item] += weight[0]
+    if (weight[0] > MOST_WEIGHT) {
+      for (let i = 0; i < this.#items.length; i++) trend[i] /= weight[0]
+      weight[0] = 1
     }
     if (this.hasMet(user, item)) return
     this.#setCleaned(user)
@@ -157,14 +160,14 @@ export class Catalogue {
 
   /** The decayed count of an item's likes. */
   trend(item: number): number {
-    return item < this.#items.length ? this.#items.at.trend[item] / this.#weight : 0
+    return item < this.#items.length ? this.#items.at.trend[item] / this.#weight[0] : 0
   }
 
   /** Takes what is known of an item from elsewhere. */
   setItem(item: number, { events, trend }: { events: number; trend: number }): void {
     this.know(item)
     this.#items.at.events[item] = events
-    this.#items.at.trend[item] = trend * this.#weight
+    this.#items.at.trend[item] = trend * this.#weight[0]
   }
 
   /** Takes what a user has met from elsewhere, oldest first. */
@@ -209,8 +212,8 @@ export class Catalogue {
     if (cleaned === this.#leavings || this.#histories.room(user) === 0) return
     const { lastLeaving } = this.#items.at
     const all = this.#histories.of(user)
-    const left = all.filter((item) => item >= this.#items.length || lastLeaving[item] <= cleaned)
-    if (left.length < all.length) this.#histories.set(user, left)
+    const stays = (item: number) => item >= this.#items.length || lastLeaving[item] <= cleaned
+    if (!all.every(stays)) this.#histories.set(user, all.filter(stays))
     this.#setCleaned(user)
   }
 
@@ -255,7 +258,7 @@ export class Catalogue {
     this.#users.save(state.at("users"))
     this.#items.save(state.at("items"))
     state.put("classes", this.#classes.slice())
-    state.put("clock", Float64Array.of(this.#weight, this.#clock, this.#likes, this.#leavings))
+    state.put("clock", Float64Array.of(this.#weight[0], this.#clock, this.#likes, this.#leavings))
     for (const [name, array] of state.arrays) if (isGrowable(array)) state.arrays.set(name, copied(array))
   }
 
@@ -269,7 +272,7 @@ export class Catalogue {
     this.#classes.set(state.take("classes", Float64Array))
     const [weight, clock, likes, leavings] = state.take("clock", Float64Array)
     this.#leavings = leavings
-    this.#weight = weight
+    this.#weight[0] = weight
     this.#clock = clock
     this.#likes = likes
     for (const item of this.entries.keys()) this.know(item)

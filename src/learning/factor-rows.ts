@@ -135,11 +135,7 @@ export class FactorRows {
 
   /** Whether there is room for one more row of a step, and for the ids still to be met. */
   affordable(side: Side, step: number): boolean {
-    const { bytes } = this.limiter
-    if (bytes === undefined) return true
-    const other = side === "user" ? "item" : "user"
-    const added = this.limiter.bytesToAdd(side, this.#unmet, step) + this.limiter.bytesToAdd(other, this.#unmet)
-    return this.limiter.held + added <= bytes
+    return this.limiter.hasRoom(this.#unmet, side, step)
   }
 
   resize(side: Side, id: number, p: Resizing): void {

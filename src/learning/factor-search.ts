@@ -19,6 +19,7 @@ import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judg
 import type { Preparation } from "./learner.ts"
 import { playRound, type SearchOptions } from "./round.ts"
 import { RungWeights } from "./rung-weights.ts"
+import { SegmentMemory } from "./segment-memory.ts"
 import { toArmScores, whyGrown } from "./size-grounds.ts"
 
 /** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
@@ -44,6 +45,7 @@ export class FactorSearch {
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   readonly #warmup: Warmup
   readonly #weights: RungWeights
+  readonly #memory = new SegmentMemory()
   #waiting: Judged | undefined
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
@@ -63,6 +65,7 @@ export class FactorSearch {
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
   learn(): Played {
+    this.#memory.begin()
     const early = this.#early
     this.#early = undefined
     if (early) return early
@@ -98,21 +101,22 @@ export class FactorSearch {
   #round(side: Side, waiting: Judged, part: "last" | "below"): Round {
     const { preset, policy } = this.options
     const { sizes } = this.#rows.model.tables[side]
-    const rows: number[] = []
-    const steps: number[] = []
+    const ends = waiting.steps[side]
+    let length = 0
+    for (let l = 0; l < waiting.trained; l++) if (ends[l] > 0) length += part === "last" ? 1 : ends[l] - 1
+    const [rows, steps] = [this.#memory.ints(length), this.#memory.bytes(length)]
+    let at = 0
     for (let l = 0; l < waiting.trained; l++) {
-      const last = waiting.steps[side][l] - 1
-      const end = part === "last" ? last + 1 : last
-      for (let step = part === "last" ? Math.max(0, last) : 0; step < end; step++) {
-        rows.push(l)
-        steps.push(step)
+      const end = part === "last" ? ends[l] : ends[l] - 1
+      for (let step = part === "last" ? Math.max(0, end - 1) : 0; step < end; step++) {
+        rows[at] = l
+        steps[at++] = step
       }
     }
-    const choices = this.#choices(side, Int32Array.from(rows), waiting)
+    const choices = this.#choices(side, rows, waiting)
     choices.steps.set(steps)
-    const { length } = choices
-    const [keepLosses, growLosses] = [new Float64Array(length), new Float64Array(length)]
-    const [keepRewards, growRewards] = [new Float64Array(length), new Float64Array(length)]
+    const floats = () => this.#memory.floats(length)
+    const [keepLosses, growLosses, keepRewards, growRewards] = [floats(), floats(), floats(), floats()]
     const price = policy.price ?? preset.rent
     for (let i = 0; i < length; i++) {
       const step = steps[i]
@@ -131,7 +135,7 @@ export class FactorSearch {
 
   #choices(side: Side, rows: Int32Array, waiting: Judged): Choices {
     const d = this.context?.dimension ?? 0
-    const choices = emptyChoices(rows.length, d)
+    const choices = this.#emptyChoices(rows.length, d)
     for (let i = 0; i < rows.length; i++) {
       const row = rows[i]
       choices.ids[i] = waiting.ids[side][row]
@@ -141,6 +145,18 @@ export class FactorSearch {
       for (let c = 0; c < d; c++) choices.contexts[i * d + c] = waiting.contexts[side][row * d + c]
     }
     return choices
+  }
+
+  #emptyChoices(length: number, dimension: number): Choices & { rates: Float64Array } {
+    const memory = this.#memory
+    return {
+      length,
+      ids: memory.ints(length),
+      steps: memory.bytes(length),
+      frequencies: memory.floats(length),
+      contexts: memory.floats(length * dimension),
+      rates: memory.floats(length),
+    }
   }
 
   /**
@@ -154,26 +170,26 @@ export class FactorSearch {
     this.#counted = time
     if (this.options.policy.release) this.#countReturns(segment, deciding)
     returns.advanceTime(length / SEGMENT)
-    const columns = {
-      userFrequency: new Float64Array(deciding),
-      itemFrequency: new Float64Array(deciding),
-      ind: new Float64Array(deciding),
-      pod: new Float64Array(deciding),
-    }
+    const floats = () => this.#memory.floats(deciding)
+    const columns = { userFrequency: floats(), itemFrequency: floats(), ind: floats(), pod: floats() }
     const user = segment.user.subarray(0, deciding)
     const item = segment.item.subarray(0, deciding)
     indicators.observeBatch({ length: deciding, user, item }, columns)
     const { context } = this
     const d = context?.dimension ?? 0
     const pair = <T>(make: () => T): Record<Side, T> => ({ user: make(), item: make() })
-    const floats = () => new Float64Array(deciding)
+    const copy = (ids: Int32Array) => {
+      const copied = this.#memory.ints(deciding)
+      copied.set(ids)
+      return copied
+    }
     const waiting: Judged = {
-      ids: { user: user.slice(), item: item.slice() },
-      contexts: pair(() => new Float64Array(deciding * d)),
+      ids: { user: copy(user), item: copy(item) },
+      contexts: pair(() => this.#memory.floats(deciding * d)),
       frequencies: { user: columns.userFrequency, item: columns.itemFrequency },
       rates: pair(floats),
-      steps: pair(() => new Uint8Array(deciding)),
-      losses: pair(() => new Float64Array(deciding * this.#rows.model.sizes.length)),
+      steps: pair(() => this.#memory.bytes(deciding)),
+      losses: pair(() => this.#memory.floats(deciding * this.#rows.model.sizes.length)),
       trained: 0,
     }
     for (let l = 0; l < deciding; l++)
@@ -278,7 +294,7 @@ export class FactorSearch {
     while (rows.length > 0) {
       rows = rows.filter((row) => this.#mayGrow(side, p.id(row), p.frequency(row)))
       const choices = p.see(rows)
-      if (policy.release) choices.weights = this.#weights.of(side, choices, { learn: false })
+      if (policy.release) choices.weights = this.#weigh(side, choices, false)
       const arms = policy.decide(side, choices)
       const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
@@ -361,8 +377,12 @@ export class FactorSearch {
     }
     this.#cursor[side] = id
     const choices = this.#gather(side, Int32Array.from(ids))
-    choices.weights = this.#weights.of(side, choices, { learn: true })
+    choices.weights = this.#weigh(side, choices, true)
     return this.#release(side, choices)
+  }
+
+  #weigh(side: Side, choices: Choices, learn: boolean): Float64Array {
+    return this.#weights.of(side, choices, { learn, out: this.#memory.floats(choices.length) })
   }
 
   /** Choices of ids with everything as it is now. */
@@ -370,7 +390,7 @@ export class FactorSearch {
     const { model, indicators } = this.#rows
     const { context } = this
     const d = context?.dimension ?? 0
-    const choices = { ...emptyChoices(ids.length, d), ids }
+    const choices = { ...this.#emptyChoices(ids.length, d), ids }
     for (let i = 0; i < ids.length; i++) {
       choices.steps[i] = model.tables[side].step(ids[i])
       choices.frequencies[i] = indicators.frequency(side, ids[i])
@@ -410,7 +430,7 @@ export class FactorSearch {
   /** Trains with what judges the rungs, and keeps the judgement. */
   judge<T>(batch: ModelBatch, train: (rungs?: RungLosses) => T): T {
     if (!this.#waiting) return train()
-    const floats = () => new Float64Array(batch.user.length * this.#rows.model.sizes.length)
+    const floats = () => this.#memory.floats(batch.user.length * this.#rows.model.sizes.length)
     const rungs: RungLosses = { user: floats(), item: floats() }
     const result = train(rungs)
     this.#note(batch, rungs, this.#waiting)
@@ -476,16 +496,5 @@ export class FactorSearch {
     this.#warmup.load(state.at("ripeness"))
     this.#weights.load(state.at("weights"))
     this.#counted = state.take("counted", Float64Array)[0]
-  }
-}
-
-function emptyChoices(length: number, dimension: number): Choices & { rates: Float64Array } {
-  return {
-    length,
-    ids: new Int32Array(length),
-    steps: new Uint8Array(length),
-    frequencies: new Float64Array(length),
-    contexts: new Float64Array(length * dimension),
-    rates: new Float64Array(length),
   }
 }

@@ -72,6 +72,7 @@ export interface LearnerExplanation {
 /** Scores candidates for one user at a time, in the order of `items`. */
 export interface Ranker {
   readonly items: Int32Array
+  /** Until it is asked for another user. */
   scores(user: number): Float64Array
   release(): void
 }
@@ -82,7 +83,7 @@ export interface Learner {
   train(batch: ModelBatch): PassResult
   test(batch: ModelBatch): PassResult
   /** Scores of candidate items, for as long as the learner does not train. */
-  rank(items: readonly number[]): Ranker
+  rank(items: ArrayLike<number>): Ranker
   status(): LearnerStatus
   /** What its size policy thinks of every context, where it has one that says. */
   outlook?(): Outlook | undefined

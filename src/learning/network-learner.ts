@@ -150,7 +150,8 @@ export class NetworkLearner implements Learner, LiveLearner {
   /** Takes the indicators of a segment, row by row, into context vectors. */
   #observe(segment: Segment, labels: Float64Array): Waiting {
     const { length } = segment
-    const batch = { user: segment.user, item: segment.item, label: labels }
+    // Copies: the segment's own memory may be used again once it is learned.
+    const batch = { user: segment.user.slice(), item: segment.item.slice(), label: labels }
     const context = this.#context
     const empty = new Float64Array(0)
     if (!context) return { batch, contexts: { user: empty, item: empty }, frequencies: { user: empty, item: empty } }
@@ -303,7 +304,7 @@ export class NetworkLearner implements Learner, LiveLearner {
     return this.model.predict(batch)
   }
 
-  rank(items: readonly number[]): Ranker {
+  rank(items: ArrayLike<number>): Ranker {
     return new Ranking(this.model, items)
   }
 

@@ -103,6 +103,8 @@ export class EmbeddingTable {
   /** Where the next chunk would be, and chunks that are free. */
   #end = 0
   #free: number[] = []
+  /** Chunks that hold rows. */
+  #chunks = 0
   #count = 0
   #guard = new Int32Array(newBuffer(4), 0, 1)
   #isShared = false
@@ -181,6 +183,11 @@ export class EmbeddingTable {
     return this.#rows.map(({ live }) => live)
   }
 
+  /** Rows of a step. */
+  rowsOf(step: number): number {
+    return this.#rows[step].live
+  }
+
   /** Numbers in live rows. */
   get numbers(): number {
     return this.#rows.reduce((sum, { live, size }) => sum + live * size, 0)
@@ -197,7 +204,12 @@ export class EmbeddingTable {
 
   /** Everything held: chunks with moments, counts and owners, and what leads from ids to rows. */
   get heldBytes(): number {
-    return this.#rows.reduce((sum, { chunks }) => sum + chunks.length * this.#chunkBytes, this.#ids.bytes)
+    return this.#chunks * this.#chunkBytes + this.#ids.bytes
+  }
+
+  /** Bytes of chunks that hold no rows now: memory that rows once took stays with the table. */
+  get freeBytes(): number {
+    return this.#free.length * this.#chunkBytes
   }
 
   /** Gives an id a row when it has none, and says whether it had none: `start` numbers drawn N(0, deviation²) from a stream of the id's own. */
@@ -239,8 +251,11 @@ export class EmbeddingTable {
   }
 
   #takeChunk(): number {
-    const free = this.#free.pop()
-    if (free !== undefined) return free
+    this.#chunks++
+    return this.#free.pop() ?? this.#newChunk()
+  }
+
+  #newChunk(): number {
     // No chunk lies in two arrays.
     if ((this.#end & this.#mask) + this.#chunk > this.#mask)
       this.#end = ((this.#end >>> this.#shift) + 1) * (this.#mask + 1)
@@ -285,7 +300,9 @@ export class EmbeddingTable {
     }
     this.#steps[id] = 0
     this.#places[id] = 0
-    if (rows.live % rows.perChunk === 0) this.#free.push(rows.chunks.pop() as number)
+    if (rows.live % rows.perChunk > 0) return
+    this.#free.push(rows.chunks.pop() as number)
+    this.#chunks--
   }
 
   /** Carries out a change that readers in other threads see as a whole or not at all. */
@@ -405,16 +422,18 @@ export class EmbeddingTable {
 
   /** How many more bytes would be held with `added[s]` more rows of step s, and places for ids up to `id`. */
   bytesToAdd(added: ArrayLike<number>, id: number): number {
-    return this.#rows.reduce(
-      (sum, { perChunk, live, chunks }, s) =>
-        sum + Math.max(0, Math.ceil((live + added[s]) / perChunk) - chunks.length) * this.#chunkBytes,
-      this.#ids.width * Math.max(0, id + 1 - this.#ids.length),
-    )
+    let chunks = -this.#chunks
+    for (let s = 0; s < this.#rows.length; s++) {
+      const { live, perChunk } = this.#rows[s]
+      chunks += Math.ceil((live + added[s]) / perChunk)
+    }
+    return chunks * this.#chunkBytes + this.#ids.width * Math.max(0, id + 1 - this.#ids.length)
   }
 
   /** Rows in the order they stand in, size by size. */
   save(state: State): void {
     state.set("reach", this.#ids.length)
+    if (this.#free.length > 0) state.set("free", this.#free.length)
     for (const rows of this.#rows) {
       const at = state.at(String(rows.size))
       const { live, stride } = rows
@@ -446,6 +465,7 @@ export class EmbeddingTable {
     this.#count = 0
     for (const rows of this.#rows) {
       this.#free.push(...rows.chunks)
+      this.#chunks -= rows.chunks.length
       rows.chunks = []
       rows.live = 0
     }
@@ -467,6 +487,8 @@ export class EmbeddingTable {
       }
       this.#count += owners.length
     })
+    const free = state.has("free") ? state.get<number>("free") : 0
+    while (this.#free.length < free) this.#free.push(this.#newChunk())
   }
 
   /** No id from here on has a row. */
