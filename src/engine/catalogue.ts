@@ -9,7 +9,7 @@ import { ByteLists } from "../ids/byte-lists.ts"
 import { Columns } from "../ids/columns.ts"
 import { Names } from "../ids/names.ts"
 import { LONGEST_HISTORY } from "../ids/process-bytes.ts"
-import type { State, StateArray } from "../kernels/state.ts"
+import type { State } from "../kernels/state.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import { ByteReader, ByteWriter } from "./byte-buffer.ts"
@@ -245,7 +245,7 @@ export class Catalogue {
     }
   }
 
-  /** Everything, copied. */
+  /** Everything; views of what changes with the next event. */
   save(state: State): void {
     for (const side of ["user", "item"] as const) this.names[side].save(state.at(`names.${side}`))
     const entries = new ByteWriter()
@@ -259,7 +259,6 @@ export class Catalogue {
     this.#items.save(state.at("items"))
     state.put("classes", this.#classes.slice())
     state.put("clock", Float64Array.of(this.#weight[0], this.#clock, this.#likes, this.#leavings))
-    for (const [name, array] of state.arrays) if (isGrowable(array)) state.arrays.set(name, copied(array))
   }
 
   load(state: State): void {
@@ -284,16 +283,4 @@ function bytesOf({ categories, features }: StoredItem): number {
   let bytes = 200 + 8 * (features?.length ?? 0)
   for (const category of categories) bytes += 48 + category.length
   return bytes
-}
-
-function isGrowable(array: StateArray): boolean {
-  return (array.buffer as SharedArrayBuffer).growable === true
-}
-
-/** In shared memory: another thread takes it without a copy of its own. */
-function copied<A extends StateArray>(array: A): A {
-  const kind = array.constructor as new (buffer: SharedArrayBuffer) => A
-  const copy = new kind(new SharedArrayBuffer(array.byteLength))
-  copy.set(array)
-  return copy
 }

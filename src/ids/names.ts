@@ -415,28 +415,43 @@ export class Names {
       else before.set(change, undefined)
     }
     const count = this.#known
-    let most = this.#end + count
-    for (const name of before.values()) most += LONGEST_PREFIX + 3 * (name?.length ?? 0)
-    const entries = new Uint8Array(new SharedArrayBuffer(most))
-    let end = 0
-    for (let index = 0; index < count; index++) {
-      const changed = before.size > 0 && before.has(index)
-      const name = changed ? before.get(index) : undefined
-      const start = changed ? 0 : this.#ids.at.start[index]
-      if (name !== undefined) {
-        const length = this.#encode(name)
-        writeLength(entries, end, length)
-        entries.set(this.#scratch.subarray(0, length), end + prefixBytes(length))
-        end += prefixBytes(length) + length
-      } else if (start === 0) entries[end++] = 0
-      else {
-        const length = lengthAt(this.#slab, start)
-        const whole = prefixBytes(length) + length
-        for (let b = 0; b < whole; b++) entries[end + b] = this.#slab[start + b]
-        end += whole
+    const nameOf = (index: number) => (before.size > 0 && before.has(index) ? before.get(index) : null)
+    // Both passes go over the same: what is written is made of what is here now.
+    let length = 0
+    for (let index = 0; index < count; index++) length += this.#entryBytes(index, nameOf(index))
+    const pieces = function* (this: Names) {
+      const entries = new Uint8Array(SLICE)
+      let end = 0
+      for (let index = 0; index < count; index++) {
+        if (end + LONGEST_PREFIX + LONGEST > SLICE) {
+          yield entries.subarray(0, end)
+          end = 0
+        }
+        end += this.#writeEntry(entries, end, { index, name: nameOf(index) })
       }
+      yield entries.subarray(0, end)
     }
-    state.put("entries", entries.subarray(0, end))
+    state.putSliced("entries", { kind: Uint8Array, length, pieces: pieces.bind(this) })
+  }
+
+  /** Bytes of an index's entry. `name`: another than the one it has; undefined for none. */
+  #entryBytes(index: number, name: string | undefined | null): number {
+    const start = name === null ? this.#ids.at.start[index] : 0
+    const length = start > 0 ? lengthAt(this.#slab, start) : name ? this.#encode(name) : 0
+    return length === 0 ? 1 : prefixBytes(length) + length
+  }
+
+  /** Writes the same; returns its bytes. */
+  #writeEntry(entries: Uint8Array, at: number, { index, name }: { index: number; name: string | undefined | null }) {
+    const bytes = this.#entryBytes(index, name)
+    const start = name === null ? this.#ids.at.start[index] : 0
+    if (start > 0) for (let b = 0; b < bytes; b++) entries[at + b] = this.#slab[start + b]
+    else {
+      const length = name ? this.#encode(name) : 0
+      writeLength(entries, at, length)
+      entries.set(this.#scratch.subarray(0, length), at + prefixBytes(length))
+    }
+    return bytes
   }
 
   load(state: State): void {
@@ -476,6 +491,8 @@ export class Names {
 }
 
 const LONGEST_PREFIX = 2
+/** Bytes of entries that are saved at a time. */
+const SLICE = 65_536
 
 function prefixBytes(length: number): number {
   return length < 0x80 ? 1 : 2

@@ -11,8 +11,12 @@ import type { Segment, Side } from "../types.ts"
 
 const SIDES = ["user", "item"] as const
 
-/** Bytes of a budget for the process that are left to batches, buffers and what waits to be collected: half of it, up to this. */
-const MOST_SPARED = 32 * 1024 * 1024
+/**
+ * Bytes of a budget for the process that are left to what comes and goes: batches, buffers, heaps of the runtime, memory
+ * that is free between allocations. So much of it, up to so many.
+ */
+const SPARED = 11 / 16
+const MOST_SPARED = 44 * 1024 * 1024
 
 /** Bytes a name is taken to have. */
 const USUAL_NAME = 16
@@ -109,7 +113,7 @@ export class Limiter {
     }
     const { process } = limits
     // Of names next to nothing is known yet.
-    if (process) least = Math.ceil(2 * (least + 2 * events * (process.user + process.item)))
+    if (process) least = Math.ceil((least + 2 * events * (process.user + process.item)) / (1 - SPARED))
     if (bytes !== undefined && bytes < least)
       throw new DessError("INVALID_ARGUMENT", `memory budget: expected at least ${least} bytes, got ${bytes}`)
     this.#limits = limits
@@ -133,7 +137,7 @@ export class Limiter {
   /** Bytes there may be; some of a budget for the process are left to what comes and goes. */
   get bytes(): number | undefined {
     const bytes = this.#limits?.bytes
-    return bytes === undefined || !this.#process ? bytes : bytes - Math.min(MOST_SPARED, bytes / 2)
+    return bytes === undefined || !this.#process ? bytes : bytes - Math.min(MOST_SPARED, SPARED * bytes)
   }
 
   /** Bytes that count: what ids that are here take. */

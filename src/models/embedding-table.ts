@@ -16,7 +16,7 @@ import { DessError, show } from "../errors.ts"
 import { Columns, enlarged, growable, newBuffer } from "../ids/columns.ts"
 import type { Floats } from "../kernels/kernels.ts"
 import { Random } from "../kernels/random.ts"
-import type { State } from "../kernels/state.ts"
+import type { State, StateArray, StateKind } from "../kernels/state.ts"
 
 export interface TableOptions {
   /** Strictly increasing; 0 is a size. */
@@ -34,6 +34,8 @@ export interface TableOptions {
 
 /** Numbers of a chunk; of one row, where that is more. */
 const CHUNK = 2048
+/** Numbers that are saved at a time. */
+const SLICE = 65_536
 /** Bytes an array may have. */
 const LONGEST = 4_294_967_296
 
@@ -436,21 +438,39 @@ export class EmbeddingTable {
     if (this.#free.length > 0) state.set("free", this.#free.length)
     for (const rows of this.#rows) {
       const at = state.at(String(rows.size))
-      const { live, stride } = rows
-      const width = stride - this.#before
-      const numbers = this.precision === "double" ? new Float64Array(live * width) : new Float32Array(live * width)
-      const steps = new Uint32Array(live)
-      const owners = new Int32Array(live)
-      for (let r = 0; r < live; r++) {
-        const place = this.#placeOfRow(rows, r)
-        copy(numbers, r * width, this.#arrays[place >>> this.#shift], place & this.#mask, width)
-        owners[r] = this.#int(place - 1)
-        if (this.moments) steps[r] = this.#int(place - 2)
-      }
-      at.put("numbers", numbers)
-      at.put("steps", steps)
-      at.put("owners", owners)
+      const width = rows.stride - this.#before
+      const kind = this.precision === "double" ? Float64Array : Float32Array
+      this.#slice(at, "numbers", { rows, kind, width }, (out, to, place) =>
+        copy(out as Floats, to, this.#arrays[place >>> this.#shift], place & this.#mask, width),
+      )
+      this.#slice(at, "steps", { rows, kind: Uint32Array, width: 1 }, (out, to, place) => {
+        out[to] = this.moments ? this.#int(place - 2) : 0
+      })
+      this.#slice(at, "owners", { rows, kind: Int32Array, width: 1 }, (out, to, place) => {
+        out[to] = this.#int(place - 1)
+      })
     }
+  }
+
+  /** Puts an array of so many numbers a row, to be made some rows at a time. */
+  #slice(
+    state: State,
+    name: string,
+    p: { rows: Rows; kind: StateKind; width: number },
+    write: (out: StateArray, at: number, place: number) => void,
+  ): void {
+    const { rows, kind, width } = p
+    const { live } = rows
+    const atOnce = Math.max(1, Math.min(live, Math.floor(SLICE / Math.max(1, width))))
+    const pieces = function* (this: EmbeddingTable) {
+      const out = new kind(atOnce * width)
+      for (let from = 0; from < live; from += atOnce) {
+        const count = Math.min(atOnce, live - from)
+        for (let r = 0; r < count; r++) write(out, r * width, this.#placeOfRow(rows, from + r))
+        yield out.subarray(0, count * width)
+      }
+    }
+    state.putSliced(name, { kind, length: live * width, pieces: pieces.bind(this) })
   }
 
   /** Takes up rows of a table of the same sizes; what was here before is dropped. */
