@@ -194,7 +194,9 @@ export class FactorRows {
       })
       return { seen: table.count, numbers: this.model.vectorNumbers(name), histogram }
     }
-    const { embeddingBytes, heldBytes } = this.model
-    return { user: side("user"), item: side("item"), embeddingBytes, heldBytes, besideBytes: this.besideBytes }
+    const { embeddingBytes, heldBytes, tables } = this.model
+    const freeBytes = tables.user.freeBytes + tables.item.freeBytes
+    const { besideBytes } = this
+    return { user: side("user"), item: side("item"), embeddingBytes, heldBytes, freeBytes, besideBytes }
   }
 }

@@ -23,6 +23,8 @@ export interface LearnerStatus {
   embeddingBytes: number
   /** What the rows hold. */
   heldBytes: number
+  /** What rows once took and others can have. */
+  freeBytes?: number
   /** What is kept of ids beside their rows. */
   besideBytes?: number
 }

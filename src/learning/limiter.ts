@@ -13,10 +13,10 @@ const SIDES = ["user", "item"] as const
 
 /**
  * Bytes of a budget for the process that are left to what comes and goes: batches, buffers, heaps of the runtime, memory
- * that is free between allocations. So much of it, up to so many.
+ * that is free between allocations. Of a small budget half of it, as long as so many bytes for ids are not reached.
  */
-const SPARED = 11 / 16
-const MOST_SPARED = 44 * 1024 * 1024
+const SPARED = 44 * 1024 * 1024
+const GOVERNED_FIRST = 20 * 1024 * 1024
 
 /** Bytes a name is taken to have. */
 const USUAL_NAME = 16
@@ -113,7 +113,7 @@ export class Limiter {
     }
     const { process } = limits
     // Of names next to nothing is known yet.
-    if (process) least = Math.ceil((least + 2 * events * (process.user + process.item)) / (1 - SPARED))
+    if (process) least = Math.ceil(2 * (least + 2 * events * (process.user + process.item)))
     if (bytes !== undefined && bytes < least)
       throw new DessError("INVALID_ARGUMENT", `memory budget: expected at least ${least} bytes, got ${bytes}`)
     this.#limits = limits
@@ -137,7 +137,8 @@ export class Limiter {
   /** Bytes there may be; some of a budget for the process are left to what comes and goes. */
   get bytes(): number | undefined {
     const bytes = this.#limits?.bytes
-    return bytes === undefined || !this.#process ? bytes : bytes - Math.min(MOST_SPARED, SPARED * bytes)
+    if (bytes === undefined || !this.#process) return bytes
+    return Math.max(Math.min(bytes / 2, GOVERNED_FIRST), bytes - SPARED)
   }
 
   /** Bytes that count: what ids that are here take. */

@@ -192,6 +192,7 @@ export class Run {
       ...lastQuarter
     } = this.#measures(this.#scores.slice(Math.floor(0.75 * this.#scores.length)))
     const empty = { user: {}, item: {} }
+    const { heldBytes, freeBytes = 0, besideBytes = 0 } = this.learner.status()
     const share = (side: Side) => (this.#played[side].all === 0 ? 0 : this.#played[side].grown / this.#played[side].all)
     return {
       interactions: this.#interactions,
@@ -201,6 +202,7 @@ export class Run {
       embeddingBytes: last?.embeddingBytes ?? 0,
       embeddingBytesOverTime: { user: this.#bytes.user.value, item: this.#bytes.item.value },
       heldBytes: last?.heldBytes ?? 0,
+      memory: { rows: heldBytes + freeBytes, indicators: besideBytes, met: this.metBytes },
       meanSize: last?.meanSize ?? { user: 0, item: 0 },
       meanSizeOverTime: { user: this.#sizes.user.value, item: this.#sizes.item.value },
       sizeHistogram: last?.sizeHistogram ?? empty,
