@@ -17,7 +17,7 @@ import type { Erasure, Intake } from "./intake.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
 import type { Lookup } from "./lookup.ts"
-import { listSnapshots, readNewest, snapshotPath } from "./snapshots.ts"
+import { fileState, listSnapshots, readNewest, snapshotPath } from "./snapshots.ts"
 import type { Leaving } from "./trainer.ts"
 import type { KeptJournal, SnapshotInfo } from "./types.ts"
 
@@ -171,8 +171,9 @@ export class Archive {
     }
     state.set("engine", engine as unknown as Json)
     const path = snapshotPath(directory.path, position)
-    const message = { arrays: state.arrays, values: state.values }
-    const bytes = await learning.ask<number>({ kind: "save", path, state: message })
+    // What the training thread adds follows when it gets here.
+    const filed = fileState(`${path}.engine.part`, state)
+    const bytes = await learning.ask<number>({ kind: "save", path, filed })
     const taken = { segment: segments, position, time, accepted, path, bytes }
     const isKept = (one: Taken) => one.path !== path && (shorten || one.segment !== segments)
     this.#taken = [taken, ...this.#taken.filter(isKept)].slice(0, 2)

@@ -10,7 +10,7 @@ import { Columns } from "../ids/columns.ts"
 import { Names } from "../ids/names.ts"
 import type { PendingItems } from "../ids/pending-items.ts"
 import { LONGEST_HISTORY } from "../ids/process-bytes.ts"
-import type { State, StateArray } from "../kernels/state.ts"
+import type { State } from "../kernels/state.ts"
 import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import { ByteReader, ByteWriter } from "./byte-buffer.ts"
@@ -43,7 +43,8 @@ export class Catalogue {
   readonly #users = new Columns({ last: "u32", cleaned: "u32" })
   /** `trend`: decayed count of likes in units of the present weight; `born`: when it was first known. */
   readonly #items = new Columns({ last: "u32", lastLeaving: "u32", trend: "f32", events: "u32", born: "u32" })
-  #weight = 1
+  /** One number that changes with every event, in an array: elsewhere each change would be an object. */
+  readonly #weight = Float64Array.of(1)
   #clock = 0
   /** Events by class (multiclass) and likes among all: what is said of an unknown pair. */
   readonly #classes = new Float64Array(5)
@@ -70,25 +71,27 @@ export class Catalogue {
   }
 
   #addRow(rows: Pick<EventsRecord, "user" | "item" | "rating">, r: number, segment: number): void {
-    const [user, item, rating] = [rows.user[r], rows.item[r], rows.rating[r]]
+    const user = rows.user[r]
+    const item = rows.item[r]
+    const rating = Number.isNaN(rows.rating[r]) ? 5 : rows.rating[r]
     this.know(item)
     this.#users.reserve(user)
     const { last, events, trend } = this.#items.at
     this.#users.at.last[user] = segment
     last[item] = segment
     events[item]++
-    const value = Number.isNaN(rating) ? 5 : rating
-    const like = this.like(value)
+    const like = this.like(rating)
     this.#likes += like
-    this.#classes[classLabel(value)]++
-    this.#weight /= DECAY_PER_EVENT
+    this.#classes[classLabel(rating)]++
+    const weight = this.#weight
+    weight[0] /= DECAY_PER_EVENT
     if (like) {
-      trend[item] += this.#weight
+      trend[item] += weight[0]
       this.pending?.add(user, item, segment)
     }
-    if (this.#weight > MOST_WEIGHT) {
-      for (let i = 0; i < this.#items.length; i++) trend[i] /= this.#weight
-      this.#weight = 1
+    if (weight[0] > MOST_WEIGHT) {
+      for (let i = 0; i < this.#items.length; i++) trend[i] /= weight[0]
+      weight[0] = 1
     }
     if (this.hasMet(user, item)) return
     this.#setCleaned(user)
@@ -163,14 +166,14 @@ export class Catalogue {
 
   /** The decayed count of an item's likes. */
   trend(item: number): number {
-    return item < this.#items.length ? this.#items.at.trend[item] / this.#weight : 0
+    return item < this.#items.length ? this.#items.at.trend[item] / this.#weight[0] : 0
   }
 
   /** Takes what is known of an item from elsewhere. */
   setItem(item: number, { events, trend }: { events: number; trend: number }): void {
     this.know(item)
     this.#items.at.events[item] = events
-    this.#items.at.trend[item] = trend * this.#weight
+    this.#items.at.trend[item] = trend * this.#weight[0]
   }
 
   /** Takes what a user has met from elsewhere, oldest first. */
@@ -215,8 +218,8 @@ export class Catalogue {
     if (cleaned === this.#leavings || this.#histories.room(user) === 0) return
     const { lastLeaving } = this.#items.at
     const all = this.#histories.of(user)
-    const left = all.filter((item) => item >= this.#items.length || lastLeaving[item] <= cleaned)
-    if (left.length < all.length) this.#histories.set(user, left)
+    const stays = (item: number) => item >= this.#items.length || lastLeaving[item] <= cleaned
+    if (!all.every(stays)) this.#histories.set(user, all.filter(stays))
     this.#setCleaned(user)
   }
 
@@ -252,7 +255,7 @@ export class Catalogue {
     }
   }
 
-  /** Everything, copied. */
+  /** Everything; views of what changes with the next event. */
   save(state: State): void {
     for (const side of ["user", "item"] as const) this.names[side].save(state.at(`names.${side}`))
     const entries = new ByteWriter()
@@ -265,8 +268,7 @@ export class Catalogue {
     this.#users.save(state.at("users"))
     this.#items.save(state.at("items"))
     state.put("classes", this.#classes.slice())
-    state.put("clock", Float64Array.of(this.#weight, this.#clock, this.#likes, this.#leavings))
-    for (const [name, array] of state.arrays) if (isGrowable(array)) state.arrays.set(name, copied(array))
+    state.put("clock", Float64Array.of(this.#weight[0], this.#clock, this.#likes, this.#leavings))
   }
 
   load(state: State): void {
@@ -279,7 +281,7 @@ export class Catalogue {
     this.#classes.set(state.take("classes", Float64Array))
     const [weight, clock, likes, leavings] = state.take("clock", Float64Array)
     this.#leavings = leavings
-    this.#weight = weight
+    this.#weight[0] = weight
     this.#clock = clock
     this.#likes = likes
     for (const item of this.entries.keys()) this.know(item)
@@ -291,16 +293,4 @@ function bytesOf({ categories, features }: StoredItem): number {
   let bytes = 200 + 8 * (features?.length ?? 0)
   for (const category of categories) bytes += 48 + category.length
   return bytes
-}
-
-function isGrowable(array: StateArray): boolean {
-  return (array.buffer as SharedArrayBuffer).growable === true
-}
-
-/** In shared memory: another thread takes it without a copy of its own. */
-function copied<A extends StateArray>(array: A): A {
-  const kind = array.constructor as new (buffer: SharedArrayBuffer) => A
-  const copy = new kind(new SharedArrayBuffer(array.byteLength))
-  copy.set(array)
-  return copy
 }

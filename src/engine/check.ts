@@ -68,7 +68,17 @@ export function checkName(side: "user" | "item", id: Id | unknown, where = ""): 
 
 export function checkEvents(given: Event | readonly Event[], scale: RatingScale, now: number): CheckedEvent[] {
   const all = toArray("events", given)
-  return all.map((event, i) => checkEvent(event, { where: all.length === 1 ? "" : `event ${i}`, scale, now }))
+  const p = { where: "", scale, now }
+  const checked = new Array<CheckedEvent>(all.length)
+  for (let i = 0; i < all.length; i++)
+    try {
+      checked[i] = checkEvent(all[i], p)
+    } catch (error) {
+      // Only a refusal says which one it was.
+      if (all.length > 1) checkEvent(all[i], { ...p, where: `event ${i}` })
+      throw error
+    }
+  return checked
 }
 
 function checkEvent(event: unknown, p: { where: string; scale: RatingScale; now: number }): CheckedEvent {

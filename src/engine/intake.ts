@@ -105,8 +105,6 @@ export class Intake {
   unreleased: Leaving[] = []
   /** Of those, what is on its way to the disk. */
   readonly #releasing: Leaving[] = []
-  /** By index: names that were taken away, until the record that says so is applied. */
-  readonly #parting: Record<Side, Map<number, string>> = { user: new Map(), item: new Map() }
   /** From the start on: what a snapshot says of who left waits for the replay, too. */
   #isReplaying = true
   /** Indices with rows in the journal whose names are gone. */
@@ -130,10 +128,11 @@ export class Intake {
   /** Takes events; returns how many were duplicates. */
   observe(events: readonly CheckedEvent[], replace: boolean): number {
     // All that the disk may refuse to tell comes first: a batch is taken as a whole or not at all.
-    const looked = events.map((event) => this.#lookUp(event))
+    const looked = events.some(isLookedUp) ? events.map((event) => this.#lookUp(event)) : undefined
     let duplicates = 0
     for (let e = 0; e < events.length; e++) {
-      const [event, found] = [events[e], looked[e]]
+      const event = events[e]
+      const found = looked?.[e]
       if (found && this.#isDuplicate(event, found, replace)) {
         duplicates++
         continue
@@ -169,7 +168,7 @@ export class Intake {
 
   /** What the lookup table has of an event; undefined for one that is never a duplicate. */
   #lookUp(event: CheckedEvent): LookedUp | undefined {
-    if (event.key === undefined && event.type === undefined) return undefined
+    if (!isLookedUp(event)) return undefined
     const lookup = this.#parts.lookup()
     const hash = event.key === undefined || this.#parts.keys === 0 ? undefined : hashKey(event.key)
     const key = this.#feedbackKey(event)
@@ -211,18 +210,9 @@ export class Intake {
     return index
   }
 
-  /** Takes a name away; the record that says so has to follow. */
-  #part(side: Side, index: number): void {
-    const names = this.#parts.catalogue.names[side]
-    const name = names.name(index)
-    if (name === undefined) return
-    this.#parting[side].set(index, name)
-    names.remove(index)
-  }
-
   /** Whom an index stands for by the records that are applied: whoever is about to leave has it still. */
   nameOf(side: Side, index: number): string | undefined {
-    return this.#parting[side].get(index) ?? this.#parts.catalogue.names[side].name(index)
+    return this.#parts.catalogue.names[side].settledName(index)
   }
 
   /** Appends what was gathered: new names first. */
@@ -298,7 +288,7 @@ export class Intake {
     if (known.length === 0) return 0
     const indices = known.map((name) => names.find(name) as number)
     this.seal()
-    for (const index of indices) this.#part("item", index)
+    for (const index of indices) names.remove(index)
     const record: LeftRecord = { kind: "left", user: [], item: indices, names: { user: [], item: known } }
     // With their features: another item may get the index.
     this.#append({ kind: "items", items: indices.map((index) => ({ index, item: null })), features: indices })
@@ -314,7 +304,7 @@ export class Intake {
     const { catalogue, journal } = this.#parts
     this.seal()
     if (this.#parts.lookup()?.note("user", name)) this.putNotes("user", [{ id: name, note: null }])
-    if (index !== null) this.#part("user", index)
+    if (index !== null) catalogue.names.user.remove(index)
     const record: ForgetRecord = { kind: "forget", user: index, former, hash: hashName(name) }
     journal.append(record, (position) => {
       if (index !== null) catalogue.names.user.settle(1)
@@ -376,10 +366,7 @@ export class Intake {
   /** Takes back everything that was not applied. */
   rollback(): void {
     const { names } = this.#parts.catalogue
-    for (const side of SIDES) {
-      names[side].rollback()
-      this.#parting[side].clear()
-    }
+    for (const side of SIDES) names[side].rollback()
     this.#rows.length = 0
     this.#extras = []
     this.#names = []
@@ -566,10 +553,7 @@ export class Intake {
     for (const side of SIDES) {
       catalogue.drop(side, record[side])
       if (!this.#isReplaying) for (const index of record[side]) catalogue.names[side].recycle(index)
-      for (const index of record[side]) {
-        this.#nobodys[side].delete(index)
-        this.#parting[side].delete(index)
-      }
+      if (this.#nobodys[side].size > 0) for (const index of record[side]) this.#nobodys[side].delete(index)
     }
     this.#look(record, position)
     this.#parts.onLeft(position, record)
@@ -581,7 +565,6 @@ export class Intake {
     this.#parts.onLeft(position, record)
     if (user === null) return
     this.#nobodys.user.delete(user)
-    this.#parting.user.delete(user)
     this.#parts.catalogue.drop("user", [user])
     this.#takeOut("user", new Set([user]))
     this.#look(record, position)
@@ -612,14 +595,15 @@ export class Intake {
     const former: Record<Side, string[]> = { user: [], item: [] }
     for (const side of SIDES) {
       const names = catalogue.names[side]
-      const coming = new Set(this.#unapplied.flatMap((record) => [...record[side]]))
+      const coming = new Set<number>()
+      for (const record of this.#unapplied) for (const id of record[side]) coming.add(id)
       for (const id of left[side]) {
         const name = names.name(id)
         if (name === undefined || coming.has(id) || catalogue.lastSegment(side, id) > number) continue
         if (side === "item" && catalogue.entries.has(id)) continue
         gone[side].push(id)
         former[side].push(name)
-        this.#part(side, id)
+        names.remove(id)
       }
     }
     if (gone.user.length + gone.item.length === 0) return
@@ -642,6 +626,9 @@ export class Intake {
     clearTimeout(this.#ticking)
   }
 }
+
+/** Whether an event may be one that is there already. */
+const isLookedUp = ({ key, type }: CheckedEvent) => key !== undefined || type !== undefined
 
 const keyOf = ({ user, item, type }: FeedbackKey) => JSON.stringify([user, item, type])
 

@@ -13,6 +13,7 @@ import type { FullRunOptions } from "../learning/options.ts"
 import type { Reader, SharedRegion } from "../learning/reader.ts"
 import type { Segment, Side } from "../types.ts"
 import type { ReadModel } from "./reading.ts"
+import { SegmentBuffer } from "./segment-buffer.ts"
 import type { Aged, Learned, TrainerOptions } from "./trainer.ts"
 import { type Question, type TrainerUpdate, TrainingThread } from "./training-thread.ts"
 
@@ -39,6 +40,8 @@ export class Learning implements ReadModel {
   readonly #onEnd: (error: DessError) => void
   /** Called whenever a segment was learned. */
   #onProgress: (() => void) | undefined
+  /** What segments are handed over in, in turn. */
+  readonly #buffers = Array.from({ length: AHEAD }, () => new SegmentBuffer())
   readonly #orders: { segment: boolean; send: () => void }[] = []
   #ahead = 0
   #ended = false
@@ -77,7 +80,12 @@ export class Learning implements ReadModel {
   learn(number: number, segment: Segment, accepted: number | undefined): void {
     this.#waiting.push({ number, events: segment.length, accepted })
     const replayed = accepted === undefined
-    this.order(() => this.thread.tell({ kind: "segment", number, segment, replayed }), true)
+    const send = () => {
+      // Of those before, at most AHEAD − 1 are not learned yet.
+      const lent = this.#buffers[number % AHEAD].lend(segment)
+      this.thread.tell({ kind: "segment", number, segment: lent, replayed })
+    }
+    this.order(send, true)
   }
 
   /** Sends something after everything ordered before. */

@@ -35,7 +35,7 @@ export function countGrowing(p: {
 }): Omit<MemoryParts, "fixed"> {
   const { names, met, items, entries } = p.catalogue.bytes
   return {
-    rows: p.held.heldBytes,
+    rows: p.held.heldBytes + (p.held.freeBytes ?? 0),
     indicators: p.held.besideBytes ?? 0,
     names,
     met: met + (p.metBytes ?? 0),
@@ -47,7 +47,7 @@ export function countGrowing(p: {
 }
 
 /** What the process holds now beyond what grows. */
-export function fixedBytes(growing: Omit<MemoryParts, "fixed">): number {
+export function fixedBytes(growing: Partial<MemoryParts>): number {
   return Math.max(0, residentBytes() - Object.values(growing).reduce((sum, bytes) => sum + bytes, 0))
 }
 

@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto"
 import { DessError, show } from "../errors.ts"
-import { type Json, State, type StateArray } from "../kernels/state.ts"
+import { type Json, State, type StateArray, type StateKind } from "../kernels/state.ts"
 
 const TYPES = {
   F64: Float64Array,
@@ -26,6 +26,8 @@ const NO_CHECKSUM = "0".repeat(64)
 /** A gigabyte: hashing and writing take less than two at a time. */
 const PIECE = 2 ** 30
 const LONGEST_HEADER = 2 ** 28
+/** Bytes of a file that are read at a time. */
+const SLICE = 2 ** 18
 
 interface Entry {
   dtype: Type
@@ -33,11 +35,36 @@ interface Entry {
   data_offsets: [number, number]
 }
 
-/** The pieces of a file, in order. The data are views: write them before the state's owner moves on. */
-export function encodeState(state: State): Uint8Array[] {
-  const named = [...state.arrays].map(([name, array]) => ({ name, array, type: typeOf(array) }))
-  // Wide numbers first: everything is aligned without holes.
-  named.sort((a, b) => b.array.BYTES_PER_ELEMENT - a.array.BYTES_PER_ELEMENT || (a.name < b.name ? -1 : 1))
+/** An array of a state, whole or sliced. */
+interface Named {
+  name: string
+  type: Type
+  kind: StateKind
+  length: number
+  pieces: () => Iterable<StateArray>
+}
+
+/** The arrays of a state in the order of a file. Wide numbers first: everything is aligned without holes. */
+function namedArrays(state: State): Named[] {
+  const whole = [...state.arrays].map(([name, array]): Named => {
+    const kind = TYPES[typeOf(array)] as StateKind
+    return { name, type: typeOf(array), kind, length: array.length, pieces: () => [array] }
+  })
+  const sliced = [...state.sliced].map(([name, { kind, length, pieces }]): Named => {
+    return { name, type: typeOf(new kind(0)), kind, length, pieces }
+  })
+  return [...whole, ...sliced].sort(
+    (a, b) => b.kind.BYTES_PER_ELEMENT - a.kind.BYTES_PER_ELEMENT || (a.name < b.name ? -1 : 1),
+  )
+}
+
+function* bytesOf({ pieces }: Named): Generator<Uint8Array> {
+  for (const { buffer, byteOffset, byteLength } of pieces()) yield new Uint8Array(buffer, byteOffset, byteLength)
+}
+
+/** The pieces of a file, in order. They are views: write each before the next, and all before the state's owner moves on. */
+export function* statePieces(state: State): Generator<Uint8Array> {
+  const named = namedArrays(state)
   const metadata = {
     format: FORMAT,
     version: String(VERSION),
@@ -45,20 +72,66 @@ export function encodeState(state: State): Uint8Array[] {
     checksum: NO_CHECKSUM,
   }
   const header: [string, unknown][] = [["__metadata__", metadata]]
-  const pieces: Uint8Array[] = []
   let at = 0
-  for (const { name, array, type } of named) {
-    header.push([name, { dtype: type, shape: [array.length], data_offsets: [at, at + array.byteLength] }])
-    pieces.push(new Uint8Array(array.buffer, array.byteOffset, array.byteLength))
-    at += array.byteLength
+  for (const { name, type, kind, length } of named) {
+    const bytes = length * kind.BYTES_PER_ELEMENT
+    header.push([name, { dtype: type, shape: [length], data_offsets: [at, at + bytes] }])
+    at += bytes
   }
   const blank = headerBytes(header)
   const hash = createHash("sha256").update(blank)
-  for (const piece of pieces) for (const part of piecesOf(piece)) hash.update(part)
+  for (const array of named) for (const piece of bytesOf(array)) for (const part of piecesOf(piece)) hash.update(part)
   metadata.checksum = hash.digest("hex")
   const length = new Uint8Array(8)
   new DataView(length.buffer).setBigUint64(0, BigInt(blank.length), true)
-  return [length, headerBytes(header), ...pieces]
+  yield length
+  yield headerBytes(header)
+  for (const array of named) yield* bytesOf(array)
+}
+
+/** The same, copied. */
+export function encodeState(state: State): Uint8Array[] {
+  return Array.from(statePieces(state), (piece) => Uint8Array.from(piece))
+}
+
+/** Where an array lies in a file of arrays alone. */
+export interface FiledArray {
+  name: string
+  type: Type
+  length: number
+  at: number
+}
+
+/** Writes the arrays of a state one after the other; says where each lies. */
+export function fileArrays(state: State, append: (bytes: Uint8Array) => void): FiledArray[] {
+  let at = 0
+  return namedArrays(state).map((array) => {
+    const { name, type, kind, length } = array
+    for (const piece of bytesOf(array)) append(piece)
+    at += length * kind.BYTES_PER_ELEMENT
+    return { name, type, length, at: at - length * kind.BYTES_PER_ELEMENT }
+  })
+}
+
+/** Puts arrays of a file into a state: read when they are written. */
+export function putFiled(state: State, arrays: readonly FiledArray[], read: Source["read"]): void {
+  for (const { name, type, length, at } of arrays) {
+    const kind = TYPES[type] as StateKind
+    const { BYTES_PER_ELEMENT: width } = kind
+    state.putSliced(name, {
+      kind,
+      length,
+      *pieces() {
+        const buffer = new ArrayBuffer(Math.min(SLICE, length * width))
+        for (let done = 0; done < length; ) {
+          const count = Math.min(length - done, buffer.byteLength / width)
+          read(new Uint8Array(buffer, 0, count * width), at + done * width)
+          yield new kind(buffer, 0, count)
+          done += count
+        }
+      },
+    })
+  }
 }
 
 /** Header entries as JSON, filled up with spaces to a multiple of eight. */
@@ -156,7 +229,7 @@ export function* piecesOf(bytes: Uint8Array, size = PIECE): Generator<Uint8Array
 /** SHA-256 over everything in a state: equal states, equal hashes. */
 export function hashState(state: State): string {
   const hash = createHash("sha256")
-  for (const piece of encodeState(state)) for (const part of piecesOf(piece)) hash.update(part)
+  for (const piece of statePieces(state)) for (const part of piecesOf(piece)) hash.update(part)
   return hash.digest("hex")
 }
 

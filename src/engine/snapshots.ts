@@ -1,11 +1,11 @@
 /** Snapshots of a directory: written beside, flushed, renamed; the last two are kept. */
 
-import { closeSync, openSync, readdirSync, readSync, rmSync, statSync } from "node:fs"
+import { closeSync, openSync, readdirSync, readSync, rmSync, statSync, writeSync } from "node:fs"
 import { basename, join } from "node:path"
 import { DessError, show } from "../errors.ts"
-import type { State } from "../kernels/state.ts"
-import { diskError, isSystemError, replaceFile, tryTo } from "./disk.ts"
-import { decodeState, encodeState, piecesOf } from "./safetensors.ts"
+import { type Json, State } from "../kernels/state.ts"
+import { diskError, isSystemError, PRIVATE_FILE, replaceFile, tryTo } from "./disk.ts"
+import { decodeState, type FiledArray, fileArrays, piecesOf, putFiled, statePieces } from "./safetensors.ts"
 
 const PATTERN = /^snapshot-(\d{12,})\.safetensors$/
 
@@ -35,7 +35,7 @@ export function listSnapshots(directory: string): SnapshotFile[] {
 export function writeSnapshot(path: string, state: State, { piece }: { piece?: number } = {}): number {
   try {
     replaceFile(path, (append) => {
-      for (const whole of encodeState(state)) for (const some of piecesOf(whole, piece)) append(some)
+      for (const whole of statePieces(state)) for (const some of piecesOf(whole, piece)) append(some)
     })
     return statSync(path).size
   } catch (cause) {
@@ -43,17 +43,65 @@ export function writeSnapshot(path: string, state: State, { piece }: { piece?: n
   }
 }
 
+/** The arrays of a state that lie in a file beside the snapshot they are to become part of. */
+export interface FiledState {
+  path: string
+  arrays: FiledArray[]
+  values: Map<string, Json>
+}
+
+/** Writes arrays to a file of their own, as they are now: their owner can move on, and nothing is copied in memory. */
+export function fileState(path: string, state: State): FiledState {
+  let file: number | undefined
+  try {
+    file = openSync(path, "w", PRIVATE_FILE)
+    const open = file
+    const arrays = fileArrays(state, (bytes) => {
+      for (let at = 0; at < bytes.length; ) at += writeSync(open, bytes, at)
+    })
+    return { path, arrays, values: state.values }
+  } catch (cause) {
+    tryTo(() => rmSync(path, { force: true }))
+    throw diskError("snapshot", cause)
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
+}
+
+/** Writes a snapshot of a filed state and what is added to it; the file is removed. */
+export function completeSnapshot(path: string, filed: FiledState, add: (state: State) => void): number {
+  let file: number | undefined
+  try {
+    const open = openSync(filed.path, "r")
+    file = open
+    const state = new State(new Map(), filed.values)
+    putFiled(state, filed.arrays, (target, from) => readFully(open, target, from))
+    add(state)
+    return writeSnapshot(path, state)
+  } catch (cause) {
+    throw diskError("snapshot", cause)
+  } finally {
+    if (file !== undefined) closeSync(file)
+    tryTo(() => rmSync(filed.path, { force: true }))
+  }
+}
+
+function readFully(file: number, target: Uint8Array, from: number): void {
+  for (let at = 0; at < target.length; ) {
+    const count = readSync(file, target, at, target.length - at, from + at)
+    if (count === 0) throw new DessError("INVALID_DATA", `snapshot: expected more than ${from + at} bytes, got no more`)
+    at += count
+  }
+}
+
 export function readSnapshot(path: string, piece?: number): State {
   const file = openSync(path, "r")
   const read = (target: Uint8Array, from: number) => {
     let place = from
-    for (const part of piecesOf(target, piece))
-      for (let at = 0; at < part.length; ) {
-        const count = readSync(file, part, at, part.length - at, place)
-        if (count === 0) throw new DessError("INVALID_DATA", `snapshot: expected more than ${place} bytes, got no more`)
-        at += count
-        place += count
-      }
+    for (const part of piecesOf(target, piece)) {
+      readFully(file, part, place)
+      place += part.length
+    }
   }
   try {
     return decodeState({ length: statSync(path).size, read })

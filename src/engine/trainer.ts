@@ -12,7 +12,7 @@ import type { Outlook } from "../policies/outlook.ts"
 import type { ItemFeatures, Segment, Side } from "../types.ts"
 import { emptyFeatures, setFeatures } from "./item-features.ts"
 import { hashState } from "./safetensors.ts"
-import { writeSnapshot } from "./snapshots.ts"
+import { completeSnapshot, type FiledState } from "./snapshots.ts"
 
 export interface TrainerOptions {
   run: RunOptions
@@ -38,7 +38,7 @@ export type Order =
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
   | { kind: "limits"; limits: Limits }
   | { kind: "forget"; id: number; side: Side; ids: number[] }
-  | { kind: "save"; id: number; path: string; state: StateMessage }
+  | { kind: "save"; id: number; path: string; filed: FiledState }
   /** Time goes on without events. */
   | { kind: "tick"; time: number }
   | { kind: "explain"; id: number; side: Side; index: number }
@@ -230,11 +230,11 @@ export class Trainer {
     state.put("features.present", this.#features.present)
   }
 
-  #save(order: Extract<Order, { kind: "save" }>): number {
-    const state = new State(order.state.arrays, order.state.values)
-    this.#write(state)
-    state.set("leavings", this.#leavings as unknown as Json)
-    return writeSnapshot(order.path, state)
+  #save({ path, filed }: Extract<Order, { kind: "save" }>): number {
+    return completeSnapshot(path, filed, (state) => {
+      this.#write(state)
+      state.set("leavings", this.#leavings as unknown as Json)
+    })
   }
 
   #load(state: State): void {

@@ -25,6 +25,10 @@ const LONG = 192
 /** More than there are ids. */
 const IDS = 268_435_456
 
+/** Bytes of lists that are saved at a time, and the most of a number. */
+const SLICE = 65_536
+const LONGEST_NUMBER = 5
+
 export class ByteLists {
   /** The same memory in units and in bytes. */
   #units = growable("u32", 1024, RESERVED)
@@ -131,15 +135,26 @@ export class ByteLists {
   /** By id: the bytes of the list, counted, and the list. */
   save(state: State): void {
     const { reach } = this
-    const lists = new Uint8Array(new SharedArrayBuffer(UNIT * (this.#end - this.#freeUnits) + 5 * reach))
-    let end = 0
-    for (let id = 0; id < reach; id++) {
-      const used = this.#used(id)
-      end = writeNumber(lists, end, used)
-      const from = this.#from(id)
-      for (let b = 0; b < used; b++) lists[end++] = this.#bytes[from + b]
+    const lengthBytes = new Uint8Array(LONGEST_NUMBER)
+    let length = 0
+    for (let id = 0; id < reach; id++) length += writeNumber(lengthBytes, 0, this.#used(id)) + this.#used(id)
+    const pieces = function* (this: ByteLists) {
+      let lists = new Uint8Array(SLICE)
+      let end = 0
+      for (let id = 0; id < reach; id++) {
+        const used = this.#used(id)
+        if (end + LONGEST_NUMBER + used > lists.length) {
+          yield lists.subarray(0, end)
+          end = 0
+          if (LONGEST_NUMBER + used > lists.length) lists = new Uint8Array(LONGEST_NUMBER + used)
+        }
+        end = writeNumber(lists, end, used)
+        const from = this.#from(id)
+        for (let b = 0; b < used; b++) lists[end++] = this.#bytes[from + b]
+      }
+      yield lists.subarray(0, end)
     }
-    state.put("lists", lists.subarray(0, end))
+    state.putSliced("lists", { kind: Uint8Array, length, pieces: pieces.bind(this) })
   }
 
   load(state: State): void {

@@ -77,6 +77,8 @@ export function growableFrom<K extends Kind>(kind: K, numbers: Arrays[K]): Array
 export class Columns<D extends Readonly<Record<string, Kind>>> {
   readonly #kinds: D
   readonly #names: (keyof D & string)[]
+  /** Bytes an id takes. */
+  readonly width: number
   /** By name; replaced where `reserve` needs more room. */
   at: { [N in keyof D]: Arrays[D[N]] }
   /** Ids from here on have never had a place. */
@@ -86,6 +88,7 @@ export class Columns<D extends Readonly<Record<string, Kind>>> {
   constructor(kinds: D) {
     this.#kinds = kinds
     this.#names = Object.keys(kinds)
+    this.width = this.#names.reduce((sum, name) => sum + KINDS[kinds[name]].BYTES_PER_ELEMENT, 0)
     this.at = this.#make((name) => growable(kinds[name]))
   }
 
@@ -106,11 +109,6 @@ export class Columns<D extends Readonly<Record<string, Kind>>> {
   clear(id: number): void {
     if (id >= this.length) return
     for (const name of this.#names) this.at[name][id] = 0
-  }
-
-  /** Bytes an id takes. */
-  get width(): number {
-    return this.#names.reduce((sum, name) => sum + KINDS[this.#kinds[name]].BYTES_PER_ELEMENT, 0)
   }
 
   get bytes(): number {

@@ -77,6 +77,8 @@ export class Idle {
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   /** Milliseconds when the last search of each side began. */
   readonly #searched: Record<Side, number> = { user: 0, item: 0 }
+  /** Ids by when they were met last, to count with. */
+  readonly #counts = new Uint32Array(1 << 16)
 
   /**
    * Keeps what limits need and nothing else. Of ids that are here already, and of which that was not kept, it is as if they
@@ -177,38 +179,42 @@ export class Idle {
     return 1000 * latest
   }
 
-  /** The `count` ids of both sides met longest ago, all of them before `segment`. */
-  longest(count: number, segment: number): Record<Side, number[]> {
+  /** The `count` ids met longest ago, all of them before `segment`; of all, or of those that may be chosen. */
+  longest(
+    count: number,
+    segment: number,
+    mayBe: (side: Side, id: number) => boolean = () => true,
+  ): Record<Side, number[]> {
     const chosen: Record<Side, number[]> = { user: [], item: [] }
     // The segment of the last one chosen, by its upper 16 bits, then by the lower.
-    const upper = find(this.#counts(segment), count)
-    const lower = find(this.#counts(segment, upper.bucket), count - upper.before)
+    const counts = this.#counts.fill(0)
+    this.#eachBefore(segment, mayBe, (at) => counts[at >>> 16]++)
+    const upper = find(counts, count)
+    counts.fill(0)
+    this.#eachBefore(segment, mayBe, (at) => {
+      if (at >>> 16 === upper.bucket) counts[at & 0xffff]++
+    })
+    const lower = find(counts, count - upper.before)
     const limit = 65_536 * upper.bucket + lower.bucket
     let rest = count - upper.before - lower.before
-    for (const side of SIDES)
-      this.#eachBefore(side, segment, (at, id) => {
-        if (at < limit || (at === limit && rest-- > 0)) chosen[side].push(id)
-      })
+    this.#eachBefore(segment, mayBe, (at, side, id) => {
+      if (at < limit || (at === limit && rest-- > 0)) chosen[side].push(id)
+    })
     return chosen
   }
 
-  /** Ids met last before `segment`, counted by the upper 16 bits of when that was; of those of one such, by the lower. */
-  #counts(segment: number, upper?: number): Uint32Array {
-    const counts = new Uint32Array(1 << 16)
-    for (const side of SIDES)
-      this.#eachBefore(side, segment, (at) => {
-        if (upper === undefined) counts[at >>> 16]++
-        else if (at >>> 16 === upper) counts[at & 0xffff]++
-      })
-    return counts
-  }
-
-  /** Calls with the segment of the last event of every id here whose last event was before a segment, and the id. */
-  #eachBefore(side: Side, before: number, call: (segment: number, id: number) => void): void {
-    const { segment } = this.#times[side]
-    const met = segment?.at.value
-    for (let id = 0; met && id < (segment?.length ?? 0); id++)
-      if (met[id] !== 0 && met[id] <= before) call(met[id] - 1, id)
+  /** Calls with the segment of the last event of every id that may be chosen and was met last before a segment. */
+  #eachBefore(
+    before: number,
+    mayBe: (side: Side, id: number) => boolean,
+    call: (segment: number, side: Side, id: number) => void,
+  ): void {
+    for (const side of SIDES) {
+      const { segment } = this.#times[side]
+      const met = segment?.at.value
+      for (let id = 0; met && id < (segment?.length ?? 0); id++)
+        if (met[id] !== 0 && met[id] <= before && mayBe(side, id)) call(met[id] - 1, side, id)
+    }
   }
 
   /** Second of an id's last event, 0 for one that is not here, and where there are no idle limits. */
@@ -222,9 +228,7 @@ export class Idle {
   }
 
   get bytes(): number {
-    let bytes = 0
-    for (const side of SIDES) for (const name of NAMES) bytes += this.#times[side][name]?.bytes ?? 0
-    return bytes
+    return bytesOf(this.#times.user) + bytesOf(this.#times.item)
   }
 
   save(state: State): void {
@@ -246,6 +250,10 @@ export class Idle {
       this.#searched[side] = state.has(`searched.${side}`) ? state.get<number>(`searched.${side}`) : 0
     }
   }
+}
+
+function bytesOf({ last, rest, segment }: SideTimes): number {
+  return (last?.bytes ?? 0) + (rest?.bytes ?? 0) + (segment?.bytes ?? 0)
 }
 
 /** The bucket that holds the `count`-th of all counted, or the last of them, and how many are in those before it. */

@@ -53,8 +53,9 @@ export class Names {
   #settled = 0
   /** Indices there have been but for changes that are not settled. */
   #known = 0
-  /** Names that were taken away by changes that are not settled. */
-  readonly #removed = new Map<number, string>()
+  /** By change: the name that was taken away, and how many of those are not settled. */
+  readonly #removed: (string | undefined)[] = []
+  #removals = 0
   /** A name on its way into the slab or the table, and its hash. */
   readonly #scratch = new Uint8Array(LONGEST)
   #hash = 0
@@ -164,7 +165,7 @@ export class Names {
   /** The index of a name that has none. */
   add(name: string): number {
     const index = this.#free.pop() ?? this.count
-    this.#changes.push(index)
+    this.#note(index)
     this.#put(index, name)
     return index
   }
@@ -256,9 +257,22 @@ export class Names {
   remove(index: number): void {
     const before = this.name(index)
     if (before === undefined) return
-    this.#changes.push(-1 - index)
-    this.#removed.set(index, before)
+    this.#note(-1 - index, before)
+    this.#removals++
     this.#take(index)
+  }
+
+  #note(change: number, removed?: string): void {
+    this.#changes.push(change)
+    this.#removed.push(removed)
+  }
+
+  /** The name an index had before changes that are not settled. */
+  settledName(index: number): string | undefined {
+    if (this.#removals > 0)
+      for (let c = this.#settled; c < this.#changes.length; c++)
+        if (this.#changes[c] === -1 - index) return this.#removed[c]
+    return this.name(index)
   }
 
   /** The same, settled at once. */
@@ -337,16 +351,20 @@ export class Names {
 
   /** The oldest so many changes are there to stay. */
   settle(count: number): void {
-    const end = Math.min(this.#settled + count, this.#changes.length)
-    for (let c = this.#settled; c < end; c++) {
-      const change = this.#changes[c]
-      if (change < 0) this.#removed.delete(-1 - change)
-      else this.#know(change)
-    }
+    const [changes, removed] = [this.#changes, this.#removed]
+    const end = Math.min(this.#settled + count, changes.length)
+    for (let c = this.#settled; c < end; c++)
+      if (changes[c] >= 0) this.#know(changes[c])
+      else {
+        this.#removals--
+        removed[c] = undefined
+      }
     this.#settled = end
-    if (2 * end < this.#changes.length) return
-    if (end === this.#changes.length) this.#changes.length = 0
-    else this.#changes.splice(0, end)
+    if (2 * end < changes.length) return
+    changes.copyWithin(0, end)
+    removed.copyWithin(0, end)
+    changes.length -= end
+    removed.length -= end
     this.#settled = 0
   }
 
@@ -354,9 +372,10 @@ export class Names {
   rollback(): void {
     while (this.unsettled > 0) {
       const change = this.#changes.pop() as number
+      const removed = this.#removed.pop()
       if (change < 0) {
-        this.#put(-1 - change, this.#removed.get(-1 - change) as string)
-        this.#removed.delete(-1 - change)
+        this.#put(-1 - change, removed as string)
+        this.#removals--
         continue
       }
       this.#take(change)
@@ -392,32 +411,47 @@ export class Names {
     const before = new Map<number, string | undefined>()
     for (let c = this.#changes.length - 1; c >= this.#settled; c--) {
       const change = this.#changes[c]
-      if (change < 0) before.set(-1 - change, this.#removed.get(-1 - change))
+      if (change < 0) before.set(-1 - change, this.#removed[c])
       else before.set(change, undefined)
     }
     const count = this.#known
-    let most = this.#end + count
-    for (const name of before.values()) most += LONGEST_PREFIX + 3 * (name?.length ?? 0)
-    const entries = new Uint8Array(new SharedArrayBuffer(most))
-    let end = 0
-    for (let index = 0; index < count; index++) {
-      const changed = before.size > 0 && before.has(index)
-      const name = changed ? before.get(index) : undefined
-      const start = changed ? 0 : this.#ids.at.start[index]
-      if (name !== undefined) {
-        const length = this.#encode(name)
-        writeLength(entries, end, length)
-        entries.set(this.#scratch.subarray(0, length), end + prefixBytes(length))
-        end += prefixBytes(length) + length
-      } else if (start === 0) entries[end++] = 0
-      else {
-        const length = lengthAt(this.#slab, start)
-        const whole = prefixBytes(length) + length
-        for (let b = 0; b < whole; b++) entries[end + b] = this.#slab[start + b]
-        end += whole
+    const nameOf = (index: number) => (before.size > 0 && before.has(index) ? before.get(index) : null)
+    // Both passes go over the same: what is written is made of what is here now.
+    let length = 0
+    for (let index = 0; index < count; index++) length += this.#entryBytes(index, nameOf(index))
+    const pieces = function* (this: Names) {
+      const entries = new Uint8Array(SLICE)
+      let end = 0
+      for (let index = 0; index < count; index++) {
+        if (end + LONGEST_PREFIX + LONGEST > SLICE) {
+          yield entries.subarray(0, end)
+          end = 0
+        }
+        end += this.#writeEntry(entries, end, { index, name: nameOf(index) })
       }
+      yield entries.subarray(0, end)
     }
-    state.put("entries", entries.subarray(0, end))
+    state.putSliced("entries", { kind: Uint8Array, length, pieces: pieces.bind(this) })
+  }
+
+  /** Bytes of an index's entry. `name`: another than the one it has; undefined for none. */
+  #entryBytes(index: number, name: string | undefined | null): number {
+    const start = name === null ? this.#ids.at.start[index] : 0
+    const length = start > 0 ? lengthAt(this.#slab, start) : name ? this.#encode(name) : 0
+    return length === 0 ? 1 : prefixBytes(length) + length
+  }
+
+  /** Writes the same; returns its bytes. */
+  #writeEntry(entries: Uint8Array, at: number, { index, name }: { index: number; name: string | undefined | null }) {
+    const bytes = this.#entryBytes(index, name)
+    const start = name === null ? this.#ids.at.start[index] : 0
+    if (start > 0) for (let b = 0; b < bytes; b++) entries[at + b] = this.#slab[start + b]
+    else {
+      const length = name ? this.#encode(name) : 0
+      writeLength(entries, at, length)
+      entries.set(this.#scratch.subarray(0, length), at + prefixBytes(length))
+    }
+    return bytes
   }
 
   load(state: State): void {
@@ -457,6 +491,8 @@ export class Names {
 }
 
 const LONGEST_PREFIX = 2
+/** Bytes of entries that are saved at a time. */
+const SLICE = 65_536
 
 function prefixBytes(length: number): number {
   return length < 0x80 ? 1 : 2

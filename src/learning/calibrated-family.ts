@@ -84,13 +84,13 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     return this.model.train(batch, p.rungs, p.touched)
   }
 
-  rank(items: readonly number[]): Ranker {
+  rank(items: ArrayLike<number>): Ranker {
     const ids = Int32Array.from(items)
     for (const id of ids) this.model.meetOne("item", id)
+    const { outputs } = this.model
+    const out = new Float64Array(ids.length * outputs)
     const scores = (user: number): Float64Array => {
       this.model.meetOne("user", user)
-      const { outputs } = this.model
-      const out = new Float64Array(ids.length * outputs)
       this.model.logitsOf(out, user, ids)
       return outputs === 1 ? out : out.filter((_, at) => at % outputs === 0)
     }

@@ -36,6 +36,19 @@ export class CalibratedReader implements Reader {
   /** The last segment whose items are in users' rows: shared, and as it was when a row was read last. */
   #through: Int32Array | undefined
   #readThrough = 0
+  readonly #turned: Float64Array
+  /** The row that is read, and the turns it had been through; made once: it is asked for at every item of every version. */
+  readonly #asked: { side: Side; id: number; turns: number } = { side: "item", id: 0, turns: 0 }
+  readonly #copyRow = (): number => {
+    const { side, id } = this.#asked
+    const table = this.#learner.tables[side]
+    this.#asked.turns = 0
+    if (side === "user" && this.#through) this.#readThrough = Atomics.load(this.#through, 0)
+    if (!table.has(id)) return -1
+    table.read(id, this.#row, 0)
+    this.#asked.turns = this.#frame?.of(side, id) ?? 0
+    return table.step(id)
+  }
 
   /** `learner` and `own` are models of the same options. */
   constructor(learner: RowModel, own: RowModel, kernels: Kernels) {
@@ -45,6 +58,7 @@ export class CalibratedReader implements Reader {
     this.outputs = own.outputs
     this.#packed = new PackedItems(own, kernels)
     const { user, item } = own.tables
+    this.#turned = new Float64Array(own.fade.length)
     this.#row = new Float32Array(Math.max(user.sizes[user.top], item.sizes[item.top]))
     if (own.addLatest) this.follow = (asker, items) => (items ? this.#scoresOf(asker, items) : this.#scores(asker))
   }
@@ -76,23 +90,19 @@ export class CalibratedReader implements Reader {
 
   /** Packs items anew whose rows have changed. */
   refresh(items: ArrayLike<number>): void {
+    const row = { step: 0, numbers: this.#row, at: 0 }
     for (let i = 0; i < items.length; i++) {
-      const step = this.#read("item", items[i])
-      this.#packed.set(items[i], step < 0 ? undefined : { step, numbers: this.#row, at: 0 })
+      row.step = this.#read("item", items[i])
+      this.#packed.set(items[i], row.step < 0 ? undefined : row)
     }
   }
 
   /** Copies a row as it is now, in the frame of the packed items; returns its step, −1 where there is none. */
   #read(side: Side, id: number): number {
-    const table = this.#learner.tables[side]
-    let turns = 0
-    const step = readGuarded(table, () => {
-      if (side === "user" && this.#through) this.#readThrough = Atomics.load(this.#through, 0)
-      if (!table.has(id)) return -1
-      table.read(id, this.#row, 0)
-      turns = this.#frame?.of(side, id) ?? 0
-      return table.step(id)
-    })
+    this.#asked.side = side
+    this.#asked.id = id
+    const step = readGuarded(this.#learner.tables[side], this.#copyRow)
+    const { turns } = this.#asked
     if (step >= 0 && turns !== this.#turns) this.#turn(side, step, turns)
     return step
   }
@@ -109,7 +119,7 @@ export class CalibratedReader implements Reader {
   #turn(side: Side, step: number, turns: number): void {
     const { sizes, heads, vectors } = this.#own
     const [size, from] = [sizes[step], (this.#frame as Frame).matrix(turns)]
-    const turned = new Float64Array(this.#own.fade.length)
+    const turned = this.#turned
     for (let v = 0; v < vectors[side]; v++) {
       const vector = this.#row.subarray(heads[side] + v * size, heads[side] + (v + 1) * size)
       turnBetween(turned, vector, { from, to: this.#matrix })

@@ -36,7 +36,7 @@ export class ControlLearner implements Learner {
   }
 
   /** Ranks by the first output's logit. */
-  rank(items: readonly number[]): Ranker {
+  rank(items: ArrayLike<number>): Ranker {
     const item = Int32Array.from(items)
     const scores = (user: number): Float64Array => {
       const { outputs } = this.#model
@@ -90,7 +90,7 @@ export class ControlRanking implements Learner {
     return { logits: new Float64Array(0), losses: new Float64Array(0) }
   }
 
-  rank(items: readonly number[]): Ranker {
+  rank(items: ArrayLike<number>): Ranker {
     const ids = Int32Array.from(items)
     const all = new Float64Array(ids.reduce((most, id) => Math.max(most, id + 1), 0))
     const scores = (user: number): Float64Array => {

@@ -133,7 +133,7 @@ export class HashedLearner implements Learner {
     return result
   }
 
-  rank(items: readonly number[]): Ranker {
+  rank(items: ArrayLike<number>): Ranker {
     const ids = Int32Array.from(items)
     const loaded = this.#load("item", ids)
     const { outputs } = this.#model

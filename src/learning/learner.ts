@@ -25,6 +25,8 @@ export interface LearnerStatus {
   embeddingBytes: number
   /** What the rows hold. */
   heldBytes: number
+  /** What rows once took and others can have. */
+  freeBytes?: number
   /** What is kept of ids beside their rows. */
   besideBytes?: number
 }
@@ -74,6 +76,7 @@ export interface LearnerExplanation {
 /** Scores candidates for one user at a time, in the order of `items`. */
 export interface Ranker {
   readonly items: Int32Array
+  /** Until it is asked for another user. */
   scores(user: number): Float64Array
   release(): void
 }
@@ -84,7 +87,7 @@ export interface Learner {
   train(batch: ModelBatch): PassResult
   test(batch: ModelBatch): PassResult
   /** Scores of candidate items, for as long as the learner does not train. */
-  rank(items: readonly number[]): Ranker
+  rank(items: ArrayLike<number>): Ranker
   status(): LearnerStatus
   /** The bounds of its size policy over a grid of contexts, where it has some. */
   outlook?(): Outlook | undefined

@@ -11,14 +11,25 @@ import type { Segment, Side } from "../types.ts"
 
 const SIDES = ["user", "item"] as const
 
-/** Bytes of a budget for the process that are left to batches, buffers and what waits to be collected: half of it, up to this. */
-const MOST_SPARED = 32 * 1024 * 1024
+/**
+ * Bytes of a budget for the process that are left to what comes and goes: batches, buffers, heaps of the runtime, memory
+ * that is free between allocations. Of a small budget half of it, as long as so many bytes for ids are not reached.
+ */
+const SPARED = 44 * 1024 * 1024
+const GOVERNED_FIRST = 20 * 1024 * 1024
 
 /** Bytes a name is taken to have. */
 const USUAL_NAME = 16
 
 /** Where the new ids of a segment would fill more than this share of a budget, they start one size lower. */
 const ROOMY = 0.5
+
+/** Share of a budget for the process that is reserved when ids begin to go for others to have their places. */
+const CROWDED = 0.9
+/** Share of the places that is to be free then; the more of the budget is reserved, the more. */
+const PLACES = 1 / 16
+/** Segments that may wait to be learned when an id goes: until they are, its place is nobody's. */
+const SEGMENTS_AHEAD = 256
 
 /** Not even one segment fits. */
 export class BudgetExceeded extends DessError {
@@ -76,6 +87,10 @@ export class Limiter {
   #limits: Limits | undefined
   /** What the rest of the process keeps, where it is to fit in the budget, too. */
   #process: ProcessBytes | undefined
+  /** The most bytes that rows have had in their second form. */
+  readonly #mostPacked: Record<Side, number> = { user: 0, item: 0 }
+  /** Rows to be added by step, to count with. */
+  readonly #added: Record<Side, Int32Array>
   /** Only read where there are idle limits. */
   #clock = new StreamClock(0)
   /** The first segment whose ids were met at a doubtful time. */
@@ -85,7 +100,9 @@ export class Limiter {
 
   constructor(limited: Limited) {
     this.#limited = limited
-    this.#starts = { user: limited.tables.user.start, item: limited.tables.item.start }
+    const { user, item } = limited.tables
+    this.#starts = { user: user.start, item: item.start }
+    this.#added = { user: new Int32Array(user.sizes.length), item: new Int32Array(item.sizes.length) }
   }
 
   /** Refuses bytes that a segment of `events` new ids, and a first chunk of every size, could not live in. */
@@ -125,27 +142,42 @@ export class Limiter {
   /** Bytes there may be; some of a budget for the process are left to what comes and goes. */
   get bytes(): number | undefined {
     const bytes = this.#limits?.bytes
-    return bytes === undefined || !this.#process ? bytes : bytes - Math.min(MOST_SPARED, bytes / 2)
+    if (bytes === undefined || !this.#process) return bytes
+    return Math.max(Math.min(bytes / 2, GOVERNED_FIRST), bytes - SPARED)
   }
 
-  /** Bytes that count. */
+  /** Bytes that count: what ids that are here take. */
   get held(): number {
-    const { tables } = this.#limited
-    return SIDES.reduce(
-      (sum, side) => sum + tables[side].heldBytes + this.#processBytes(side),
-      this.#process?.bytes ?? 0,
-    )
+    let bytes = this.#process?.bytes ?? 0
+    for (const side of SIDES) {
+      const table = this.#limited.tables[side]
+      bytes += this.#process ? table.heldBytes + this.#packed(side) + this.#perId(side) * table.count : table.heldBytes
+    }
+    return bytes
   }
 
-  /** What is kept of the ids of a side outside of its table, but for what differs from id to id. */
-  #processBytes(side: Side): number {
-    if (!this.#process) return 0
+  /**
+   * The same with what the process keeps for others when ids go: places of ids, and memory that rows once took. With a
+   * budget for the process it stays below that, too; else nothing is kept.
+   */
+  get reserved(): number {
+    if (!this.#process) return this.held
+    let bytes = this.#process.bytes
+    for (const side of SIDES) {
+      const table = this.#limited.tables[side]
+      bytes += table.heldBytes + table.freeBytes + this.#perId(side) * table.reach
+      bytes += Math.max(this.#mostPacked[side], this.#packed(side))
+    }
+    return bytes
+  }
+
+  /** Bytes that the rows of a side have in a second form. */
+  #packed(side: Side): number {
     const { tables, packed } = this.#limited
-    const rows = packed ? tables[side].histogram() : []
-    return rows.reduce(
-      (sum, count, step) => sum + count * (packed?.(side, step) ?? 0),
-      this.#perId(side) * tables[side].reach,
-    )
+    const table = tables[side]
+    let bytes = 0
+    if (packed) for (let step = 0; step <= table.top; step++) bytes += table.rowsOf(step) * packed(side, step)
+    return bytes
   }
 
   #perId(side: Side): number {
@@ -175,23 +207,39 @@ export class Limiter {
     this.#countNames(segment)
     const gone = this.#releaseIdle(limits)
     const { shrunk, left } = gone
-    const { bytes = Number.POSITIVE_INFINITY } = this
-    this.#chooseStart(segment, bytes)
-    if (!limits.usersReturn) this.#strip(segment, { number, bytes, shrunk, left })
-    while (this.held + this.#bytesToMeet(segment) > bytes) {
+    const unmet = this.unmet(segment)
+    this.#chooseStart(unmet)
+    if (!limits.usersReturn) this.#strip(unmet, { number, shrunk, left })
+    while (!this.#isWithin(unmet)) {
       const ids = this.#limited.tables.user.count + this.#limited.tables.item.count
       const chosen = this.#idle.longest(Math.max(64, ids >> 6), number)
       if (chosen.user.length + chosen.item.length === 0) {
-        this.#cut(segment, { bytes, gone })
+        this.#cut(segment, { unmet, gone })
         break
       }
       for (const side of SIDES) this.#release(side, chosen[side], left)
     }
-    if (limits.bytes !== undefined) {
-      const unmet = this.unmet(segment)
-      for (const side of SIDES) this.#limited.tables[side].reserve(unmet[side].largest)
-    }
+    this.#freePlaces(unmet, number, left)
+    if (limits.bytes !== undefined)
+      for (const side of SIDES) {
+        this.#limited.tables[side].reserve(unmet[side].largest)
+        this.#mostPacked[side] = Math.max(this.#mostPacked[side], this.#packed(side))
+      }
     return gone
+  }
+
+  /** Ids that come get the places of ids that went, but only some segments later: these go before there is no room for places. */
+  #freePlaces(unmet: Record<Side, Unmet>, number: number, left: Record<Side, number[]>): void {
+    if (!this.#process || this.bytes === undefined || this.reserved <= CROWDED * this.bytes) return
+    const share = PLACES + this.reserved / this.bytes - CROWDED
+    for (const side of SIDES) {
+      const { reach, count } = this.#limited.tables[side]
+      const wanted = Math.floor(Math.min(Math.min(0.5, share) * reach, SEGMENTS_AHEAD * unmet[side].rows))
+      const lacking = wanted - (reach - count)
+      if (lacking <= 0) continue
+      const chosen = this.#idle.longest(Math.max(lacking, wanted >> 2), number, (other) => other === side)
+      this.#release(side, chosen[side], left)
+    }
   }
 
   #countNames({ nameBytes, ...segment }: Segment): void {
@@ -246,10 +294,10 @@ export class Limiter {
     return gone
   }
 
-  #chooseStart(segment: Segment, bytes: number): void {
+  #chooseStart(unmet: Record<Side, Unmet>): void {
     const { tables } = this.#limited
     for (const side of SIDES) tables[side].start = this.#starts[side]
-    if (this.held + this.#bytesToMeet(segment) <= ROOMY * bytes) return
+    if (this.#isWithin(unmet, ROOMY)) return
     for (const side of SIDES) tables[side].start = this.#lowerStart(side)
   }
 
@@ -260,60 +308,54 @@ export class Limiter {
 
   /** The longest idle ids, twice as many every time, give up their vectors until the new ones fit; who does not fit even so leaves. */
   #strip(
-    segment: Segment,
-    p: { number: number; bytes: number; shrunk: Record<Side, number>; left: Record<Side, number[]> },
+    unmet: Record<Side, Unmet>,
+    p: { number: number; shrunk: Record<Side, number>; left: Record<Side, number[]> },
   ): void {
     const { tables, cut } = this.#limited
-    if (!cut) return
-    const ids = tables.user.count + tables.item.count
-    const unmet = this.unmet(segment)
+    if (!cut || this.hasRoom(unmet)) return
     const taken: { side: Side; id: number; row: Floats }[] = []
     // A row that is put back stands at the start size for a moment.
-    const needed = (back: Record<Side, number>) =>
-      SIDES.reduce((bytes, side) => {
-        const added = addedAt(tables[side], tables[side].start, unmet[side].rows + 1)
-        added[0] += back[side]
-        return bytes + tables[side].bytesToAdd(added, unmet[side].largest)
-      }, this.held)
+    const fits = (back: Record<Side, number>) => {
+      this.#addUnmet(unmet)
+      for (const side of SIDES) {
+        this.#added[side][tables[side].start]++
+        this.#added[side][0] += back[side]
+      }
+      return this.#fits(unmet)
+    }
+    const hasVector = (side: Side, id: number) => tables[side].has(id) && tables[side].step(id) > 0
     const waiting = { user: 0, item: 0 }
-    if (this.held + this.#bytesToMeet(segment) <= p.bytes) return
-    for (let count = 64; count < 2 * ids && needed(waiting) > p.bytes; count *= 2) {
-      const chosen = this.#idle.longest(count, p.number)
+    for (let count = 64; !fits(waiting); count *= 2) {
+      const chosen = this.#idle.longest(count, p.number, hasVector)
+      if (chosen.user.length + chosen.item.length === 0) break
       for (const side of SIDES)
         for (const id of chosen[side]) {
-          if (!tables[side].has(id) || tables[side].step(id) === 0) continue
           taken.push({ side, id, row: cut.take(side, id, 0) })
           waiting[side]++
         }
     }
     for (const { side, id, row } of taken)
-      if (needed({ user: 0, item: 0, [side]: 1 }) <= p.bytes) {
+      if (fits({ user: 0, item: 0, [side]: 1 })) {
         cut.put(side, id, { step: 0, row })
         p.shrunk[side]++
       } else this.#release(side, [id], p.left)
   }
 
   /** Nobody is idle: the segment's own ids lose what they have grown, from the largest rows on, until the new ones fit. */
-  #cut(segment: Segment, p: { bytes: number; gone: Gone }): void {
+  #cut(segment: Segment, p: { unmet: Record<Side, Unmet>; gone: Gone }): void {
     const { tables, cut } = this.#limited
     const taken: { side: Side; id: number; row: Floats }[] = []
-    const fits = () => this.held + this.#bytesToMeet(segment) <= p.bytes
+    // A row that was taken out counts as one of the new until it is back.
+    const fits = () => this.#isWithin(this.unmet(segment))
     for (let step = tables.user.top; cut && step > tables.user.start && !fits(); step--)
       for (const side of SIDES)
         for (const id of new Set(segment[side]))
           if (tables[side].has(id) && tables[side].step(id) === step)
             taken.push({ side, id, row: cut.take(side, id, tables[side].start) })
-    // A row that was taken out counts as one of the new until it is back, so it has room.
     const room = fits()
     for (const { side, id, row } of taken) cut?.put(side, id, { step: tables[side].start, row })
     for (const { side } of taken) p.gone.shrunk[side]++
-    if (!room) throw new BudgetExceeded(p.bytes, p.gone)
-  }
-
-  /** Bytes that the rows of the segment's new ids would add. */
-  #bytesToMeet(segment: Segment): number {
-    const meeting = this.unmet(segment)
-    return SIDES.reduce((bytes, side) => bytes + this.bytesToAdd(side, meeting), 0)
+    if (!room) throw new BudgetExceeded(this.bytes ?? 0, p.gone)
   }
 
   /** The ids of a segment that have no row yet: how many, and the largest id to make a place for. */
@@ -331,16 +373,58 @@ export class Limiter {
     return { user: of("user"), item: of("item") }
   }
 
-  /** Bytes a side would grow by once its unmet ids have rows, and one more of a step where that is given. */
-  bytesToAdd(side: Side, unmet: Record<Side, Unmet>, step?: number): number {
-    const table = this.#limited.tables[side]
-    const { rows, largest } = unmet[side]
-    const added = addedAt(table, table.start, rows)
-    if (step !== undefined) added[step]++
+  /** Whether there is room for the ids still to be met, and for one more row of a step where that is given. */
+  hasRoom(unmet: Record<Side, Unmet>, side?: Side, step = 0): boolean {
+    if (this.bytes === undefined) return true
+    this.#addUnmet(unmet)
+    if (side) this.#added[side][step]++
+    return this.#fits(unmet)
+  }
+
+  /** Whether what ids take stays within a share of the budget once those to be met are here. */
+  #isWithin(unmet: Record<Side, Unmet>, share = 1): boolean {
+    if (this.bytes === undefined) return true
+    this.#addUnmet(unmet)
+    return this.#heldWithAdded(unmet) <= share * this.bytes
+  }
+
+  /** Counts the rows of ids to be met as added. */
+  #addUnmet(unmet: Record<Side, Unmet>): void {
+    for (const side of SIDES) {
+      this.#added[side].fill(0)
+      this.#added[side][this.#limited.tables[side].start] = unmet[side].rows
+    }
+  }
+
+  /** Whether there is room for the rows that are counted as added: beside what is held, and in what is reserved. */
+  #fits(unmet: Record<Side, Unmet>): boolean {
+    const { bytes = Number.POSITIVE_INFINITY } = this
+    if (this.#heldWithAdded(unmet) > bytes) return false
+    if (!this.#process) return true
+    let fresh = 0
+    for (const side of SIDES) {
+      const table = this.#limited.tables[side]
+      fresh += Math.max(0, table.bytesToAdd(this.#added[side], 0) - table.freeBytes)
+      fresh += Math.max(0, this.#packed(side) + this.#packedAdded(side) - this.#mostPacked[side])
+    }
+    return fresh === 0 || this.reserved + fresh <= bytes
+  }
+
+  #heldWithAdded(unmet: Record<Side, Unmet>): number {
+    let bytes = this.held
+    for (const side of SIDES) {
+      bytes += this.#limited.tables[side].bytesToAdd(this.#added[side], unmet[side].largest)
+      if (this.#process) bytes += this.#packedAdded(side) + this.#perId(side) * unmet[side].rows
+    }
+    return bytes
+  }
+
+  #packedAdded(side: Side): number {
     const { packed } = this.#limited
-    const elsewhere =
-      packed && this.#process ? rows * packed(side, table.start) + (step === undefined ? 0 : packed(side, step)) : 0
-    return table.bytesToAdd(added, largest) + elsewhere + this.#perId(side) * Math.max(0, largest + 1 - table.reach)
+    const added = this.#added[side]
+    let bytes = 0
+    if (packed) for (let step = 0; step < added.length; step++) bytes += added[step] * packed(side, step)
+    return bytes
   }
 
   #release(side: Side, ids: readonly number[], left: Record<Side, number[]>): void {
@@ -356,7 +440,9 @@ export class Limiter {
     let count = 0
     for (const id of ids) {
       if (!this.#limited.shrink || !table.has(id) || table.step(id) === 0) continue
-      if (this.held + table.bytesToAdd(addedAt(table, table.step(id) - 1, 1), 0) > bytes) continue
+      const added = this.#added[side].fill(0)
+      added[table.step(id) - 1]++
+      if (this.held + table.bytesToAdd(added, 0) > bytes) continue
       this.#limited.shrink(side, id)
       count++
     }
@@ -410,6 +496,7 @@ export class Limiter {
   save(state: State): void {
     this.#idle.save(state)
     this.#process?.save(state.at("process"))
+    if (this.#process) state.set("mostPacked", { ...this.#mostPacked })
     if (this.#clock.time === undefined) return
     this.#clock.save(state.at("clock"))
     state.set("doubtfulFrom", this.#doubtfulFrom ?? null)
@@ -418,17 +505,11 @@ export class Limiter {
   load(state: State): void {
     this.#idle.load(state)
     this.#process = state.has("process.bytes") ? ProcessBytes.from(state.at("process")) : undefined
+    Object.assign(this.#mostPacked, state.has("mostPacked") ? state.get("mostPacked") : { user: 0, item: 0 })
     this.#clock = new StreamClock(0)
     this.#doubtfulFrom = undefined
     if (!state.has("doubtfulFrom")) return
     this.#clock.load(state.at("clock"))
     this.#doubtfulFrom = state.get<number | null>("doubtfulFrom") ?? undefined
   }
-}
-
-/** Rows added per step: `count` at one. */
-function addedAt(table: EmbeddingTable, step: number, count: number): Int32Array {
-  const added = new Int32Array(table.sizes.length)
-  added[step] = count
-  return added
 }

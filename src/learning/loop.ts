@@ -206,6 +206,7 @@ export class Run {
       ...lastQuarter
     } = this.#measures(this.#scores.slice(Math.floor(0.75 * this.#scores.length)))
     const empty = { user: {}, item: {} }
+    const { heldBytes, freeBytes = 0, besideBytes = 0 } = this.learner.status()
     const share = (side: Side) => (this.#played[side].all === 0 ? 0 : this.#played[side].grown / this.#played[side].all)
     return {
       interactions: this.#interactions,
@@ -217,6 +218,7 @@ export class Run {
       rowBytes: last ? last.rowBytes.user + last.rowBytes.item : 0,
       rowBytesOverTime: { user: this.#rowBytes.user.value, item: this.#rowBytes.item.value },
       heldBytes: last?.heldBytes ?? 0,
+      memory: { rows: heldBytes + freeBytes, indicators: besideBytes, met: this.metBytes },
       meanSize: last?.meanSize ?? { user: 0, item: 0 },
       meanSizeOverTime: { user: this.#sizes.user.value, item: this.#sizes.item.value },
       sizeHistogram: last?.sizeHistogram ?? empty,

@@ -51,7 +51,7 @@ export class PaperFamily implements ModelFamily<Model> {
     return { logits: logits.subarray(added * this.model.outputs), losses: losses.subarray(added) }
   }
 
-  rank(items: readonly number[]): Ranker {
+  rank(items: ArrayLike<number>): Ranker {
     return new Ranking(this.model, items)
   }
 

@@ -108,7 +108,8 @@ export class ProbeJudge implements Judge {
     }
     this.#deciding = deciding
     this.#waiting = {
-      batch: { user: segment.user, item: segment.item, label: labels },
+      // Copies: the segment's own memory may be used again once it is learned.
+      batch: { user: segment.user.slice(), item: segment.item.slice(), label: labels },
       contexts,
       frequencies: { user: columns.userFrequency, item: columns.itemFrequency },
     }

@@ -60,6 +60,8 @@ export interface RunResult extends Measures {
   rowBytes: number
   rowBytesOverTime: Record<Side, number>
   heldBytes: number
+  /** Bytes at the end: rows, what is kept of ids beside them, and what users have met, where the task keeps it. */
+  memory: { rows: number; indicators: number; met: number }
   meanSize: Record<Side, number>
   meanSizeOverTime: Record<Side, number>
   sizeHistogram: Record<Side, Record<string, number>>

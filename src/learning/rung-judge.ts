@@ -25,6 +25,7 @@ import {
 } from "./judge.ts"
 import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
 import { RungWeights } from "./rung-weights.ts"
+import { SegmentMemory } from "./segment-memory.ts"
 import { SEGMENT, SIDES, type SizedRows } from "./sized-rows.ts"
 
 /** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
@@ -48,6 +49,7 @@ export class RungJudge implements Judge {
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   readonly #warmup: Warmup
   readonly #weights: RungWeights
+  readonly #memory = new SegmentMemory()
   #waiting: Judged | undefined
   /** The rows of the segment at hand that its ids are decided at. */
   #deciding: Judged | undefined
@@ -69,6 +71,7 @@ export class RungJudge implements Judge {
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
   learn(): Played {
+    this.#memory.begin()
     const early = this.#early
     this.#early = undefined
     if (early) return early
@@ -101,21 +104,22 @@ export class RungJudge implements Judge {
   #round(side: Side, waiting: Judged, part: "last" | "below"): Round {
     const { preset, policy } = this.options
     const { costs } = this.#rows.model.tables[side]
-    const rows: number[] = []
-    const steps: number[] = []
+    const ends = waiting.steps[side]
+    let length = 0
+    for (let l = 0; l < waiting.trained; l++) if (ends[l] > 0) length += part === "last" ? 1 : ends[l] - 1
+    const [rows, steps] = [this.#memory.ints(length), this.#memory.bytes(length)]
+    let at = 0
     for (let l = 0; l < waiting.trained; l++) {
-      const last = waiting.steps[side][l] - 1
-      const end = part === "last" ? last + 1 : last
-      for (let step = part === "last" ? Math.max(0, last) : 0; step < end; step++) {
-        rows.push(l)
-        steps.push(step)
+      const end = part === "last" ? ends[l] : ends[l] - 1
+      for (let step = part === "last" ? Math.max(0, end - 1) : 0; step < end; step++) {
+        rows[at] = l
+        steps[at++] = step
       }
     }
-    const choices = this.#choices(side, Int32Array.from(rows), waiting)
+    const choices = this.#choices(side, rows, waiting)
     choices.steps.set(steps)
-    const { length } = choices
-    const [keepLosses, growLosses] = [new Float64Array(length), new Float64Array(length)]
-    const [keepRewards, growRewards] = [new Float64Array(length), new Float64Array(length)]
+    const floats = () => this.#memory.floats(length)
+    const [keepLosses, growLosses, keepRewards, growRewards] = [floats(), floats(), floats(), floats()]
     const price = policy.price ?? preset.rent
     for (let i = 0; i < length; i++) {
       const step = steps[i]
@@ -134,7 +138,7 @@ export class RungJudge implements Judge {
 
   #choices(side: Side, rows: Int32Array, waiting: Judged): Choices {
     const d = this.context?.dimension ?? 0
-    const choices = emptyChoices(rows.length, d)
+    const choices = this.#emptyChoices(rows.length, d)
     for (let i = 0; i < rows.length; i++) {
       const row = rows[i]
       choices.ids[i] = waiting.ids[side][row]
@@ -144,6 +148,18 @@ export class RungJudge implements Judge {
       for (let c = 0; c < d; c++) choices.contexts[i * d + c] = waiting.contexts[side][row * d + c]
     }
     return choices
+  }
+
+  #emptyChoices(length: number, dimension: number): Choices & { rates: Float64Array } {
+    const memory = this.#memory
+    return {
+      length,
+      ids: memory.ints(length),
+      steps: memory.bytes(length),
+      frequencies: memory.floats(length),
+      contexts: memory.floats(length * dimension),
+      rates: memory.floats(length),
+    }
   }
 
   /**
@@ -159,26 +175,26 @@ export class RungJudge implements Judge {
     this.#counted = time
     if (this.options.policy.release) this.#countReturns(segment, deciding)
     returns.advanceTime(length / SEGMENT)
-    const columns = {
-      userFrequency: new Float64Array(deciding),
-      itemFrequency: new Float64Array(deciding),
-      ind: new Float64Array(deciding),
-      pod: new Float64Array(deciding),
-    }
+    const floats = () => this.#memory.floats(deciding)
+    const columns = { userFrequency: floats(), itemFrequency: floats(), ind: floats(), pod: floats() }
     const user = segment.user.subarray(0, deciding)
     const item = segment.item.subarray(0, deciding)
     indicators.observeBatch({ length: deciding, user, item }, columns)
     const { context } = this
     const d = context?.dimension ?? 0
     const pair = <T>(make: () => T): Record<Side, T> => ({ user: make(), item: make() })
-    const floats = () => new Float64Array(deciding)
+    const copy = (ids: Int32Array) => {
+      const copied = this.#memory.ints(deciding)
+      copied.set(ids)
+      return copied
+    }
     const waiting: Judged = {
-      ids: { user: user.slice(), item: item.slice() },
-      contexts: pair(() => new Float64Array(deciding * d)),
+      ids: { user: copy(user), item: copy(item) },
+      contexts: pair(() => this.#memory.floats(deciding * d)),
       frequencies: { user: columns.userFrequency, item: columns.itemFrequency },
       rates: pair(floats),
-      steps: pair(() => new Uint8Array(deciding)),
-      losses: pair(() => new Float64Array(deciding * this.#rows.model.sizes.length)),
+      steps: pair(() => this.#memory.bytes(deciding)),
+      losses: pair(() => this.#memory.floats(deciding * this.#rows.model.sizes.length)),
       trained: 0,
     }
     for (let l = 0; l < deciding; l++)
@@ -303,7 +319,7 @@ export class RungJudge implements Judge {
     while (rows.length > 0) {
       rows = rows.filter((row) => this.#mayGrow(side, p.id(row), p.frequency(row)))
       const choices = p.see(rows)
-      if (policy.release) choices.weights = this.#weights.of(side, choices, { learn: false })
+      if (policy.release) choices.weights = this.#weigh(side, choices, false)
       const arms = policy.decide(side, choices)
       const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
@@ -386,8 +402,12 @@ export class RungJudge implements Judge {
     }
     this.#cursor[side] = id
     const choices = this.#gather(side, Int32Array.from(ids))
-    choices.weights = this.#weights.of(side, choices, { learn: true })
+    choices.weights = this.#weigh(side, choices, true)
     return this.#release(side, choices)
+  }
+
+  #weigh(side: Side, choices: Choices, learn: boolean): Float64Array {
+    return this.#weights.of(side, choices, { learn, out: this.#memory.floats(choices.length) })
   }
 
   /** Choices of ids with everything as it is now. */
@@ -395,7 +415,7 @@ export class RungJudge implements Judge {
     const { model, indicators } = this.#rows
     const { context } = this
     const d = context?.dimension ?? 0
-    const choices = { ...emptyChoices(ids.length, d), ids }
+    const choices = { ...this.#emptyChoices(ids.length, d), ids }
     for (let i = 0; i < ids.length; i++) {
       choices.steps[i] = model.tables[side].step(ids[i])
       choices.frequencies[i] = indicators.frequency(side, ids[i])
@@ -435,7 +455,7 @@ export class RungJudge implements Judge {
   /** Trains with what judges the rungs, and keeps the judgement. */
   train(batch: ModelBatch, train: (rungs?: RungLosses) => PassResult): PassResult {
     if (!this.#waiting) return train()
-    const floats = () => new Float64Array(batch.user.length * this.#rows.model.sizes.length)
+    const floats = () => this.#memory.floats(batch.user.length * this.#rows.model.sizes.length)
     const rungs: RungLosses = { user: floats(), item: floats() }
     const result = train(rungs)
     this.#note(batch, rungs, this.#waiting)
@@ -524,16 +544,5 @@ export class RungJudge implements Judge {
     this.#warmup.load(waiting.at("ripeness"))
     this.#weights.load(waiting.at("weights"))
     this.#counted = waiting.take("counted", Float64Array)[0]
-  }
-}
-
-function emptyChoices(length: number, dimension: number): Choices & { rates: Float64Array } {
-  return {
-    length,
-    ids: new Int32Array(length),
-    steps: new Uint8Array(length),
-    frequencies: new Float64Array(length),
-    contexts: new Float64Array(length * dimension),
-    rates: new Float64Array(length),
   }
 }

@@ -28,10 +28,10 @@ export class RungWeights {
     this.#counts = { user: cells(), item: cells() }
   }
 
-  /** The weights of ids that hold a rung; with `learn` they count for the mean. */
-  of(side: Side, choices: Choices, p: { learn: boolean }): Float64Array {
+  /** The weights of ids that hold a rung, in `out` where that is given; with `learn` they count for the mean. */
+  of(side: Side, choices: Choices, p: { learn: boolean; out?: Float64Array }): Float64Array {
     const [sums, counts] = [this.#sums[side], this.#counts[side]]
-    const weights = new Float64Array(choices.length).fill(1)
+    const weights = (p.out ?? new Float64Array(choices.length)).fill(1)
     if (!this.#model.usesRungWeights) return weights
     for (let i = 0; i < choices.length; i++) {
       if (choices.steps[i] === 0) continue

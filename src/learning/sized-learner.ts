@@ -88,7 +88,7 @@ export class SizedLearner<M extends SizedModel = SizedModel> implements Learner,
     return this.model.predict(batch)
   }
 
-  rank(items: readonly number[]): Ranker {
+  rank(items: ArrayLike<number>): Ranker {
     return this.#family.rank(items)
   }
 

@@ -104,11 +104,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
 
   /** Whether there is room for one more row of a step, and for the ids still to be met. */
   affordable(side: Side, step: number): boolean {
-    const { bytes } = this.limiter
-    if (bytes === undefined) return true
-    const other = side === "user" ? "item" : "user"
-    const added = this.limiter.bytesToAdd(side, this.#unmet, step) + this.limiter.bytesToAdd(other, this.#unmet)
-    return this.limiter.held + added <= bytes
+    return this.limiter.hasRoom(this.#unmet, side, step)
   }
 
   resize(side: Side, id: number, p: Resizing): void {
@@ -169,8 +165,10 @@ export class SizedRows<M extends SizedModel = SizedModel> {
       })
       return { seen: table.count, numbers: this.model.vectorNumbers(name), histogram, rowBytes: table.liveBytes }
     }
-    const { embeddingBytes, heldBytes } = this.model
-    return { user: side("user"), item: side("item"), embeddingBytes, heldBytes, besideBytes: this.besideBytes }
+    const { embeddingBytes, heldBytes, tables } = this.model
+    const freeBytes = tables.user.freeBytes + tables.item.freeBytes
+    const { besideBytes } = this
+    return { user: side("user"), item: side("item"), embeddingBytes, heldBytes, freeBytes, besideBytes }
   }
 
   save(state: State): void {

@@ -119,7 +119,7 @@ export class SoftLearner implements Learner {
     return this.model.predict(batch)
   }
 
-  rank(items: readonly number[]): Ranker {
+  rank(items: ArrayLike<number>): Ranker {
     return new Ranking(this.model, items)
   }
 

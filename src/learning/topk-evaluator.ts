@@ -18,6 +18,7 @@ import type { Learner } from "./learner.ts"
 import { NOTHING, type Score } from "./metrics.ts"
 import { NegativeMixture } from "./negative-mixture.ts"
 import { NegativeSampler } from "./negative-sampler.ts"
+import { SegmentMemory } from "./segment-memory.ts"
 import type { EvaluatorHistory, TaskEvaluator } from "./task-evaluator.ts"
 
 export class TopkEvaluator implements TaskEvaluator {
@@ -29,6 +30,7 @@ export class TopkEvaluator implements TaskEvaluator {
   #untested = 0
   readonly #history = new History()
   readonly #sampler: NegativeSampler | NegativeMixture
+  readonly #memory = new SegmentMemory()
 
   constructor(options: {
     k: number
@@ -62,8 +64,10 @@ export class TopkEvaluator implements TaskEvaluator {
     if (mixture) for (let r = 0; r < rows.user.length; r++) if (rows.label[r] === 1) mixture.add(rows.item[r])
     const seen = this.#history.seen.length
     const most = rows.user.length * (1 + this.#negatives)
-    const [user, item, label] = [new Int32Array(most), new Int32Array(most), new Float64Array(most)]
-    const logChance = new Float64Array(mixture ? most : 0)
+    const memory = this.#memory
+    memory.begin()
+    const [user, item, label] = [memory.ints(most), memory.ints(most), memory.floats(most)]
+    const logChance = memory.floats(mixture ? most : 0)
     let at = 0
     for (let r = 0; r < rows.user.length; r++) {
       const from = at
@@ -94,7 +98,7 @@ export class TopkEvaluator implements TaskEvaluator {
     }
     const score = { ...NOTHING, rows: rows.user.length, users: relevant.size }
     if (relevant.size > 0) {
-      const ranking = learner.rank(Array.from(this.#history.seen))
+      const ranking = learner.rank(this.#history.seen)
       const popular = this.#history.byPopularity()
       for (const [user, items] of relevant) {
         const scores = ranking.scores(user)
@@ -115,7 +119,7 @@ export class TopkEvaluator implements TaskEvaluator {
   }
 
   /** The first k of a list that a user has not met. */
-  #firstUnmet(list: readonly number[], user: number): number[] {
+  #firstUnmet(list: ArrayLike<number>, user: number): number[] {
     const found: number[] = []
     for (let i = 0; i < list.length && found.length < this.#k; i++)
       if (!this.#history.has(user, list[i])) found.push(list[i])

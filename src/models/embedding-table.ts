@@ -19,7 +19,7 @@ import { DessError, show } from "../errors.ts"
 import { Columns, enlarged, growable, newBuffer } from "../ids/columns.ts"
 import type { Floats } from "../kernels/kernels.ts"
 import { Random } from "../kernels/random.ts"
-import type { State, StateArray } from "../kernels/state.ts"
+import type { State, StateArray, StateKind } from "../kernels/state.ts"
 import { BITS, type Bits, type PackedBuffer, type PackingOptions, RowPacking } from "./row-packing.ts"
 
 export interface TableOptions {
@@ -44,6 +44,8 @@ const CHUNK = 2048
 const PACKED_CHUNK = 512
 /** Before an opened row's owner: where its packed row stands. */
 const OPENED = 2
+/** Numbers that are saved at a time. */
+const SLICE = 65_536
 /** Bytes an array may have. */
 const LONGEST = 4_294_967_296
 
@@ -125,6 +127,8 @@ export class EmbeddingTable {
   /** Where the next chunk would be, and chunks that are free. */
   #end = 0
   #free: number[] = []
+  /** Chunks that hold rows. */
+  #chunks = 0
   #count = 0
   #guard = new Int32Array(newBuffer(4), 0, 1)
   #isShared = false
@@ -216,6 +220,11 @@ export class EmbeddingTable {
     return this.#rows.map(({ live }) => live)
   }
 
+  /** Rows of a step. */
+  rowsOf(step: number): number {
+    return this.#rows[step].live
+  }
+
   /** Numbers in live rows. */
   get numbers(): number {
     return this.#rows.reduce((sum, { live, size }) => sum + live * size, 0)
@@ -242,7 +251,12 @@ export class EmbeddingTable {
 
   /** Everything held: chunks with moments, counts and owners, and what leads from ids to rows. */
   get heldBytes(): number {
-    return this.#rows.reduce((sum, { chunks }) => sum + chunks.length * this.#chunkBytes, this.#ids.bytes)
+    return this.#chunks * this.#chunkBytes + this.#ids.bytes
+  }
+
+  /** Bytes of chunks that hold no rows now: memory that rows once took stays with the table. */
+  get freeBytes(): number {
+    return this.#free.length * this.#chunkBytes
   }
 
   /** Gives an id a row when it has none, and says whether it had none: `start` numbers drawn N(0, deviation²) from a stream of the id's own. */
@@ -284,8 +298,11 @@ export class EmbeddingTable {
   }
 
   #takeChunk(): number {
-    const free = this.#free.pop()
-    if (free !== undefined) return free
+    this.#chunks++
+    return this.#free.pop() ?? this.#newChunk()
+  }
+
+  #newChunk(): number {
     // No chunk lies in two arrays.
     if ((this.#end & this.#mask) + this.#chunk > this.#mask)
       this.#end = ((this.#end >>> this.#shift) + 1) * (this.#mask + 1)
@@ -337,7 +354,9 @@ export class EmbeddingTable {
     }
     this.#steps[id] = 0
     this.#places[id] = 0
-    if (rows.live % rows.perChunk === 0) this.#free.push(rows.chunks.pop() as number)
+    if (rows.live % rows.perChunk > 0) return
+    this.#free.push(rows.chunks.pop() as number)
+    this.#chunks--
   }
 
   /** Carries out a change that readers in other threads see as a whole or not at all. */
@@ -562,34 +581,31 @@ export class EmbeddingTable {
 
   /** How many more bytes would be held with `added[s]` more rows of step s, and places for ids up to `id`. */
   bytesToAdd(added: ArrayLike<number>, id: number): number {
-    return this.#rows.reduce(
-      (sum, { perChunk, live, chunks }, s) =>
-        sum + Math.max(0, Math.ceil((live + added[s]) / perChunk) - chunks.length) * this.#chunkBytes,
-      this.#ids.width * Math.max(0, id + 1 - this.#ids.length),
-    )
+    let chunks = -this.#chunks
+    for (let s = 0; s < this.#rows.length; s++) {
+      const { live, perChunk } = this.#rows[s]
+      chunks += Math.ceil((live + added[s]) / perChunk)
+    }
+    return chunks * this.#chunkBytes + this.#ids.width * Math.max(0, id + 1 - this.#ids.length)
   }
 
   /** Rows in the order they stand in, size by size. */
   save(state: State): void {
     state.set("reach", this.#ids.length)
+    if (this.#free.length > 0) state.set("free", this.#free.length)
     this.#rows.forEach((rows, step) => {
       const at = state.at(this.#name(step))
-      const { live, stride } = rows
-      const width = stride - this.#before
-      const packed = this.#isPacked(step)
-      const numbers = new (this.#kindOf(step))(live * width)
-      const steps = new Uint32Array(live)
-      const owners = new Int32Array(live)
-      for (let r = 0; r < live; r++) {
-        const place = this.#placeOfRow(rows, r)
-        const array = (packed ? this.#ints : this.#arrays)[place >>> this.#shift]
-        copy(numbers, r * width, array, place & this.#mask, width)
-        owners[r] = this.#int(place - 1)
-        if (this.moments) steps[r] = this.#int(place - 2)
-      }
-      at.put("numbers", numbers)
-      at.put("steps", steps)
-      at.put("owners", owners)
+      const width = rows.stride - this.#before
+      const arrays = this.#isPacked(step) ? this.#ints : this.#arrays
+      this.#slice(at, "numbers", { rows, kind: this.#kindOf(step), width }, (out, to, place) =>
+        copy(out as Floats, to, arrays[place >>> this.#shift], place & this.#mask, width),
+      )
+      this.#slice(at, "steps", { rows, kind: Uint32Array, width: 1 }, (out, to, place) => {
+        out[to] = this.moments ? this.#int(place - 2) : 0
+      })
+      this.#slice(at, "owners", { rows, kind: Int32Array, width: 1 }, (out, to, place) => {
+        out[to] = this.#int(place - 1)
+      })
     })
   }
 
@@ -604,6 +620,27 @@ export class EmbeddingTable {
     return this.#isPacked(step) ? Int32Array : this.precision === "double" ? Float64Array : Float32Array
   }
 
+  /** Puts an array of so many numbers a row, to be made some rows at a time. */
+  #slice(
+    state: State,
+    name: string,
+    p: { rows: Rows; kind: StateKind; width: number },
+    write: (out: StateArray, at: number, place: number) => void,
+  ): void {
+    const { rows, kind, width } = p
+    const { live } = rows
+    const atOnce = Math.max(1, Math.min(live, Math.floor(SLICE / Math.max(1, width))))
+    const pieces = function* (this: EmbeddingTable) {
+      const out = new kind(atOnce * width)
+      for (let from = 0; from < live; from += atOnce) {
+        const count = Math.min(atOnce, live - from)
+        for (let r = 0; r < count; r++) write(out, r * width, this.#placeOfRow(rows, from + r))
+        yield out.subarray(0, count * width)
+      }
+    }
+    state.putSliced(name, { kind, length: live * width, pieces: pieces.bind(this) })
+  }
+
   /** Takes up rows of a table of the same sizes; what was here before is dropped. */
   load(state: State): void {
     this.guarded(() => this.#load(state))
@@ -616,6 +653,7 @@ export class EmbeddingTable {
     this.#count = 0
     for (const rows of this.#rows) {
       this.#free.push(...rows.chunks)
+      this.#chunks -= rows.chunks.length
       rows.chunks = []
       rows.live = 0
     }
@@ -639,6 +677,8 @@ export class EmbeddingTable {
       }
       this.#count += owners.length
     })
+    const free = state.has("free") ? state.get<number>("free") : 0
+    while (this.#free.length < free) this.#free.push(this.#newChunk())
   }
 
   /** No id from here on has a row. */

@@ -72,10 +72,10 @@ const KEYS =
   "method preset recipe task model protocol order seed interactions segments accuracy loss lastQuarter majorityAccuracy embeddingBytes rowBytes rowBytesOverTime heldBytes meanSize meanSizeOverTime sizeHistogram regret milliseconds interactionsPerSecond peakRssBytes".split(
     " ",
   )
-const EXTRAS = ["data", "embeddingBytesOverTime", "growShare", "liked"]
+const EXTRAS = ["data", "embeddingBytesOverTime", "growShare", "liked", "memory"]
 
 describe.concurrent("dess run --json", () => {
-  test("prints one object with the keys of the contract, and four more", async () => {
+  test("prints one object with the keys of the contract, and five more", async () => {
     const result = parse(await dess([...SMALL, "--json"]))
     expect(Object.keys(result).toSorted()).toEqual([...KEYS, ...EXTRAS].toSorted())
     expect(result).toMatchObject({
@@ -92,6 +92,10 @@ describe.concurrent("dess run --json", () => {
     for (const key of ["accuracy", "loss", "majorityAccuracy", "embeddingBytes", "heldBytes", "interactionsPerSecond"])
       expect(result[key], key).toBeGreaterThan(0)
     expect(result.peakRssBytes).toBeGreaterThan(20e6)
+    const { rows, indicators, met } = result.memory as Record<string, number>
+    expect(rows).toBeGreaterThanOrEqual(result.heldBytes as number)
+    expect(indicators).toBeGreaterThan(0)
+    expect(met, "only the top-k task keeps it").toBe(0)
   })
 
   test("shows what was asked for: method, task, head, protocol, order, seed", async () => {

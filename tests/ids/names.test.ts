@@ -255,9 +255,7 @@ function settled(names: Names): Names {
 }
 
 function holds(names: Names, text: string): boolean {
-  const state = new State()
-  names.save(state)
-  return [...state.arrays.values()].some((array) =>
+  return [...saved(names).arrays.values()].some((array) =>
     Buffer.from(array.buffer, array.byteOffset, array.byteLength).includes(text),
   )
 }

@@ -66,6 +66,7 @@ export function makeRecord(made: Made): DoneRecord {
     rowBytes: bytes,
     rowBytesOverTime: { user: bytes / 4, item: bytes / 4 },
     heldBytes: 3 * bytes,
+    memory: { rows: 0, indicators: 0, met: 0 },
     meanSize: { user: 3, item: 2.5 },
     meanSizeOverTime: { user: 2.5, item: 2.2 },
     sizeHistogram: { user: { 2: 1, 4: 1 }, item: { 2: 3, 4: 1 } },

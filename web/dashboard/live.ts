@@ -4,6 +4,7 @@ import type { Outlook } from "../../src/policies/outlook.ts"
 import { find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { healthFigure, healthTiles } from "../views/health.ts"
+import { memoryFigure } from "../views/memory.ts"
 import { RunViews } from "../views/run-views.ts"
 import { showTiles } from "../views/tiles.ts"
 import { ApiError, getJson, serviceTime } from "./api.ts"
@@ -35,14 +36,17 @@ class Live {
   #waiting = false
   readonly #views: RunViews
   readonly #health = new FigureView(healthFigure([]))
+  readonly #memory: FigureView
 
   /** What is asked of the service first says which pictures there are. */
   constructor(status: Status) {
     this.#status = status
     const holder = find("#figures")
     this.#views = new RunViews(holder, { task: status.task, reports: [] })
+    this.#memory = new FigureView(memoryFigure(status))
     this.#health.element.id = "health"
-    holder.append(this.#health.element)
+    this.#memory.element.id = "memory"
+    holder.append(this.#memory.element, this.#health.element)
     this.#draw()
     setInterval(() => this.#drawTiles(), TILES_INTERVAL)
     setInterval(() => this.#refresh(), STATUS_INTERVAL)
@@ -93,6 +97,7 @@ class Live {
     const budget = memory.budget ?? undefined
     this.#drawTiles()
     this.#views.show({ task, reports: this.#reports, outlook: this.#outlook ?? undefined, budget })
+    this.#memory.update(memoryFigure(this.#status))
     this.#health.update(healthFigure(this.#reports))
   }
 
