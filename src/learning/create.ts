@@ -18,7 +18,7 @@ import { type Method, parseMethod, type SearchMethod } from "../policies/methods
 import type { SizePolicy } from "../policies/policy.ts"
 import { PRESETS, type Preset } from "../policies/presets.ts"
 import { discountFor } from "../policies/regret-bound.ts"
-import { RENT, Rent } from "../policies/rent.ts"
+import { LEAST_PRICE, RENT, Rent } from "../policies/rent.ts"
 import type { ItemFeatures, Task } from "../types.ts"
 import { ControlLearner, ControlRanking } from "./control-learner.ts"
 import { FactorLearner } from "./factor-learner.ts"
@@ -102,6 +102,9 @@ function firstSize(method: Method, { task, sizes }: FullRunOptions): number {
 /** A first guess at how much a rung changes the loss of an event, by task. */
 const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 }
 
+/** The loss of who guesses: a coin's, one of five classes, one of eleven items. */
+const GUESSING: Record<Task, number> = { binary: 0.25, multiclass: 1.6, topk: 2.4 }
+
 function createFactorPolicy(
   method: SearchMethod,
   p: { model: RowModel; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
@@ -115,11 +118,13 @@ function createFactorPolicy(
   if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
   const dimension = contextDimension(policy.context, preset, features)
   const discount = options.discount === undefined ? RENT.discount : discountOf(options, preset, dimension)
+  const leastPrice = LEAST_PRICE * GUESSING[options.task]
   return new Rent({
     context: policy.context,
     dimension,
     sizes: { user: tables.user.sizes, item: tables.item.sizes },
-    price: options.price ?? preset.rent,
+    price: options.price ?? leastPrice,
+    leastPrice,
     ...RENT,
     discount,
     prior: SPREAD[options.task],

@@ -8,7 +8,7 @@ import type { ModelBatch, PassResult } from "../models/model.ts"
 import { Esapn } from "../policies/esapn.ts"
 import type { Outlook } from "../policies/outlook.ts"
 import type { Segment, Side } from "../types.ts"
-import { FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
+import { FactorRows, SIDES } from "./factor-rows.ts"
 import { FactorSearch } from "./factor-search.ts"
 import { FactorShare } from "./factor-share.ts"
 import { saveJudged } from "./judged-rows.ts"
@@ -25,8 +25,8 @@ import type { LiveRun } from "./options.ts"
 import type { Published } from "./reader.ts"
 import { createContexts, type SearchOptions } from "./round.ts"
 
-/** The frame is turned after so much time; a frame wider than 64 numbers, which costs more, less often. */
-const TURN = 20
+/** The frame is turned after so many turns of the clock; one wider than 64 numbers, which costs more, less often. */
+const TURN = Number(process.env.TURN ?? 5)
 
 export class FactorLearner implements Learner, LiveLearner {
   readonly model: RowModel
@@ -60,7 +60,6 @@ export class FactorLearner implements Learner, LiveLearner {
     const search = this.#search
     rows.segments++
     rows.clock = segment.time ?? 0
-    rows.time += segment.length / SEGMENT
     const start = performance.now()
     const gone = rows.limiter.makeRoom(segment, rows.segments)
     if (!search) {
@@ -75,9 +74,11 @@ export class FactorLearner implements Learner, LiveLearner {
       ...(gone ? { left: gone.left } : {}),
       milliseconds: { policy: 0, growth: 0 },
     }
-    if (!this.#share) search.advanceTime(segment.length)
     rows.meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
     rows.expect(segment)
+    const turns = rows.turn * segment.length
+    rows.time += turns
+    if (!this.#share) search.advanceTime(turns)
     const waiting = search.observe(segment, deciding)
     const decided = performance.now()
     if (rows.segments >= policy.firstSegment)
@@ -87,13 +88,14 @@ export class FactorLearner implements Learner, LiveLearner {
         preparation.shrunk[side] += shrunk
       }
     if (policy.release) {
-      for (const side of SIDES) preparation.shrunk[side] += search.sweep(side)
+      for (const side of SIDES) preparation.shrunk[side] += search.sweep(side, segment.length)
       if (!this.#share) this.#turn()
     }
     rows.meetAll(segment)
     search.observeRest(segment, deciding)
     rows.arrived.clear()
-    search.steer(segment.length)
+    search.look()
+    search.steer(turns)
     search.wait(waiting)
     preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
     return preparation

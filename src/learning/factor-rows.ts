@@ -13,9 +13,6 @@ import { type Limited, Limiter, type Unmet } from "./limiter.ts"
 
 export const SIDES = ["user", "item"] as const
 
-/** Time is counted in so many events, whatever the length of a segment. */
-export const SEGMENT = 500
-
 const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
 export interface FactorRowsOptions {
@@ -59,7 +56,11 @@ export class FactorRows {
   segments = 0
   /** When the segment at hand was closed, or time advanced without one, in milliseconds. */
   clock = 0
-  /** In segments of 500 events. */
+  /**
+   * In turns. A turn is as many events as it takes to meet every id once, were all met equally often: half as many as
+   * there are ids, since an event meets two. Copies of a stream side by side take as many turns as one does, and an id's
+   * own events are as many turns apart.
+   */
   time = 0
   /** Ids of the segment at hand that get their rows after the decisions. */
   #unmet = NOBODY
@@ -109,6 +110,11 @@ export class FactorRows {
 
   limit(limits: Limits, events: number): void {
     this.limiter.set(limits, events)
+  }
+
+  /** Turns an event takes. */
+  get turn(): number {
+    return 2 / Math.max(2, this.model.tables.user.count + this.model.tables.item.count)
   }
 
   /** Gives the ids of a segment their rows. */

@@ -14,16 +14,19 @@ import type { Context } from "../policies/context.ts"
 import { type Outlook, outlookOf } from "../policies/outlook.ts"
 import type { Choices, PolicyScores, Round } from "../policies/policy.ts"
 import type { Segment, Side } from "../types.ts"
-import { type FactorRows, SEGMENT, SIDES } from "./factor-rows.ts"
+import { type FactorRows, SIDES } from "./factor-rows.ts"
 import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
 import type { Preparation } from "./learner.ts"
 import { playRound, type SearchOptions } from "./round.ts"
 import { RungWeights } from "./rung-weights.ts"
 import { toArmScores, whyGrown } from "./size-grounds.ts"
 
-/** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
-const SWEEP = 2048
-const IDLE = 5
+/** Ids looked at per event and side, for numbers to take back if they have not been met for so many turns. */
+const SWEEP = 1
+const IDLE = 1
+
+/** Events judged per turn: as many as a site of 4,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
+const JUDGED = 2000
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
 const NUMBERS_PER_EVENT = 16
@@ -31,8 +34,10 @@ const NUMBERS_PER_EVENT = 16
 /** Shares of a budget above and below which the price moves, and how far it may. */
 const FULL = 0.95
 const SPARE = 0.85
-const LOWEST_PRICE = 1e-9
 const HIGHEST_PRICE = 1
+/** What the price rises and falls by in a turn. */
+const RISE = 4
+const FALL = 2
 
 /** What was played of a round, and what it gave away. */
 export type Played = Required<Pick<Preparation, "regret" | "played">>
@@ -42,16 +47,17 @@ export class FactorSearch {
   readonly context: Context | undefined
   readonly #rows: FactorRows
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
+  /** Ids swept in the segment at hand, before the cursor. */
+  readonly #swept: Record<Side, number> = { user: 0, item: 0 }
   readonly #warmup: Warmup
   readonly #weights: RungWeights
   #waiting: Judged | undefined
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
-  /** When returns were counted last; with other processes more time passes than that of the segments here. */
-  #counted = 0
-  #elapsed = 0
-  /** Returns among the rows that decide nothing, to be counted when all is decided. */
-  readonly #late: { side: Side; frequency: number; idle: number }[] = []
+  /** When ids were looked at last; with other processes more time passes than that of the segments here. */
+  #looked = 0
+  /** Rows seen, of which a share is judged. */
+  #seen = 0
 
   constructor(rows: FactorRows, options: SearchOptions, context: Context | undefined) {
     this.#rows = rows
@@ -83,9 +89,9 @@ export class FactorSearch {
   }
 
   /** Tells the policy how much time has passed, and which rungs the rows it has just learned were held on. */
-  advanceTime(events: number): void {
-    const held = heldOn(this.#waiting, this.#rows.model.sizes.length - 1)
-    this.options.policy.advanceTime?.({ segments: events / SEGMENT, events: this.#waiting?.trained ?? 0, held })
+  advanceTime(turns: number): void {
+    const { length } = this.#rows.model.sizes
+    this.options.policy.advanceTime?.({ turns, ...heldOn(this.#waiting, length - 1) })
   }
 
   /** Lets the policy learn at once what it would learn at the next segment. */
@@ -113,7 +119,7 @@ export class FactorSearch {
     const { length } = choices
     const [keepLosses, growLosses] = [new Float64Array(length), new Float64Array(length)]
     const [keepRewards, growRewards] = [new Float64Array(length), new Float64Array(length)]
-    const price = policy.price ?? preset.rent
+    const price = policy.price ?? 0
     for (let i = 0; i < length; i++) {
       const step = steps[i]
       const at = rows[i] * sizes.length + step
@@ -149,11 +155,8 @@ export class FactorSearch {
    */
   observe(segment: Segment, deciding: number): Judged {
     const { length } = segment
-    const { indicators, activity, returns, time } = this.#rows
-    this.#elapsed = this.#counted > 0 ? time - this.#counted : length / SEGMENT
-    this.#counted = time
-    if (this.options.policy.release) this.#countReturns(segment, deciding)
-    returns.advanceTime(length / SEGMENT)
+    const { indicators, returns, turn } = this.#rows
+    returns.advanceTime(length * turn)
     const columns = {
       userFrequency: new Float64Array(deciding),
       itemFrequency: new Float64Array(deciding),
@@ -174,13 +177,15 @@ export class FactorSearch {
       rates: pair(floats),
       steps: pair(() => new Uint8Array(deciding)),
       losses: pair(() => new Float64Array(deciding * this.#rows.model.sizes.length)),
+      judged: new Uint8Array(deciding),
       trained: 0,
     }
     for (let l = 0; l < deciding; l++)
       for (const side of SIDES) {
         const id = segment[side][l]
-        activity.meet(side, id, time)
-        waiting.rates[side][l] = this.#rate(side, id, waiting.frequencies[side][l])
+        const [frequency, at] = [waiting.frequencies[side][l], this.#timeOf(segment, l)]
+        this.#meet(side, id, { frequency: frequency - 1, at })
+        waiting.rates[side][l] = this.#rate(side, id, { frequency, at })
         const diversity = side === "user" ? columns.ind[l] : columns.pod[l]
         context?.write(waiting.contexts[side], l * d, this.#frequency(waiting.frequencies[side][l]), diversity)
       }
@@ -189,53 +194,59 @@ export class FactorSearch {
 
   /** Counts the rows that decided nothing, once all is decided: they are events of their ids like any other. */
   observeRest(segment: Segment, deciding: number): void {
-    const { activity, indicators, returns, time } = this.#rows
-    for (const { side, frequency, idle } of this.#late.splice(0)) returns.hit(side, frequency, idle)
+    const { indicators } = this.#rows
     for (let l = deciding; l < segment.length; l++) {
-      indicators.observe(segment.user[l], segment.item[l])
-      for (const side of SIDES) activity.meet(side, segment[side][l], time)
-    }
-  }
-
-  /** Looks at ids, and counts the rows to be trained on; only a policy that releases asks who comes back. */
-  #countReturns(segment: Segment, deciding: number): void {
-    for (const side of SIDES) this.#look(side)
-    for (let l = 0; l < segment.length; l++)
       for (const side of SIDES) {
-        const found = this.#foundBefore(side, segment[side][l])
-        if (found && l < deciding) this.#rows.returns.hit(side, found.frequency, found.idle)
-        else if (found) this.#late.push({ side, ...found })
+        const id = segment[side][l]
+        this.#meet(side, id, { frequency: indicators.frequency(side, id), at: this.#timeOf(segment, l) })
       }
-  }
-
-  /** How often an id had been met before the time at hand began, and how long ago; nothing for one that was not here. */
-  #foundBefore(side: Side, id: number): { frequency: number; idle: number } | undefined {
-    const { indicators, activity, arrived, time } = this.#rows
-    const idle = activity.idle(side, id, time - this.#elapsed)
-    if (!Number.isFinite(idle) || (side === "user" && arrived.has(id))) return undefined
-    return { frequency: indicators.frequency(side, id), idle }
-  }
-
-  /** Looks at the ids next in turn, as they were before the time at hand began: so much time they were there to be met. */
-  #look(side: Side): void {
-    const { model, returns } = this.#rows
-    const table = model.tables[side]
-    const looks = Math.min(SWEEP, table.reach)
-    const weight = (this.#elapsed * table.reach) / looks
-    for (let n = 0; n < looks; n++) {
-      const id = (this.#cursor[side] + n) % table.reach
-      const found = table.has(id) && this.#rows.decides(side, id) ? this.#foundBefore(side, id) : undefined
-      if (found) returns.look(side, found.frequency, { idle: found.idle, weight })
+      indicators.observe(segment.user[l], segment.item[l])
     }
   }
 
-  /** Events per segment to be expected of an id: those of late, or what ids like it have. */
-  #rate(side: Side, id: number, frequency: number): number {
-    const { activity, returns, time } = this.#rows
-    const own = activity.rate(side, id, time)
+  /** When a row of the segment at hand was. */
+  #timeOf({ length }: Segment, row: number): number {
+    const { time, turn } = this.#rows
+    return time - (length - 1 - row) * turn
+  }
+
+  /** Counts an event of an id that was met so often before; only a policy that releases asks who comes back. */
+  #meet(side: Side, id: number, p: { frequency: number; at: number }): void {
+    const { activity, returns, arrived } = this.#rows
+    if (this.options.policy.release) {
+      const idle = activity.idle(side, id, p.at)
+      if (Number.isFinite(idle) && !(side === "user" && arrived.has(id))) returns.hit(side, p.frequency, idle)
+    }
+    activity.meet(side, id, p.at)
+  }
+
+  /** Looks at the ids swept last: so much time they are there to be met. */
+  look(): void {
+    const { indicators, activity, returns, time } = this.#rows
+    const elapsed = time - this.#looked
+    this.#looked = time
+    if (!this.options.policy.release) return
+    for (const side of SIDES) {
+      const table = this.#rows.model.tables[side]
+      const looks = this.#swept[side]
+      for (let n = 1; n <= looks; n++) {
+        const id = (this.#cursor[side] + table.reach - n) % table.reach
+        if (!table.has(id) || !this.#rows.decides(side, id)) continue
+        const idle = activity.idle(side, id, time)
+        const weight = (elapsed * table.reach) / looks
+        if (Number.isFinite(idle)) returns.look(side, indicators.frequency(side, id), { idle, weight })
+      }
+    }
+  }
+
+  /** Events per turn to be expected of an id: those of late, or what ids like it have. */
+  #rate(side: Side, id: number, p: { frequency: number; at: number }): number {
+    const { activity, returns } = this.#rows
+    const own = activity.rate(side, id, p.at)
+    const { release, leastRate = 0 } = this.options.policy
     // For other policies nobody counts.
-    if (!this.options.policy.release || frequency === 0) return own
-    return Math.max(own, returns.rate(side, frequency, activity.idle(side, id, time)))
+    if (!release || p.frequency === 0) return own
+    return Math.max(leastRate, own, returns.rate(side, p.frequency, activity.idle(side, id, p.at)))
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
@@ -349,12 +360,13 @@ export class FactorSearch {
   }
 
   /** Goes through the ids next in turn: those that are met no more give their numbers back, a rung at a time. */
-  sweep(side: Side): number {
+  sweep(side: Side, events: number): number {
     const { model, activity, time } = this.#rows
     const table = model.tables[side]
     const ids: number[] = []
     let id = this.#cursor[side]
-    for (let n = Math.min(SWEEP, table.reach); n > 0; n--) {
+    this.#swept[side] = Math.min(SWEEP * events, table.reach)
+    for (let n = this.#swept[side]; n > 0; n--) {
       if (table.has(id) && table.step(id) > 0 && this.#rows.decides(side, id))
         if (activity.idle(side, id, time) >= IDLE) ids.push(id)
       id = id + 1 >= table.reach ? 0 : id + 1
@@ -374,7 +386,7 @@ export class FactorSearch {
     for (let i = 0; i < ids.length; i++) {
       choices.steps[i] = model.tables[side].step(ids[i])
       choices.frequencies[i] = indicators.frequency(side, ids[i])
-      choices.rates[i] = this.#rate(side, ids[i], choices.frequencies[i])
+      choices.rates[i] = this.#rate(side, ids[i], { frequency: choices.frequencies[i], at: this.#rows.time })
       const diversity = this.options.policy.context === "cv" ? indicators.diversity(side, ids[i]) : 0
       context?.write(choices.contexts, i * d, this.#frequency(choices.frequencies[i]), diversity)
     }
@@ -382,25 +394,28 @@ export class FactorSearch {
   }
 
   /** Under a budget the price follows the bytes: it rises when they near the budget and falls while they are far from it. */
-  steer(events: number): void {
+  steer(turns: number): void {
     const { policy } = this.options
     const { bytes } = this.#rows.limiter
     if (bytes === undefined || policy.price === undefined) return
     const used = this.#rows.limiter.held / bytes
-    const time = events / SEGMENT
-    // A segment of a few events moves it by their share.
-    const by = (factor: number) => (time < 1 ? exp(time * log(factor)) : factor)
-    if (used > FULL) policy.price = Math.min(HIGHEST_PRICE, policy.price * by(1.2))
-    else if (used < SPARE) policy.price = Math.max(LOWEST_PRICE, policy.price / by(1.1))
+    if (used > FULL) policy.price = Math.min(HIGHEST_PRICE, policy.price * exp(turns * log(RISE)))
+    else if (used < SPARE) policy.price = Math.max(policy.leastPrice ?? 0, policy.price / exp(turns * log(FALL)))
   }
 
   /** The rows of a segment, at the sizes they have now, are to be judged when they are trained on; unripe ones as if they held nothing. */
   wait(waiting: Judged): void {
+    const share = this.options.policy.release ? JUDGED * this.#rows.turn : 1
+    for (let l = 0; l < waiting.judged.length; l++) {
+      // Multiples of the golden section: an even share of every part of the stream.
+      this.#seen = (this.#seen + 1) >>> 0
+      waiting.judged[l] = Math.imul(this.#seen, 0x9e3779b1) >>> 0 < share * 0x1_0000_0000 ? 1 : 0
+    }
     for (const side of SIDES) {
       const table = this.#rows.model.tables[side]
       for (let l = 0; l < waiting.ids[side].length; l++) {
         const id = waiting.ids[side][l]
-        waiting.steps[side][l] = this.#warmup.isDone(side, id) ? table.step(id) : 0
+        waiting.steps[side][l] = waiting.judged[l] === 1 && this.#warmup.isDone(side, id) ? table.step(id) : 0
         this.#warmup.add(side, id)
       }
     }
@@ -411,26 +426,26 @@ export class FactorSearch {
   judge<T>(batch: ModelBatch, train: (rungs?: RungLosses) => T): T {
     if (!this.#waiting) return train()
     const floats = () => new Float64Array(batch.user.length * this.#rows.model.sizes.length)
-    const rungs: RungLosses = { user: floats(), item: floats() }
+    const rows = rowsOf(batch, this.#waiting.ids)
+    const judged = new Uint8Array(batch.user.length)
+    for (let row = 0; row < rows.length; row++) judged[rows[row]] = this.#waiting.judged[row]
+    const rungs: RungLosses = { user: floats(), item: floats(), rows: judged }
     const result = train(rungs)
-    this.#note(batch, rungs, this.#waiting)
+    this.#note(rows, rungs, this.#waiting)
     return result
   }
 
-  /** Hands what was judged to the rows it belongs to; sampled negatives follow their row and are judged with it. */
-  #note(batch: ModelBatch, rungs: RungLosses, waiting: Judged): void {
-    const { ids, losses } = waiting
+  /** Hands what was judged to the rows it belongs to. */
+  #note(rows: Int32Array, rungs: RungLosses, { losses, judged }: Judged): void {
     const { length } = this.#rows.model.sizes
-    let row = 0
-    for (let b = 0; b < batch.user.length && row < ids.user.length; b++) {
-      if (batch.user[b] !== ids.user[row] || batch.item[b] !== ids.item[row]) continue
+    for (let row = 0; row < rows.length; row++) {
+      if (judged[row] === 0) continue
       for (let k = 0; k < length; k++) {
-        losses.user[row * length + k] = rungs.user[b * length + k]
-        losses.item[row * length + k] = rungs.item[b * length + k]
+        losses.user[row * length + k] = rungs.user[rows[row] * length + k]
+        losses.item[row * length + k] = rungs.item[rows[row] * length + k]
       }
-      row++
     }
-    waiting.trained = row
+    if (this.#waiting) this.#waiting.trained = rows.length
   }
 
   outlook(): Outlook | undefined {
@@ -450,7 +465,7 @@ export class FactorSearch {
     if (!this.context || !policy.scores || step === model.tables[side].top) return null
     const context = new Float64Array(this.context.dimension)
     this.context.write(context, 0, this.#frequency(seen.frequency), seen.diversity)
-    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, id, seen.frequency) })
+    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, id, { frequency: seen.frequency, at: this.#rows.time }) })
     return { keep, grow }
   }
 
@@ -468,15 +483,26 @@ export class FactorSearch {
     saveJudged(state, this.#waiting)
     this.#warmup.save(state.at("ripeness"))
     this.#weights.save(state.at("weights"))
-    state.put("counted", Float64Array.of(this.#counted))
+    state.put("counted", Float64Array.of(this.#looked, this.#seen))
   }
 
   loadWaiting(state: State): void {
     this.#waiting = loadJudged(state)
     this.#warmup.load(state.at("ripeness"))
     this.#weights.load(state.at("weights"))
-    this.#counted = state.take("counted", Float64Array)[0]
+    const [looked, seen] = state.take("counted", Float64Array)
+    this.#looked = looked
+    this.#seen = seen
   }
+}
+
+/** Where rows are in a batch: sampled negatives follow their row and are judged with it. */
+function rowsOf(batch: ModelBatch, ids: Judged["ids"]): Int32Array {
+  const rows = new Int32Array(ids.user.length)
+  let row = 0
+  for (let b = 0; b < batch.user.length && row < rows.length; b++)
+    if (batch.user[b] === ids.user[row] && batch.item[b] === ids.item[row]) rows[row++] = b
+  return rows.subarray(0, row)
 }
 
 function emptyChoices(length: number, dimension: number): Choices & { rates: Float64Array } {

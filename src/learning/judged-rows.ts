@@ -13,21 +13,25 @@ export interface Judged {
   steps: Record<Side, Uint8Array>
   /** Losses with the numbers of a side cut to each size up to the one held [rows×sizes]. */
   losses: Record<Side, Float64Array>
-  /** Rows judged so far, from the first. */
+  /** Which rows are judged: 1. */
+  judged: Uint8Array
+  /** Rows trained on so far, from the first. */
   trained: number
 }
 
 const SIDES = ["user", "item"] as const
 const FLOATS = ["contexts", "frequencies", "rates", "losses"] as const
 
-/** On how many rows user and item both held each rung. */
-export function heldOn(judged: Judged | undefined, rungs: number): number[] {
+/** On how many of the rows judged user and item both held each rung, and how many those are. */
+export function heldOn(judged: Judged | undefined, rungs: number): { events: number; held: number[] } {
   const held = new Array<number>(rungs).fill(0)
+  let events = 0
   for (let l = 0; judged && l < judged.trained; l++) {
+    events += judged.judged[l]
     const most = Math.min(judged.steps.user[l], judged.steps.item[l])
     for (let rung = 0; rung < most; rung++) held[rung]++
   }
-  return held
+  return { events, held }
 }
 
 /** The same without the rows of some ids. */
@@ -52,6 +56,7 @@ export function withoutRows(judged: Judged, side: Side, ids: ReadonlySet<number>
     rates: both((name) => floats(judged.rates[name])),
     steps: both((name) => Uint8Array.from(rows, (r) => judged.steps[name][r])),
     losses: both((name) => floats(judged.losses[name])),
+    judged: Uint8Array.from(rows, (r) => judged.judged[r]),
     trained: rows.filter((r) => r < judged.trained).length,
   }
 }
@@ -60,6 +65,7 @@ export function saveJudged(state: State, judged: Judged | undefined): void {
   state.set("there", judged !== undefined)
   if (!judged) return
   state.set("trained", judged.trained)
+  state.put("judged", judged.judged)
   for (const side of SIDES) {
     state.put(`ids.${side}`, judged.ids[side])
     state.put(`steps.${side}`, judged.steps[side])
@@ -78,6 +84,7 @@ export function loadJudged(state: State): Judged | undefined {
     frequencies: floats("frequencies"),
     rates: floats("rates"),
     losses: floats("losses"),
+    judged: state.take("judged", Uint8Array).slice(),
     trained: state.get<number>("trained"),
   }
 }

@@ -32,7 +32,7 @@ export class RungWeights {
   of(side: Side, choices: Choices, p: { learn: boolean }): Float64Array {
     const [sums, counts] = [this.#sums[side], this.#counts[side]]
     const weights = new Float64Array(choices.length).fill(1)
-    if (!this.#model.usesRungWeights) return weights
+    if (!this.#model.usesRungWeights || process.env.NOW) return weights
     for (let i = 0; i < choices.length; i++) {
       if (choices.steps[i] === 0) continue
       const energy = rungEnergy(this.#model, side, choices.ids[i])

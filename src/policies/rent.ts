@@ -30,6 +30,12 @@ import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
  */
 export const RENT = { discount: 0.99999, subgaussian: 0.25, patience: 0.1 } as const
 
+/**
+ * The price nobody has to name, as a share of the loss of guessing: what 128 numbers for everybody save at it is lost in
+ * the noise of any measurement.
+ */
+export const LEAST_PRICE = Number(process.env.LP ?? 5e-6)
+
 const GROW = 1
 /** The spread of Δ is taken for `prior` until so many events say otherwise. */
 const PRIOR_EVENTS = 20
@@ -39,9 +45,9 @@ const PRIOR_EVENTS = 20
  * tried anew, 80 segments after the last time at the earliest. Where a trial of the first rung is a success, held on this
  * share of events and saving so many standard errors of what it saves, the rung above it is tried as well, and so on.
  */
-const EVIDENCE_HALF_LIFE = 20
+const EVIDENCE_HALF_LIFE = 5
 const LEAST_EVIDENCE = 0.1
-const PAUSE = 80
+const PAUSE = 60
 const SUCCESS = 0.5
 const BEYOND_DOUBT = 2
 
@@ -50,8 +56,10 @@ export interface RentOptions {
   dimension: number
   /** Numbers of a row, step by step. */
   sizes: Record<Side, readonly number[]>
-  /** Loss per number and segment. */
+  /** Loss that one more number for everybody must save per event. */
   price: number
+  /** The price at which numbers are given back only where that costs nothing that could be measured. */
+  leastPrice: number
   discount: number
   subgaussian: number
   patience: number
@@ -78,7 +86,7 @@ export class Rent implements SizePolicy {
   /** Events of late on which both sides held each rung, and all of them. */
   readonly #evidence: Float64Array
   #events = 0
-  /** Segments since a trial began. */
+  /** Turns since a trial began. */
   #since = 0
   /** The next rung to be tried in a trial under way; 0 if there is none. */
   #next = 0
@@ -99,6 +107,16 @@ export class Rent implements SizePolicy {
     const { dimension, subgaussian, discount } = this.#options
     const bandit = new LinUcb({ dimension, subgaussian, discount, forget: "selected" })
     return { bandit, squares: 0, weight: 0, since: { squares: 0, weight: 0, events: 0 } }
+  }
+
+  get leastPrice(): number {
+    return this.#options.leastPrice
+  }
+
+  /** At the least price an id at rest counts like any other: it may come back, and should find what it had. */
+  get leastRate(): number {
+    const { leastPrice } = this.#options
+    return this.price > leastPrice ? leastPrice / this.price : 1
   }
 
   learn(side: Side, round: Round): Uint8Array {
@@ -132,13 +150,13 @@ export class Rent implements SizePolicy {
   }
 
   /** Counts what was heard of each rung, and begins a trial where that is too little. */
-  advanceTime(p: { segments: number; events: number; held: readonly number[] }): void {
-    const { segments, events, held } = p
+  advanceTime(p: { turns: number; events: number; held: readonly number[] }): void {
+    const { turns, events, held } = p
     const evidence = this.#evidence
-    const kept = exp((-Math.LN2 * segments) / EVIDENCE_HALF_LIFE)
+    const kept = exp((-Math.LN2 * turns) / EVIDENCE_HALF_LIFE)
     this.#events = kept * this.#events + events
     for (let step = 0; step < evidence.length; step++) evidence[step] = kept * evidence[step] + held[step]
-    this.#since += segments
+    this.#since += turns
     if (this.#since >= PAUSE && evidence[0] < LEAST_EVIDENCE * this.#events) {
       this.#startOver(0)
       this.#since = 0

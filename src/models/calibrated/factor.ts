@@ -258,7 +258,7 @@ export class FactorModel implements RowModel {
     for (let pass = 0; pass < PASSES; pass++)
       for (let r = 0; r < user.length; r++) {
         const product = this.#score(user[r], item[r])
-        if (pass === 0 && rungs) this.#judge(batch, r, { product, rungs })
+        if (pass === 0 && rungs && rungs.rows?.[r] !== 0) this.#judge(batch, r, { product, rungs })
         const loss = this.#loss(product, label[r])
         if (pass === 0) losses[r] = loss
         this.#step(user[r], item[r])

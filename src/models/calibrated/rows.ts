@@ -20,7 +20,10 @@ export interface RowOptions {
  * each size up to the one held [rows×sizes]. An item's second vector counts, too, where it stood for a user
  * (sequence.ts), so there a row's losses may hold those of other rows.
  */
-export type RungLosses = Record<Side, Float64Array>
+export interface RungLosses extends Record<Side, Float64Array> {
+  /** Rows of the batch that are not judged: 0; without it all are. */
+  rows?: Uint8Array
+}
 
 /** A row is a head of fixed length, which starts with an item's biases, and one or more vectors of the id's size. */
 export interface RowModel {

@@ -307,13 +307,15 @@ export class SequenceModel implements RowModel {
     const groups = this.#groups(batch, trails)
     const losses = new Float64Array(groups.length)
     const rows = new Map<number, number>()
-    if (rungs) for (const { own } of groups) if (!rows.has(batch.item[own])) rows.set(batch.item[own], own)
+    if (rungs)
+      for (const { own } of groups)
+        if (rungs.rows?.[own] !== 0 && !rows.has(batch.item[own])) rows.set(batch.item[own], own)
     for (let pass = 0; pass < this.#passes; pass++)
       groups.forEach((whole, g) => {
         const group = this.#share(whole, pass)
         const loss = this.#weigh(batch, group)
         if (pass === 0) losses[g] = loss
-        if (pass === 0 && rungs) {
+        if (pass === 0 && rungs && rungs.rows?.[group.own] !== 0) {
           this.#judge(batch, group, { loss, rungs })
           this.#judgeInput(batch, group, { loss, rungs, rows })
         }
