@@ -18,7 +18,6 @@ import { type FactorRows, SIDES } from "./factor-rows.ts"
 import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
 import type { Preparation } from "./learner.ts"
 import { playRound, type SearchOptions } from "./round.ts"
-import { RungWeights } from "./rung-weights.ts"
 import { toArmScores, whyGrown } from "./size-grounds.ts"
 
 /** Ids looked at per event and side, for numbers to take back if they have not been met for so many turns. */
@@ -26,7 +25,7 @@ const SWEEP = 1
 const IDLE = 1
 
 /** Events judged per turn: as many as a site of 4,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
-const JUDGED = 2000
+const JUDGED = Number(process.env.JU ?? 2000)
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
 const NUMBERS_PER_EVENT = 16
@@ -50,7 +49,6 @@ export class FactorSearch {
   /** Ids swept in the segment at hand, before the cursor. */
   readonly #swept: Record<Side, number> = { user: 0, item: 0 }
   readonly #warmup: Warmup
-  readonly #weights: RungWeights
   #waiting: Judged | undefined
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
@@ -64,7 +62,6 @@ export class FactorSearch {
     this.options = options
     this.context = context
     this.#warmup = new Warmup(rows.model.warmupEvents)
-    this.#weights = new RungWeights(rows.model)
   }
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
@@ -104,49 +101,52 @@ export class FactorSearch {
   #round(side: Side, waiting: Judged, part: "last" | "below"): Round {
     const { preset, policy } = this.options
     const { sizes } = this.#rows.model.tables[side]
-    const rows: number[] = []
-    const steps: number[] = []
+    const d = this.context?.dimension ?? 0
+    const [held, losses, price] = [waiting.steps[side], waiting.losses[side], policy.price ?? 0]
+    let length = 0
+    for (let l = 0; l < waiting.trained; l++)
+      if (held[l] > 0) length += part === "last" ? 1 : held[l] - 1
+    const choices = emptyChoices(length, d)
+    const floats = () => new Float64Array(length)
+    const round: Round = {
+      ...choices,
+      ...{ keepLosses: floats(), growLosses: floats(), keepRewards: floats(), growRewards: floats() },
+    }
+    let i = 0
     for (let l = 0; l < waiting.trained; l++) {
-      const last = waiting.steps[side][l] - 1
-      const end = part === "last" ? last + 1 : last
-      for (let step = part === "last" ? Math.max(0, last) : 0; step < end; step++) {
-        rows.push(l)
-        steps.push(step)
+      const end = part === "last" ? held[l] : held[l] - 1
+      for (let step = part === "last" ? Math.max(0, end - 1) : 0; step < end; step++) {
+        this.#copy(side, waiting, { row: l, to: i, choices })
+        round.steps[i] = step
+        const at = l * sizes.length + step
+        const saved = losses[at] - losses[at + 1]
+        round.keepLosses[i] = losses[at]
+        round.growLosses[i] = losses[at + 1]
+        if (preset.name === "paper") round.growRewards[i] = saved > 0 ? 1 : 0
+        else {
+          round.growRewards[i] = saved
+          round.keepRewards[i] = (price * (sizes[step + 1] - sizes[step])) / waiting.rates[side][l]
+        }
+        i++
       }
     }
-    const choices = this.#choices(side, Int32Array.from(rows), waiting)
-    choices.steps.set(steps)
-    const { length } = choices
-    const [keepLosses, growLosses] = [new Float64Array(length), new Float64Array(length)]
-    const [keepRewards, growRewards] = [new Float64Array(length), new Float64Array(length)]
-    const price = policy.price ?? 0
-    for (let i = 0; i < length; i++) {
-      const step = steps[i]
-      const at = rows[i] * sizes.length + step
-      keepLosses[i] = waiting.losses[side][at]
-      growLosses[i] = waiting.losses[side][at + 1]
-      const saved = keepLosses[i] - growLosses[i]
-      if (preset.name === "paper") growRewards[i] = saved > 0 ? 1 : 0
-      else {
-        growRewards[i] = saved
-        keepRewards[i] = (price * (sizes[step + 1] - sizes[step])) / waiting.rates[side][rows[i]]
-      }
-    }
-    return { ...choices, keepLosses, growLosses, keepRewards, growRewards }
+    return round
   }
 
   #choices(side: Side, rows: Int32Array, waiting: Judged): Choices {
-    const d = this.context?.dimension ?? 0
-    const choices = emptyChoices(rows.length, d)
-    for (let i = 0; i < rows.length; i++) {
-      const row = rows[i]
-      choices.ids[i] = waiting.ids[side][row]
-      choices.steps[i] = waiting.steps[side][row]
-      choices.frequencies[i] = waiting.frequencies[side][row]
-      choices.rates[i] = waiting.rates[side][row]
-      for (let c = 0; c < d; c++) choices.contexts[i * d + c] = waiting.contexts[side][row * d + c]
-    }
+    const choices = emptyChoices(rows.length, this.context?.dimension ?? 0)
+    for (let i = 0; i < rows.length; i++) this.#copy(side, waiting, { row: rows[i], to: i, choices })
     return choices
+  }
+
+  #copy(side: Side, waiting: Judged, p: { row: number; to: number; choices: Choices & { rates: Float64Array } }): void {
+    const { row, to, choices } = p
+    const d = this.context?.dimension ?? 0
+    choices.ids[to] = waiting.ids[side][row]
+    choices.steps[to] = waiting.steps[side][row]
+    choices.frequencies[to] = waiting.frequencies[side][row]
+    choices.rates[to] = waiting.rates[side][row]
+    for (let c = 0; c < d; c++) choices.contexts[to * d + c] = waiting.contexts[side][row * d + c]
   }
 
   /**
@@ -289,7 +289,6 @@ export class FactorSearch {
     while (rows.length > 0) {
       rows = rows.filter((row) => this.#mayGrow(side, p.id(row), p.frequency(row)))
       const choices = p.see(rows)
-      if (policy.release) choices.weights = this.#weights.of(side, choices, { learn: false })
       const arms = policy.decide(side, choices)
       const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
@@ -373,7 +372,6 @@ export class FactorSearch {
     }
     this.#cursor[side] = id
     const choices = this.#gather(side, Int32Array.from(ids))
-    choices.weights = this.#weights.of(side, choices, { learn: true })
     return this.#release(side, choices)
   }
 
@@ -482,14 +480,12 @@ export class FactorSearch {
   saveWaiting(state: State): void {
     saveJudged(state, this.#waiting)
     this.#warmup.save(state.at("ripeness"))
-    this.#weights.save(state.at("weights"))
     state.put("counted", Float64Array.of(this.#looked, this.#seen))
   }
 
   loadWaiting(state: State): void {
     this.#waiting = loadJudged(state)
     this.#warmup.load(state.at("ripeness"))
-    this.#weights.load(state.at("weights"))
     const [looked, seen] = state.take("counted", Float64Array)
     this.#looked = looked
     this.#seen = seen

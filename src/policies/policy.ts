@@ -35,8 +35,6 @@ export interface Choices {
   contexts: Float64Array
   /** Events per turn to be expected of the id, where the learner keeps them. */
   rates?: Float64Array
-  /** How heavy the last rung held is, 1 being usual for ids met as often. */
-  weights?: Float64Array
 }
 
 /** Upper confidence bounds of both arms, and what each is thought to earn without the allowance for not knowing. */

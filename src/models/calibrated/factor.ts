@@ -50,7 +50,6 @@ export class FactorModel implements RowModel {
   readonly heads: Record<Side, number>
   readonly vectors = { user: 1, item: 1 }
   readonly warmupEvents = 0
-  readonly usesRungWeights = true
   /** g */
   readonly global: Float64Array
   /** s */

@@ -36,8 +36,6 @@ export interface RowModel {
   readonly vectors: Record<Side, number>
   /** Events an id learns a rung from before it is judged by it. */
   readonly warmupEvents: number
-  /** Whether the size of a rung's numbers tells what it saves. */
-  readonly usesRungWeights: boolean
   /** Numbers of no id. */
   readonly global: Float64Array
   /** 4 × the biases and vector numbers of live rows. */
@@ -109,21 +107,4 @@ export function largestSize(model: { tables: RowModel["tables"]; sizes: readonly
 /** Drops the rows of ids that have one. */
 export function freeRows(table: EmbeddingTable, ids: Iterable<number>): void {
   for (const id of ids) if (table.has(id)) table.free(id)
-}
-
-/** Σ of squares of what the last rung of an id's first vector holds beyond what the id would be lifted with in its place. */
-export function rungEnergy(model: RowModel, side: Side, id: number): number {
-  const table = model.tables[side]
-  const step = table.step(id)
-  if (step === 0) return 0
-  const { noise, fade, sizes } = model
-  const row = table.numbersOf(id)
-  const at = table.placeOf(id) + model.heads[side]
-  const tail = noise.tail(id)
-  let sum = 0
-  for (let k = sizes[step - 1]; k < sizes[step]; k++) {
-    const number = side === "user" ? row[at + k] : row[at + k] - fade[k] * noise.numbers[tail + k]
-    sum += number * number
-  }
-  return sum
 }

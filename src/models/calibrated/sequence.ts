@@ -72,7 +72,6 @@ export class SequenceModel implements RowModel {
   readonly vectors = { user: 1, item: 2 }
   readonly warmupEvents = 5
   /** Much of what an item holds is in its y, which speaks for other items. */
-  readonly usesRungWeights = false
   readonly global = new Float64Array(0)
   readonly slopes = Float64Array.of(1)
   readonly #passes: number
