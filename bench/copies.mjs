@@ -26,7 +26,7 @@ export async function run(words = []) {
       : await openData(path, max === undefined ? {} : { ratingScale: { min, max } })
   const events = await read(stream, limit)
   console.log(`${path}, ${task}, first ${events.length}, ${JSON.stringify(options)}`)
-  console.log("method       copies segment seed  quality          end user/item   over time       held kB   events/s")
+  console.log("method       copies segment seed  quality          end user/item   over time       held kB   events per second of processor time")
   for (const method of given("--methods", "dess-fre,uniform-16").split(","))
     for (const copies of numbers("--copies", "1,4,16"))
       for (const segment of numbers("--segments", "500"))
@@ -46,7 +46,7 @@ export async function run(words = []) {
               pair(r.meanSize),
               pair(r.meanSizeOverTime),
               String(Math.round(r.heldBytes / 1000)).padEnd(9),
-              Math.round(r.interactionsPerSecond),
+              Math.round(r.perSecond),
             ].join(" "),
           )
         }
@@ -57,11 +57,13 @@ async function read(stream, limit) {
 }
 
 async function along(events, options, { copies, features }) {
+  const before = process.cpuUsage()
   const run = new Run(options, options.method === "dess-cv" ? features : undefined)
   for await (const segment of cutSegments(interleave(events, copies), { length: options.segment })) run.step(segment)
   const result = run.result()
   run.close()
-  return result
+  const { user, system } = process.cpuUsage(before)
+  return { ...result, perSecond: (1e6 * result.interactions) / (user + system) }
 }
 
 /** Event by event of each copy in turn. */

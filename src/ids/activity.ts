@@ -105,5 +105,5 @@ function countAt({ count, last }: Met, time: number): number {
 }
 
 function decay(count: number, time: number): number {
-  return count === 0 ? 0 : count * exp((-LN2 * time) / HALF_LIFE)
+  return count === 0 || time === 0 ? count : count * exp((-LN2 * time) / HALF_LIFE)
 }

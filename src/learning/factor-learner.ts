@@ -25,8 +25,11 @@ import type { LiveRun } from "./options.ts"
 import type { Published } from "./reader.ts"
 import { createContexts, type SearchOptions } from "./round.ts"
 
-/** The frame is turned after so many turns of the clock; one wider than 64 numbers, which costs more, less often. */
-const TURN = Number(process.env.TURN ?? 5)
+/**
+ * The frame is turned after so many turns of the clock, and a share of all there were: as rows settle, so does the frame.
+ * At the latest after so many, since tastes move.
+ */
+const TURN = { first: 5, share: 0.5, last: 100 }
 
 export class FactorLearner implements Learner, LiveLearner {
   readonly model: RowModel
@@ -74,7 +77,8 @@ export class FactorLearner implements Learner, LiveLearner {
       ...(gone ? { left: gone.left } : {}),
       milliseconds: { policy: 0, growth: 0 },
     }
-    rows.meet({ user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) })
+    const training = { user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) }
+    rows.meet(training)
     rows.expect(segment)
     const turns = rows.turn * segment.length
     rows.time += turns
@@ -83,7 +87,7 @@ export class FactorLearner implements Learner, LiveLearner {
     const decided = performance.now()
     if (rows.segments >= policy.firstSegment)
       for (const side of SIDES) {
-        const { all, grown, shrunk } = search.decide(side, waiting)
+        const { all, grown, shrunk } = search.decide(side)
         preparation.decided[side] = { all, grown }
         preparation.shrunk[side] += shrunk
       }
@@ -96,14 +100,14 @@ export class FactorLearner implements Learner, LiveLearner {
     rows.arrived.clear()
     search.look()
     search.steer(turns)
-    search.wait(waiting)
+    search.wait(waiting, training)
     preparation.milliseconds = { policy: decided - start, growth: performance.now() - decided }
     return preparation
   }
 
   #turn(): void {
     const { time, activity, live } = this.#rows
-    if (time - this.#turned < TURN * Math.max(1, this.model.width / 64)) return
+    if (time - this.#turned < Math.min(TURN.last, Math.max(TURN.first, TURN.share * time))) return
     this.#turned = time
     turnFrame(this.model, (item) => activity.rate("item", item, time), this.#frame)
     if (live) this.#rows.changeAll()

@@ -12,20 +12,21 @@ import type { RungLosses } from "../models/calibrated/rows.ts"
 import type { ModelBatch } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
 import { type Outlook, outlookOf } from "../policies/outlook.ts"
-import type { Choices, PolicyScores, Round } from "../policies/policy.ts"
+import type { PolicyScores, Round } from "../policies/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import { type FactorRows, SIDES } from "./factor-rows.ts"
-import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
+import { emptyJudged, heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
 import type { Preparation } from "./learner.ts"
 import { playRound, type SearchOptions } from "./round.ts"
+import { RatedChoices, RungRound } from "./rung-choices.ts"
 import { toArmScores, whyGrown } from "./size-grounds.ts"
 
 /** Ids looked at per event and side, for numbers to take back if they have not been met for so many turns. */
-const SWEEP = 1
+const SWEEP = 0.25
 const IDLE = 1
 
-/** Events judged per turn: as many as a site of 4,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
-const JUDGED = Number(process.env.JU ?? 2000)
+/** Events judged per turn: as many as a site of 1,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
+const JUDGED = Number(process.env.JU ?? 500)
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
 const NUMBERS_PER_EVENT = 16
@@ -50,10 +51,20 @@ export class FactorSearch {
   readonly #swept: Record<Side, number> = { user: 0, item: 0 }
   readonly #warmup: Warmup
   #waiting: Judged | undefined
+  /** The rows to be trained on next. */
+  #training: Record<Side, Int32Array> | undefined
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
   /** When ids were looked at last; with other processes more time passes than that of the segments here. */
   #looked = 0
+  /** Ids of the segment at hand to be decided on. */
+  readonly #due: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+  /** Room for choices and rounds, used again and again. */
+  readonly #gathered: RatedChoices
+  readonly #growing: RatedChoices
+  readonly #rounds: Record<"last" | "below", RungRound>
+  /** Losses by rung of the rows of a batch. */
+  readonly #losses: Record<Side, Float64Array> = { user: new Float64Array(0), item: new Float64Array(0) }
   /** Rows seen, of which a share is judged. */
   #seen = 0
 
@@ -61,6 +72,10 @@ export class FactorSearch {
     this.#rows = rows
     this.options = options
     this.context = context
+    const dimension = context?.dimension ?? 0
+    this.#gathered = new RatedChoices(dimension)
+    this.#growing = new RatedChoices(dimension)
+    this.#rounds = { last: new RungRound(dimension), below: new RungRound(dimension) }
     this.#warmup = new Warmup(rows.model.warmupEvents)
   }
 
@@ -102,103 +117,105 @@ export class FactorSearch {
     const { preset, policy } = this.options
     const { sizes } = this.#rows.model.tables[side]
     const d = this.context?.dimension ?? 0
-    const [held, losses, price] = [waiting.steps[side], waiting.losses[side], policy.price ?? 0]
+    const { trained, steps: held, ids, frequencies, contexts, rates, losses } = waiting
     let length = 0
-    for (let l = 0; l < waiting.trained; l++)
-      if (held[l] > 0) length += part === "last" ? 1 : held[l] - 1
-    const choices = emptyChoices(length, d)
-    const floats = () => new Float64Array(length)
-    const round: Round = {
-      ...choices,
-      ...{ keepLosses: floats(), growLosses: floats(), keepRewards: floats(), growRewards: floats() },
-    }
+    for (let l = 0; l < trained; l++) if (held[side][l] > 0) length += part === "last" ? 1 : held[side][l] - 1
+    const round = this.#rounds[part].resize(length)
+    const price = policy.price ?? 0
     let i = 0
-    for (let l = 0; l < waiting.trained; l++) {
-      const end = part === "last" ? held[l] : held[l] - 1
+    for (let l = 0; l < trained; l++) {
+      const end = part === "last" ? held[side][l] : held[side][l] - 1
       for (let step = part === "last" ? Math.max(0, end - 1) : 0; step < end; step++) {
-        this.#copy(side, waiting, { row: l, to: i, choices })
+        round.ids[i] = ids[side][l]
         round.steps[i] = step
+        round.frequencies[i] = frequencies[side][l]
+        for (let c = 0; c < d; c++) round.contexts[i * d + c] = contexts[side][l * d + c]
         const at = l * sizes.length + step
-        const saved = losses[at] - losses[at + 1]
-        round.keepLosses[i] = losses[at]
-        round.growLosses[i] = losses[at + 1]
-        if (preset.name === "paper") round.growRewards[i] = saved > 0 ? 1 : 0
-        else {
-          round.growRewards[i] = saved
-          round.keepRewards[i] = (price * (sizes[step + 1] - sizes[step])) / waiting.rates[side][l]
-        }
+        round.keepLosses[i] = losses[side][at]
+        round.growLosses[i] = losses[side][at + 1]
+        const saved = round.keepLosses[i] - round.growLosses[i]
+        round.growRewards[i] = preset.name === "paper" ? (saved > 0 ? 1 : 0) : saved
+        const rent = (price * (sizes[step + 1] - sizes[step])) / rates[side][l]
+        round.keepRewards[i] = preset.name === "paper" ? 0 : rent
         i++
       }
     }
     return round
   }
 
-  #choices(side: Side, rows: Int32Array, waiting: Judged): Choices {
-    const choices = emptyChoices(rows.length, this.context?.dimension ?? 0)
-    for (let i = 0; i < rows.length; i++) this.#copy(side, waiting, { row: rows[i], to: i, choices })
-    return choices
-  }
-
-  #copy(side: Side, waiting: Judged, p: { row: number; to: number; choices: Choices & { rates: Float64Array } }): void {
-    const { row, to, choices } = p
-    const d = this.context?.dimension ?? 0
-    choices.ids[to] = waiting.ids[side][row]
-    choices.steps[to] = waiting.steps[side][row]
-    choices.frequencies[to] = waiting.frequencies[side][row]
-    choices.rates[to] = waiting.rates[side][row]
-    for (let c = 0; c < d; c++) choices.contexts[to * d + c] = waiting.contexts[side][row * d + c]
-  }
-
   /**
-   * Takes indicators and rates of the rows to be trained on, one by one. Those of the others wait for `observeRest`: nothing
-   * that is decided may know of them.
+   * Takes in the rows to be trained on, one by one, and indicators and rates of those to be judged. The other rows wait for
+   * `observeRest`: nothing that is decided may know of them.
    */
   observe(segment: Segment, deciding: number): Judged {
-    const { length } = segment
-    const { indicators, returns, turn } = this.#rows
-    returns.advanceTime(length * turn)
-    const columns = {
-      userFrequency: new Float64Array(deciding),
-      itemFrequency: new Float64Array(deciding),
-      ind: new Float64Array(deciding),
-      pod: new Float64Array(deciding),
-    }
-    const user = segment.user.subarray(0, deciding)
-    const item = segment.item.subarray(0, deciding)
-    indicators.observeBatch({ length: deciding, user, item }, columns)
-    const { context } = this
-    const d = context?.dimension ?? 0
-    const pair = <T>(make: () => T): Record<Side, T> => ({ user: make(), item: make() })
+    const { indicators, returns, turn, model } = this.#rows
+    returns.advanceTime(segment.length * turn)
+    const waiting = emptyJudged(this.#chooseJudged(deciding), { d: this.context?.dimension ?? 0, sizes: model.sizes.length })
+    const unjudged = new Uint8Array(deciding).fill(1)
+    for (const row of waiting.rows) unjudged[row] = 0
     const floats = () => new Float64Array(deciding)
-    const waiting: Judged = {
-      ids: { user: user.slice(), item: item.slice() },
-      contexts: pair(() => new Float64Array(deciding * d)),
-      frequencies: { user: columns.userFrequency, item: columns.itemFrequency },
-      rates: pair(floats),
-      steps: pair(() => new Uint8Array(deciding)),
-      losses: pair(() => new Float64Array(deciding * this.#rows.model.sizes.length)),
-      judged: new Uint8Array(deciding),
-      trained: 0,
+    const seen = { userFrequency: floats(), itemFrequency: floats(), ind: floats(), pod: floats() }
+    const batch = { length: deciding, user: segment.user, item: segment.item }
+    indicators.observeBatch(batch, seen, { user: unjudged, item: unjudged })
+    const counts = this.#countsReturns
+    for (const side of SIDES) this.#due[side].clear()
+    let next = 0
+    for (let l = 0; l < deciding; l++) {
+      const at = this.#timeOf(segment, l)
+      const [user, item] = [segment.user[l], segment.item[l]]
+      this.#meet("user", user, { frequency: seen.userFrequency[l] - 1, at, counts })
+      this.#meet("item", item, { frequency: seen.itemFrequency[l] - 1, at, counts })
+      if (this.#isDue(seen.userFrequency[l])) this.#due.user.add(user)
+      if (this.#isDue(seen.itemFrequency[l]) && this.#rows.decides("item", item)) this.#due.item.add(item)
+      if (unjudged[l] === 1) continue
+      this.#observeOne(waiting, "user", next, { id: user, frequency: seen.userFrequency[l], diversity: seen.ind[l], at, counts })
+      this.#observeOne(waiting, "item", next, { id: item, frequency: seen.itemFrequency[l], diversity: seen.pod[l], at, counts })
+      next++
     }
-    for (let l = 0; l < deciding; l++)
-      for (const side of SIDES) {
-        const id = segment[side][l]
-        const [frequency, at] = [waiting.frequencies[side][l], this.#timeOf(segment, l)]
-        this.#meet(side, id, { frequency: frequency - 1, at })
-        waiting.rates[side][l] = this.#rate(side, id, { frequency, at })
-        const diversity = side === "user" ? columns.ind[l] : columns.pod[l]
-        context?.write(waiting.contexts[side], l * d, this.#frequency(waiting.frequencies[side][l]), diversity)
-      }
     return waiting
+  }
+
+  /** Whether an id is decided on at its event of this number: a policy that releases sees little new in an eighth more. */
+  #isDue(frequency: number): boolean {
+    if (!this.options.policy.release || frequency < 16) return true
+    return frequency % (1 << (28 - Math.clz32(frequency))) === 0
+  }
+
+  /** Which of the next rows are judged. */
+  #chooseJudged(count: number): Int32Array {
+    const share = this.options.policy.release ? Math.min(1, JUDGED * this.#rows.turn) : 1
+    const rows = new Int32Array(count)
+    let length = 0
+    for (let row = 0; row < count; row++) {
+      // Multiples of the golden section: an even share of every part of the stream.
+      this.#seen = (this.#seen + 1) >>> 0
+      if (Math.imul(this.#seen, 0x9e3779b1) >>> 0 < share * 0x1_0000_0000) rows[length++] = row
+    }
+    return rows.subarray(0, length)
+  }
+
+  #observeOne(
+    waiting: Judged,
+    side: Side,
+    to: number,
+    p: { id: number; frequency: number; diversity: number; at: number; counts: boolean },
+  ): void {
+    const { context } = this
+    waiting.ids[side][to] = p.id
+    waiting.frequencies[side][to] = p.frequency
+    waiting.rates[side][to] = this.#rate(side, p.id, p)
+    context?.write(waiting.contexts[side], to * context.dimension, this.#frequency(p.frequency), p.diversity)
   }
 
   /** Counts the rows that decided nothing, once all is decided: they are events of their ids like any other. */
   observeRest(segment: Segment, deciding: number): void {
     const { indicators } = this.#rows
+    const counts = this.#countsReturns
     for (let l = deciding; l < segment.length; l++) {
+      const at = this.#timeOf(segment, l)
       for (const side of SIDES) {
         const id = segment[side][l]
-        this.#meet(side, id, { frequency: indicators.frequency(side, id), at: this.#timeOf(segment, l) })
+        this.#meet(side, id, { frequency: indicators.frequency(side, id), at, counts })
       }
       indicators.observe(segment.user[l], segment.item[l])
     }
@@ -210,10 +227,10 @@ export class FactorSearch {
     return time - (length - 1 - row) * turn
   }
 
-  /** Counts an event of an id that was met so often before; only a policy that releases asks who comes back. */
-  #meet(side: Side, id: number, p: { frequency: number; at: number }): void {
+  /** Counts an event of an id that was met so often before. */
+  #meet(side: Side, id: number, p: { frequency: number; at: number; counts: boolean }): void {
     const { activity, returns, arrived } = this.#rows
-    if (this.options.policy.release) {
+    if (p.counts) {
       const idle = activity.idle(side, id, p.at)
       if (Number.isFinite(idle) && !(side === "user" && arrived.has(id))) returns.hit(side, p.frequency, idle)
     }
@@ -225,7 +242,7 @@ export class FactorSearch {
     const { indicators, activity, returns, time } = this.#rows
     const elapsed = time - this.#looked
     this.#looked = time
-    if (!this.options.policy.release) return
+    if (!this.#countsReturns) return
     for (const side of SIDES) {
       const table = this.#rows.model.tables[side]
       const looks = this.#swept[side]
@@ -239,14 +256,19 @@ export class FactorSearch {
     }
   }
 
-  /** Events per turn to be expected of an id: those of late, or what ids like it have. */
-  #rate(side: Side, id: number, p: { frequency: number; at: number }): number {
+  /** Events per turn to be expected of an id: those of late, what ids like it have, or what everybody counts for. */
+  #rate(side: Side, id: number, p: { frequency: number; at: number; counts: boolean }): number {
     const { activity, returns } = this.#rows
-    const own = activity.rate(side, id, p.at)
-    const { release, leastRate = 0 } = this.options.policy
-    // For other policies nobody counts.
-    if (!release || p.frequency === 0) return own
-    return Math.max(leastRate, own, returns.rate(side, p.frequency, activity.idle(side, id, p.at)))
+    const { leastRate = 0 } = this.options.policy
+    const own = Math.max(leastRate, activity.rate(side, id, p.at))
+    if (!p.counts || p.frequency === 0) return own
+    return Math.max(own, returns.rate(side, p.frequency, activity.idle(side, id, p.at)))
+  }
+
+  /** Whether somebody asks how often ids come back. */
+  get #countsReturns(): boolean {
+    const { leastRate = 1 } = this.options.policy
+    return leastRate < 1 || (this.options.policy.release !== undefined && this.#rows.limiter.bytes !== undefined)
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
@@ -254,78 +276,44 @@ export class FactorSearch {
     return Math.max(frequency, this.#rows.model.warmupEvents)
   }
 
-  /** Steps 2 and 3: each distinct id of the segment is decided once, at its last row: grow, keep, or let a rung go. */
-  decide(side: Side, waiting: Judged): { all: number; grown: number; shrunk: number } {
-    const last = new Map<number, number>()
-    for (let l = 0; l < waiting.ids[side].length; l++) {
-      const id = waiting.ids[side][l]
-      if (this.#rows.decides(side, id)) last.set(id, l)
-    }
-    const here = this.#settle(side, Int32Array.from(last.values()), {
-      id: (row) => waiting.ids[side][row],
-      frequency: (row) => waiting.frequencies[side][row],
-      see: (rows) => this.#current(side, rows, waiting),
-    })
-    const visited = side === "item" ? this.#rows.share?.visited().filter((id) => !last.has(id)) : undefined
-    if (!visited || visited.length === 0) return here
-    const there = this.#settle(side, Int32Array.from(visited), {
-      id: (id) => id,
-      frequency: (id) => this.#rows.indicators.frequency(side, id),
-      see: (ids) => this.#gather(side, ids),
-    })
-    return { all: here.all + there.all, grown: here.grown + there.grown, shrunk: here.shrunk + there.shrunk }
+  /** Steps 2 and 3: each distinct id of the segment that is due is decided once, as of its last row: grow, keep, or let a rung go. */
+  decide(side: Side): { all: number; grown: number; shrunk: number } {
+    const ids = this.#due[side]
+    if (side === "item" && this.#rows.share) for (const id of this.#rows.share.visited()) ids.add(id)
+    return this.#settle(side, this.#gather(side, Int32Array.from(ids)))
   }
 
   /** Grows ids as long as the policy says so (all at most once, where it takes nothing back), and lets rungs of others go. */
-  #settle(
-    side: Side,
-    all: Int32Array,
-    p: { id: (row: number) => number; frequency: (row: number) => number; see: (rows: Int32Array) => Choices },
-  ): { all: number; grown: number; shrunk: number } {
+  #settle(side: Side, all: RatedChoices): { all: number; grown: number; shrunk: number } {
     const { policy } = this.options
-    const table = this.#rows.model.tables[side]
+    const choices = this.#growing.copy(all, (i) => this.#mayGrow(side, all.steps[i], all.frequencies[i]))
     const grown = new Set<number>()
-    let rows = all
-    while (rows.length > 0) {
-      rows = rows.filter((row) => this.#mayGrow(side, p.id(row), p.frequency(row)))
-      const choices = p.see(rows)
+    while (choices.length > 0) {
       const arms = policy.decide(side, choices)
-      const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
-        const id = choices.ids[i]
-        if (arms[i] === 1 && this.#grow(side, choices, i)) {
-          grown.add(id)
-          growing.push(rows[i])
-        }
+        if (arms[i] === 1) arms[i] = this.#grow(side, choices, i) ? 1 : 0
+        if (arms[i] === 1) grown.add(choices.ids[i])
+        choices.steps[i] += arms[i]
       }
-      rows = policy.release ? Int32Array.from(growing) : new Int32Array(0)
+      if (!policy.release) break
+      choices.copy(choices, (i) => arms[i] === 1 && this.#mayGrow(side, choices.steps[i], choices.frequencies[i]))
     }
     const done = { all: all.length, grown: grown.size, shrunk: 0 }
     if (!policy.release) return done
-    const holding = all.filter(
-      (row) => !grown.has(p.id(row)) && table.step(p.id(row)) > 0 && this.#warmup.isDone(side, p.id(row)),
-    )
-    return { ...done, shrunk: this.#release(side, p.see(holding)) }
+    const mayShrink = (id: number) => !grown.has(id) && this.#warmup.isDone(side, id)
+    choices.copy(all, (i) => all.steps[i] > 0 && mayShrink(all.ids[i]))
+    return { ...done, shrunk: this.#release(side, choices) }
   }
 
   /** Below the top; and for a policy that may climb several sizes at once, only as far as the id has evidence for. */
-  #mayGrow(side: Side, id: number, frequency: number): boolean {
+  #mayGrow(side: Side, step: number, frequency: number): boolean {
     const { tables, sizes } = this.#rows.model
-    const step = tables[side].step(id)
     if (step === tables[side].top) return false
     return !this.options.policy.release || sizes[step + 1] <= NUMBERS_PER_EVENT * frequency
   }
 
-  /** Choices with the sizes as they are now. */
-  #current(side: Side, rows: Int32Array, waiting: Judged): Choices {
-    const choices = this.#choices(side, rows, waiting)
-    const table = this.#rows.model.tables[side]
-    for (let i = 0; i < choices.length; i++) choices.steps[i] = table.step(choices.ids[i])
-    return choices
-  }
-
   /** Grows a row by a size unless the budget has no room for it. */
-  #grow(side: Side, choices: Choices, at: number): boolean {
+  #grow(side: Side, choices: RatedChoices, at: number): boolean {
     const step = choices.steps[at] + 1
     if (!this.#rows.affordable(side, step)) return false
     const scores = this.#scores(side, choices, { at, down: 0 })
@@ -336,15 +324,15 @@ export class FactorSearch {
   }
 
   /** What the policy thinks of a choice's rung, `down` below the one ahead; only for those who log it. */
-  #scores(side: Side, choices: Choices, p: { at: number; down: number }): PolicyScores | undefined {
+  #scores(side: Side, choices: RatedChoices, p: { at: number; down: number }): PolicyScores | undefined {
     const { policy } = this.options
     if (!this.#rows.sizeLog || !policy.scores || !this.context) return undefined
     const d = this.context.dimension
     const context = choices.contexts.subarray(p.at * d, (p.at + 1) * d)
-    return policy.scores(side, context, { step: choices.steps[p.at] - p.down, rate: choices.rates?.[p.at] ?? 0 })
+    return policy.scores(side, context, { step: choices.steps[p.at] - p.down, rate: choices.rates[p.at] })
   }
 
-  #release(side: Side, choices: Choices): number {
+  #release(side: Side, choices: RatedChoices): number {
     const { policy } = this.options
     if (!policy.release || choices.length === 0) return 0
     const arms = policy.release(side, choices)
@@ -364,7 +352,7 @@ export class FactorSearch {
     const table = model.tables[side]
     const ids: number[] = []
     let id = this.#cursor[side]
-    this.#swept[side] = Math.min(SWEEP * events, table.reach)
+    this.#swept[side] = Math.min(Math.ceil(SWEEP * events), table.reach)
     for (let n = this.#swept[side]; n > 0; n--) {
       if (table.has(id) && table.step(id) > 0 && this.#rows.decides(side, id))
         if (activity.idle(side, id, time) >= IDLE) ids.push(id)
@@ -375,18 +363,22 @@ export class FactorSearch {
     return this.#release(side, choices)
   }
 
-  /** Choices of ids with everything as it is now. */
-  #gather(side: Side, ids: Int32Array): Choices {
-    const { model, indicators } = this.#rows
+  /** Choices of ids with everything as it is now; those met in the segment at hand as of when they were. */
+  #gather(side: Side, ids: Int32Array): RatedChoices {
+    const { model, indicators, activity, time } = this.#rows
     const { context } = this
     const d = context?.dimension ?? 0
-    const choices = { ...emptyChoices(ids.length, d), ids }
+    const choices = this.#gathered.resize(ids.length)
+    choices.ids.set(ids)
+    const [began, counts] = [this.#looked, this.#countsReturns]
     for (let i = 0; i < ids.length; i++) {
+      const frequency = indicators.frequency(side, ids[i])
+      const { last } = activity.of(side, ids[i])
       choices.steps[i] = model.tables[side].step(ids[i])
-      choices.frequencies[i] = indicators.frequency(side, ids[i])
-      choices.rates[i] = this.#rate(side, ids[i], { frequency: choices.frequencies[i], at: this.#rows.time })
+      choices.frequencies[i] = frequency
+      choices.rates[i] = this.#rate(side, ids[i], { frequency, at: last > began ? last : time, counts })
       const diversity = this.options.policy.context === "cv" ? indicators.diversity(side, ids[i]) : 0
-      context?.write(choices.contexts, i * d, this.#frequency(choices.frequencies[i]), diversity)
+      context?.write(choices.contexts, i * d, this.#frequency(frequency), diversity)
     }
     return choices
   }
@@ -401,49 +393,44 @@ export class FactorSearch {
     else if (used < SPARE) policy.price = Math.max(policy.leastPrice ?? 0, policy.price / exp(turns * log(FALL)))
   }
 
-  /** The rows of a segment, at the sizes they have now, are to be judged when they are trained on; unripe ones as if they held nothing. */
-  wait(waiting: Judged): void {
-    const share = this.options.policy.release ? JUDGED * this.#rows.turn : 1
-    for (let l = 0; l < waiting.judged.length; l++) {
-      // Multiples of the golden section: an even share of every part of the stream.
-      this.#seen = (this.#seen + 1) >>> 0
-      waiting.judged[l] = Math.imul(this.#seen, 0x9e3779b1) >>> 0 < share * 0x1_0000_0000 ? 1 : 0
-    }
+  /** The rows judged, at the sizes their ids have now, wait to be trained on; of unripe ones nothing is judged. */
+  wait(waiting: Judged, rows: Record<Side, Int32Array>): void {
+    this.#training = rows
+    this.#waiting = waiting
     for (const side of SIDES) {
       const table = this.#rows.model.tables[side]
-      for (let l = 0; l < waiting.ids[side].length; l++) {
-        const id = waiting.ids[side][l]
-        waiting.steps[side][l] = waiting.judged[l] === 1 && this.#warmup.isDone(side, id) ? table.step(id) : 0
+      let next = 0
+      for (let l = 0; l < rows[side].length; l++) {
+        const id = rows[side][l]
+        if (waiting.rows[next] === l) waiting.steps[side][next++] = this.#warmup.isDone(side, id) ? table.step(id) : 0
         this.#warmup.add(side, id)
       }
     }
-    this.#waiting = waiting
   }
 
   /** Trains with what judges the rungs, and keeps the judgement. */
   judge<T>(batch: ModelBatch, train: (rungs?: RungLosses) => T): T {
-    if (!this.#waiting) return train()
-    const floats = () => new Float64Array(batch.user.length * this.#rows.model.sizes.length)
-    const rows = rowsOf(batch, this.#waiting.ids)
-    const judged = new Uint8Array(batch.user.length)
-    for (let row = 0; row < rows.length; row++) judged[rows[row]] = this.#waiting.judged[row]
-    const rungs: RungLosses = { user: floats(), item: floats(), rows: judged }
-    const result = train(rungs)
-    this.#note(rows, rungs, this.#waiting)
-    return result
-  }
-
-  /** Hands what was judged to the rows it belongs to. */
-  #note(rows: Int32Array, rungs: RungLosses, { losses, judged }: Judged): void {
+    const [waiting, training] = [this.#waiting, this.#training]
+    if (!waiting || !training) return train()
+    this.#training = undefined
     const { length } = this.#rows.model.sizes
-    for (let row = 0; row < rows.length; row++) {
-      if (judged[row] === 0) continue
-      for (let k = 0; k < length; k++) {
-        losses.user[row * length + k] = rungs.user[rows[row] * length + k]
-        losses.item[row * length + k] = rungs.item[rows[row] * length + k]
-      }
+    const places = placesOf(batch, training, waiting.rows)
+    const judged = new Uint8Array(batch.user.length)
+    for (const place of places) judged[place] = 1
+    for (const side of SIDES) {
+      const needed = batch.user.length * length
+      if (this.#losses[side].length < needed) this.#losses[side] = new Float64Array(needed)
+      else this.#losses[side].fill(0, 0, needed)
     }
-    if (this.#waiting) this.#waiting.trained = rows.length
+    const rungs: RungLosses = { ...this.#losses, rows: judged }
+    const result = train(rungs)
+    for (const side of SIDES)
+      for (let row = 0; row < places.length; row++) {
+        const at = places[row] * length
+        waiting.losses[side].set(rungs[side].subarray(at, at + length), row * length)
+      }
+    waiting.trained = places.length
+    return result
   }
 
   outlook(): Outlook | undefined {
@@ -462,8 +449,9 @@ export class FactorSearch {
     const step = model.tables[side].step(id)
     if (!this.context || !policy.scores || step === model.tables[side].top) return null
     const context = new Float64Array(this.context.dimension)
+    const now = { frequency: seen.frequency, at: this.#rows.time, counts: this.#countsReturns }
     this.context.write(context, 0, this.#frequency(seen.frequency), seen.diversity)
-    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, id, { frequency: seen.frequency, at: this.#rows.time }) })
+    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, id, now) })
     return { keep, grow }
   }
 
@@ -492,22 +480,14 @@ export class FactorSearch {
   }
 }
 
-/** Where rows are in a batch: sampled negatives follow their row and are judged with it. */
-function rowsOf(batch: ModelBatch, ids: Judged["ids"]): Int32Array {
-  const rows = new Int32Array(ids.user.length)
-  let row = 0
-  for (let b = 0; b < batch.user.length && row < rows.length; b++)
-    if (batch.user[b] === ids.user[row] && batch.item[b] === ids.item[row]) rows[row++] = b
-  return rows.subarray(0, row)
-}
-
-function emptyChoices(length: number, dimension: number): Choices & { rates: Float64Array } {
-  return {
-    length,
-    ids: new Int32Array(length),
-    steps: new Uint8Array(length),
-    frequencies: new Float64Array(length),
-    contexts: new Float64Array(length * dimension),
-    rates: new Float64Array(length),
+/** Where the judged of the rows trained on are in a batch: sampled negatives follow their row and are judged with it. */
+function placesOf(batch: ModelBatch, training: Record<Side, Int32Array>, judged: Int32Array): Int32Array {
+  const places = new Int32Array(judged.length)
+  let [row, length] = [0, 0]
+  for (let b = 0; b < batch.user.length && length < judged.length; b++) {
+    if (batch.user[b] !== training.user[row] || batch.item[b] !== training.item[row]) continue
+    if (row === judged[length]) places[length++] = b
+    row++
   }
+  return places.subarray(0, length)
 }

@@ -33,7 +33,7 @@ export interface Choices {
   frequencies: Float64Array
   /** [length×dimension] */
   contexts: Float64Array
-  /** Events per turn to be expected of the id, where the learner keeps them. */
+  /** Events per turn to be expected of the id; only policies that release ask. */
   rates?: Float64Array
 }
 

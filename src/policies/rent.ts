@@ -29,13 +29,13 @@ import { RungBandit } from "./rung-bandit.ts"
  * γ: half of what is known is forgotten after 69,000 events of a rung. σ, in root mean squares of Δ. And the share of its
  * rent below which a rung is let go.
  */
-export const RENT = { discount: Number(process.env.GA ?? 0.99999), subgaussian: Number(process.env.SI ?? 0.25), patience: Number(process.env.PA ?? 0.1) }
+export const RENT = { discount: Number(process.env.GA ?? 0.99995), subgaussian: Number(process.env.SI ?? 0.25), patience: Number(process.env.PA ?? 0.1) }
 
 /**
  * The price nobody has to name, as a share of the loss of guessing: what 128 numbers for everybody save at it is lost in
  * the noise of any measurement.
  */
-export const LEAST_PRICE = Number(process.env.LP ?? 5e-6)
+export const LEAST_PRICE = Number(process.env.LP ?? 2e-5)
 
 /**
  * Both sides hold a rung on this share of the events of late (half of which are forgotten every 20 segments), or it is
