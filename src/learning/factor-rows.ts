@@ -130,7 +130,7 @@ export class FactorRows {
 
   /** Keeps room for the ids of a segment that have no rows yet, until `meetAll`. */
   expect(segment: Segment): void {
-    this.#unmet = this.limiter.unmet(segment)
+    if (this.limiter.bytes !== undefined) this.#unmet = this.limiter.unmet(segment)
   }
 
   /** Ids first met in a test row are seen ids too. */

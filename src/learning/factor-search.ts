@@ -26,7 +26,10 @@ const SWEEP = 0.25
 const IDLE = 1
 
 /** Events judged per turn: as many as a site of 1,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
-const JUDGED = Number(process.env.JU ?? 500)
+const JUDGED = 500
+
+/** Events per turn an id counts for at most at the least price; the higher the price, the more. */
+const MOST_RATE = 4
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
 const NUMBERS_PER_EVENT = 16
@@ -260,9 +263,10 @@ export class FactorSearch {
   #rate(side: Side, id: number, p: { frequency: number; at: number; counts: boolean }): number {
     const { activity, returns } = this.#rows
     const { leastRate = 0 } = this.options.policy
-    const own = Math.max(leastRate, activity.rate(side, id, p.at))
-    if (!p.counts || p.frequency === 0) return own
-    return Math.max(own, returns.rate(side, p.frequency, activity.idle(side, id, p.at)))
+    const own = activity.rate(side, id, p.at)
+    const known = p.counts && p.frequency > 0
+    const rate = known ? Math.max(own, returns.rate(side, p.frequency, activity.idle(side, id, p.at))) : own
+    return leastRate === 0 ? rate : Math.max(leastRate, Math.min(MOST_RATE / leastRate, rate))
   }
 
   /** Whether somebody asks how often ids come back. */
@@ -398,12 +402,13 @@ export class FactorSearch {
     this.#training = rows
     this.#waiting = waiting
     for (const side of SIDES) {
-      const table = this.#rows.model.tables[side]
+      const { model } = this.#rows
       let next = 0
       for (let l = 0; l < rows[side].length; l++) {
         const id = rows[side][l]
-        if (waiting.rows[next] === l) waiting.steps[side][next++] = this.#warmup.isDone(side, id) ? table.step(id) : 0
-        this.#warmup.add(side, id)
+        if (waiting.rows[next] === l)
+          waiting.steps[side][next++] = this.#warmup.isDone(side, id) ? model.tables[side].step(id) : 0
+        if (model.warmupEvents > 0) this.#warmup.add(side, id)
       }
     }
   }

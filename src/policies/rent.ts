@@ -26,20 +26,21 @@ import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
 import { RungBandit } from "./rung-bandit.ts"
 
 /**
- * γ: half of what is known is forgotten after 69,000 events of a rung. σ, in root mean squares of Δ. And the share of its
- * rent below which a rung is let go.
+ * γ, per row judged: half of what is known of a rung is forgotten after 14,000, which take 28 turns where everybody holds
+ * it, on any site of a thousand ids or more. σ, in root mean squares of Δ. And the share of its rent below which a rung is
+ * let go.
  */
-export const RENT = { discount: Number(process.env.GA ?? 0.99995), subgaussian: Number(process.env.SI ?? 0.25), patience: Number(process.env.PA ?? 0.1) }
+export const RENT = { discount: 0.99995, subgaussian: 0.25, patience: 0.1 } as const
 
 /**
- * The price nobody has to name, as a share of the loss of guessing: what 128 numbers for everybody save at it is lost in
- * the noise of any measurement.
+ * The price nobody has to name, as a share of the loss of guessing, so that it is one for all tasks: rungs that are not
+ * worth it together save less than .0002 of loss on any stream measured (docs/calibration.md).
  */
-export const LEAST_PRICE = Number(process.env.LP ?? 2e-5)
+export const LEAST_PRICE = 2e-5
 
 /**
- * Both sides hold a rung on this share of the events of late (half of which are forgotten every 20 segments), or it is
- * tried anew, 80 segments after the last time at the earliest. Where a trial of the first rung is a success, held on this
+ * Both sides hold a rung on this share of the events of late (half of which are forgotten every 5 turns), or it is
+ * tried anew, 60 turns after the last time at the earliest: all counted in an id's own events, whatever the site. Where a trial of the first rung is a success, held on this
  * share of events and saving so many standard errors of what it saves, the rung above it is tried as well, and so on.
  */
 const EVIDENCE_HALF_LIFE = 5

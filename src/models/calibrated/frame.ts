@@ -13,7 +13,7 @@ import type { RowModel } from "./rows.ts"
 
 const SIDES = ["user", "item"] as const
 /** What is left between two directions, as a share of all: less does not change which ones carry the most. */
-const SMALL = 1e-6
+const SMALL = 1e-9
 /** Later than any id. */
 const ALL = 0x7fffffff
 /** Places of what a frame tells: how many turns there were, and the first id of each side the last one has not reached. */
