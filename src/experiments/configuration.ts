@@ -2,7 +2,7 @@
 
 import { SETTINGS, wordsOf } from "../learning/options.ts"
 import { PRESETS } from "../policies/presets.ts"
-import { LEAST_PRICE, RENT } from "../policies/rent.ts"
+import { RENT } from "../policies/rent.ts"
 import { MAJORITY } from "./controls.ts"
 import { type Block, formatSetting } from "./summary.ts"
 
@@ -19,7 +19,7 @@ export function configurationOf(blocks: readonly Block[]): Fact[] {
   const distinct = <T>(values: readonly T[]) => [...new Set(values)].join(", ")
   const { name: _, ...rest } = PRESETS[setting.preset]
   const rented = setting.preset === "calibrated" && setting.recipe === "calibrated"
-  const preset = rented ? { leastPrice: LEAST_PRICE, ...RENT } : rest
+  const preset = rented ? RENT : rest
   const details = Object.entries(preset).map(([key, value]) => `${key} ${value}`)
   return [
     { name: "data", value: distinct(blocks.map(({ data }) => data)) },

@@ -74,7 +74,8 @@ function createFactor(method: Method, options: FullRunOptions, features: ItemFea
   if (method.family !== "search") return new FactorLearner(model, undefined, live)
   const preset = PRESETS[options.preset]
   const policy = createFactorPolicy(method, { model, preset, options, features })
-  const learner = new FactorLearner(model, { policy, preset, initial: method.initial, features }, live)
+  const price = options.price ?? LEAST_PRICE[options.task]
+  const learner = new FactorLearner(model, { policy, preset, initial: method.initial, features, price }, live)
   if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
   return learner
 }
@@ -102,9 +103,6 @@ function firstSize(method: Method, { task, sizes }: FullRunOptions): number {
 /** A first guess at how much a rung changes the loss of an event, by task. */
 const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 }
 
-/** The loss of who guesses: a coin's, one of five classes, one of eleven items. */
-const GUESSING: Record<Task, number> = { binary: 0.25, multiclass: 1.6, topk: 2.4 }
-
 function createFactorPolicy(
   method: SearchMethod,
   p: { model: RowModel; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
@@ -118,7 +116,7 @@ function createFactorPolicy(
   if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
   const dimension = contextDimension(policy.context, preset, features)
   const discount = options.discount === undefined ? RENT.discount : discountOf(options, preset, dimension)
-  const leastPrice = LEAST_PRICE * GUESSING[options.task]
+  const leastPrice = LEAST_PRICE[options.task]
   return new Rent({
     context: policy.context,
     dimension,

@@ -27,7 +27,8 @@ import { createContexts, type SearchOptions } from "./round.ts"
 
 /**
  * The frame is turned after so many turns of the clock, and a share of all there were: as rows settle, so does the frame.
- * At the latest after so many, since tastes move.
+ * At the latest after so many, since tastes move. That of ranking stays as it is: rows are wide from the start, and those
+ * shorter than the widest would lose what a turn moves beyond their end.
  */
 const TURN = { first: 5, share: 0.5, last: 100 }
 
@@ -80,21 +81,17 @@ export class FactorLearner implements Learner, LiveLearner {
     const training = { user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) }
     rows.meet(training)
     rows.expect(segment)
-    const turns = rows.turn * segment.length
-    rows.time += turns
+    const turns = rows.advance(segment.length)
     if (!this.#share) search.advanceTime(turns)
     const waiting = search.observe(segment, deciding)
     const decided = performance.now()
     if (rows.segments >= policy.firstSegment)
       for (const side of SIDES) {
-        const { all, grown, shrunk } = search.decide(side)
+        const { all, grown, shrunk } = search.decide(side, segment.length)
         preparation.decided[side] = { all, grown }
         preparation.shrunk[side] += shrunk
       }
-    if (policy.release) {
-      for (const side of SIDES) preparation.shrunk[side] += search.sweep(side, segment.length)
-      if (!this.#share) this.#turn()
-    }
+    if (policy.release && !this.#share) this.#turn()
     rows.meetAll(segment)
     search.observeRest(segment, deciding)
     rows.arrived.clear()
@@ -107,6 +104,7 @@ export class FactorLearner implements Learner, LiveLearner {
 
   #turn(): void {
     const { time, activity, live } = this.#rows
+    if (this.model.task === "topk") return
     if (time - this.#turned < Math.min(TURN.last, Math.max(TURN.first, TURN.share * time))) return
     this.#turned = time
     turnFrame(this.model, (item) => activity.rate("item", item, time), this.#frame)

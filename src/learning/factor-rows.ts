@@ -13,6 +13,9 @@ import { type Limited, Limiter, type Unmet } from "./limiter.ts"
 
 export const SIDES = ["user", "item"] as const
 
+/** What a count of events keeps at each segment here: they are those of the last hundred or so. */
+const RECENT = 0.99
+
 const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
 export interface FactorRowsOptions {
@@ -62,6 +65,9 @@ export class FactorRows {
    * own events are as many turns apart.
    */
   time = 0
+  /** Events of late, where rows are shared between processes. */
+  readonly #events = { here: 0, elsewhere: 0 }
+  #untold = 0
   /** Ids of the segment at hand that get their rows after the decisions. */
   #unmet = NOBODY
 
@@ -114,7 +120,38 @@ export class FactorRows {
 
   /** Turns an event takes. */
   get turn(): number {
-    return 2 / Math.max(2, this.model.tables.user.count + this.model.tables.item.count)
+    const { user, item } = this.model.tables
+    return 2 / Math.max(2, user.count * this.#processes + item.count)
+  }
+
+  /** How many processes of this one's size there are, by their events of late: each has users of its own. */
+  get #processes(): number {
+    const { here, elsewhere } = this.#events
+    return here > 0 ? 1 + elsewhere / here : 1
+  }
+
+  /** Lets the time of a segment pass; how many turns. */
+  advance(events: number): number {
+    const turns = events * this.turn
+    this.time += turns
+    if (this.share) {
+      this.#untold += events
+      this.#events.here = RECENT * this.#events.here + events
+      this.#events.elsewhere *= RECENT
+    }
+    return turns
+  }
+
+  /** Events taken in here since the last time. */
+  takeEvents(): number {
+    const events = this.#untold
+    this.#untold = 0
+    return events
+  }
+
+  /** Counts events of other processes. */
+  addElsewhere(events: number): void {
+    this.#events.elsewhere += events
   }
 
   /** Gives the ids of a segment their rows. */

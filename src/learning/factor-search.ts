@@ -21,7 +21,7 @@ import { playRound, type SearchOptions } from "./round.ts"
 import { RatedChoices, RungRound } from "./rung-choices.ts"
 import { toArmScores, whyGrown } from "./size-grounds.ts"
 
-/** Ids looked at per event and side, for numbers to take back if they have not been met for so many turns. */
+/** Ids gone through per event and side, so each every few turns, and for how many turns one met of late may be away. */
 const SWEEP = 0.25
 const IDLE = 1
 
@@ -124,7 +124,7 @@ export class FactorSearch {
     let length = 0
     for (let l = 0; l < trained; l++) if (held[side][l] > 0) length += part === "last" ? 1 : held[side][l] - 1
     const round = this.#rounds[part].resize(length)
-    const price = policy.price ?? 0
+    const price = policy.price ?? this.options.price ?? 0
     let i = 0
     for (let l = 0; l < trained; l++) {
       const end = part === "last" ? held[side][l] : held[side][l] - 1
@@ -280,11 +280,37 @@ export class FactorSearch {
     return Math.max(frequency, this.#rows.model.warmupEvents)
   }
 
-  /** Steps 2 and 3: each distinct id of the segment that is due is decided once, as of its last row: grow, keep, or let a rung go. */
-  decide(side: Side): { all: number; grown: number; shrunk: number } {
+  /**
+   * Steps 2 and 3: each distinct id of the segment that is due is decided once, as of its last row: grow, keep, or let a
+   * rung go. A policy that releases also goes through the ids next in turn: those met of late are due, too, the others may
+   * only give numbers back, a rung at a time.
+   */
+  decide(side: Side, events: number): { all: number; grown: number; shrunk: number } {
     const ids = this.#due[side]
+    const resting = this.options.policy.release ? this.#sweep(side, events) : []
     if (side === "item" && this.#rows.share) for (const id of this.#rows.share.visited()) ids.add(id)
-    return this.#settle(side, this.#gather(side, Int32Array.from(ids)))
+    const settled = this.#settle(side, this.#gather(side, Int32Array.from(ids)))
+    if (resting.length > 0) settled.shrunk += this.#release(side, this.#gather(side, Int32Array.from(resting)))
+    return settled
+  }
+
+  /** Makes ids due that were met of late; returns those that were not and hold numbers. */
+  #sweep(side: Side, events: number): number[] {
+    const { model, activity, time } = this.#rows
+    const table = model.tables[side]
+    const resting: number[] = []
+    let id = this.#cursor[side]
+    this.#swept[side] = Math.min(Math.ceil(SWEEP * events), table.reach)
+    for (let n = this.#swept[side]; n > 0; n--) {
+      if (table.has(id) && this.#rows.decides(side, id)) {
+        const { last } = activity.of(side, id)
+        if (last > this.#looked || time - last < IDLE) this.#due[side].add(id)
+        else if (table.step(id) > 0) resting.push(id)
+      }
+      id = id + 1 >= table.reach ? 0 : id + 1
+    }
+    this.#cursor[side] = id
+    return resting
   }
 
   /** Grows ids as long as the policy says so (all at most once, where it takes nothing back), and lets rungs of others go. */
@@ -348,23 +374,6 @@ export class FactorSearch {
         shrunk++
       }
     return shrunk
-  }
-
-  /** Goes through the ids next in turn: those that are met no more give their numbers back, a rung at a time. */
-  sweep(side: Side, events: number): number {
-    const { model, activity, time } = this.#rows
-    const table = model.tables[side]
-    const ids: number[] = []
-    let id = this.#cursor[side]
-    this.#swept[side] = Math.min(Math.ceil(SWEEP * events), table.reach)
-    for (let n = this.#swept[side]; n > 0; n--) {
-      if (table.has(id) && table.step(id) > 0 && this.#rows.decides(side, id))
-        if (activity.idle(side, id, time) >= IDLE) ids.push(id)
-      id = id + 1 >= table.reach ? 0 : id + 1
-    }
-    this.#cursor[side] = id
-    const choices = this.#gather(side, Int32Array.from(ids))
-    return this.#release(side, choices)
   }
 
   /** Choices of ids with everything as it is now; those met in the segment at hand as of when they were. */

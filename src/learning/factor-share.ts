@@ -43,7 +43,7 @@ export class FactorShare implements RowShare {
     this.#ledger = new ShareLedger({ items: model.tables.item, indicators, limiter })
     const { task, sizes, seed, heads } = model
     const policy = search?.options.policy
-    this.shape = JSON.stringify(["factor", task, sizes, seed, heads, indicators.columns, policy?.context ?? null])
+    this.shape = JSON.stringify(["factor in turns", task, sizes, seed, heads, indicators.columns, policy?.context ?? null])
     this.#global = model.global.slice()
     this.restart()
   }
@@ -261,6 +261,7 @@ export class FactorShare implements RowShare {
     this.#search?.learnNow()
     const { model } = this.#rows
     out.double(this.#rows.time - this.#time)
+    out.count(this.#rows.takeEvents())
     for (let c = 0; c < model.global.length; c++) out.double(model.global[c] - this.#global[c])
     this.#global.set(model.global)
     this.#time = this.#rows.time
@@ -272,12 +273,14 @@ export class FactorShare implements RowShare {
     const rows = this.#rows
     const time = from.double()
     if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
+    const events = from.count()
     const global = from.doubles(rows.model.global.length)
     const count = rows.returns.readEvidence(from)
     const learn = this.#search?.options.policy.readEvidence?.(from)
     return () => {
       rows.time += time
       this.#time += time
+      rows.addElsewhere(events)
       rows.returns.advanceTime(time)
       for (let c = 0; c < global.length; c++) {
         rows.model.global[c] += global[c]

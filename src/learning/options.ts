@@ -155,10 +155,10 @@ export const RUN_OPTIONS = {
   },
   price: {
     schema: amount,
-    help: "loss that one more number for everybody must save per event",
+    help: "loss that one more number for everybody must save per event; of others than dess-* only regret counts it",
     ...{ group: "Method", grid: "value", setting: "given" },
     otherwise: "next to nothing: what gives numbers back only where that costs nothing",
-    requires: RENTED,
+    requires: { ...RENTED, method: ["dess-*", "never-grow", "always-grow", "random-grow"] },
   },
   memoryBudget: {
     schema: { ...whole, format: "bytes" },

@@ -21,7 +21,7 @@
 import { exp } from "../kernels/math.ts"
 import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import type { Side, Task } from "../types.ts"
 import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
 import { RungBandit } from "./rung-bandit.ts"
 
@@ -33,10 +33,10 @@ import { RungBandit } from "./rung-bandit.ts"
 export const RENT = { discount: 0.99995, subgaussian: 0.25, patience: 0.1 } as const
 
 /**
- * The price nobody has to name, as a share of the loss of guessing, so that it is one for all tasks: rungs that are not
- * worth it together save less than .0002 of loss on any stream measured (docs/calibration.md).
+ * The price nobody has to name, in loss per event: rungs that are not worth it do not make a difference that could be
+ * measured (docs/calibration.md). Losses of tasks are of different kinds: squares, logarithms of five classes, and of lists.
  */
-export const LEAST_PRICE = 2e-5
+export const LEAST_PRICE: Record<Task, number> = { binary: 5e-6, multiclass: 3e-5, topk: 2e-4 }
 
 /**
  * Both sides hold a rung on this share of the events of late (half of which are forgotten every 5 turns), or it is
