@@ -11,7 +11,7 @@ export function watchRounds(Rent, now) {
   const rungs = new Map()
   Rent.prototype.learn = function (side, round) {
     const arms = learn.call(this, side, round)
-    const d = round.contexts.length / round.length
+    const d = round.contexts.length / round.ids.length
     for (let l = 0; l < round.length; l++) {
       const rung = round.steps[l] * SIDES.length + SIDES.indexOf(side)
       if (!rungs.has(rung)) rungs.set(rung, [])

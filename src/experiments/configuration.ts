@@ -17,9 +17,9 @@ export function configurationOf(blocks: readonly Block[]): Fact[] {
   const entries = blocks.flatMap((block) => block.entries.filter(({ label }) => label !== MAJORITY))
   const runs = entries.flatMap((entry) => entry.runs)
   const distinct = <T>(values: readonly T[]) => [...new Set(values)].join(", ")
-  const { name: _, rent, ...rest } = PRESETS[setting.preset]
+  const { name: _, ...rest } = PRESETS[setting.preset]
   const rented = setting.preset === "calibrated" && setting.recipe === "calibrated"
-  const preset = rented ? { rent, ...RENT } : rest
+  const preset = rented ? RENT : rest
   const details = Object.entries(preset).map(([key, value]) => `${key} ${value}`)
   return [
     { name: "data", value: distinct(blocks.map(({ data }) => data)) },

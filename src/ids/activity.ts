@@ -1,9 +1,10 @@
 /**
- * How often each id is met these days: a count that halves every 20 segments' worth of events (10,000).
+ * How often each id is met these days: a count that halves every 5 turns. A turn is as many events as it takes to meet
+ * every id once, were all met equally often.
  *
- *   c ← c·2^{−(t − t_last)/H} + 1      rate(t) = c·2^{−(t − t_last)/H}·ln 2/H      t in segments of 500 events
+ *   c ← c·2^{−(t − t_last)/H} + 1      rate(t) = c·2^{−(t − t_last)/H}·ln 2/H      t in turns
  *
- * Kept in float32: a time of a million segments (5·10⁸ events) is known to a sixteenth of one.
+ * Kept in float32: a time of ten thousand turns is known to a thousandth of one.
  */
 
 import { exp } from "../kernels/math.ts"
@@ -11,7 +12,8 @@ import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
 import { Columns } from "./columns.ts"
 
-const HALF_LIFE = 20
+/** Turns: an id of the mean rate is met so often in it, on a site of any size. */
+const HALF_LIFE = 5
 const LN2 = Math.LN2
 const SIDES = ["user", "item"] as const
 
@@ -35,7 +37,7 @@ export class Activity {
     last[id] = now
   }
 
-  /** Events per segment to be expected of an id. */
+  /** Events per turn to be expected of an id. */
   rate(side: Side, id: number, time: number): number {
     const met = this.#met[side]
     if (id >= met.length) return 0
@@ -103,5 +105,5 @@ function countAt({ count, last }: Met, time: number): number {
 }
 
 function decay(count: number, time: number): number {
-  return count === 0 ? 0 : count * exp((-LN2 * time) / HALF_LIFE)
+  return count === 0 || time === 0 ? count : count * exp((-LN2 * time) / HALF_LIFE)
 }

@@ -1,10 +1,11 @@
 /**
- * How often ids come back: events per segment of ids met so often before (f) and not met for so long (τ, in segments of
- * 500 events), learned from the stream itself, since pauses differ by orders of magnitude from one stream to another.
+ * How often ids come back: events per turn of ids met so often before (f) and not met for so long (τ, in turns), learned
+ * from the stream itself, since pauses differ by orders of magnitude from one stream to another.
  *
- *   rate(f, τ) = hits / (looks + 100)      cells of ⌊log₄ f⌋ × ⌊log₂ τ⌋; both counts halve every 500 segments
+ *   rate(f, τ) = burst·hits / (looks + 10)      cells of ⌊log₄ f⌋ × ⌊log₂ 8τ⌋; both counts halve every 100 turns
  *
- * A look is an id found in that cell for one segment; a hit is an event, in that segment, of an id that was in it. Where
+ * A look is an id found in that cell for one turn; a hit is an event of an id that was in it. Who comes back after a turn
+ * or more is met several times at once: burst is the number of events for each such return (1 for shorter pauses). Where
  * processes share their ids, each looks at its own and all counts add up.
  */
 
@@ -13,28 +14,36 @@ import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
 
-const HALF_LIFE = 500
-/** Looks that say nothing: a cell hardly looked at promises little. */
-const DOUBT = 100
+/** Turns. */
+const HALF_LIFE = 100
+/** Looks (ids found for a turn) that say nothing: a cell hardly looked at promises little, on a site of any size. */
+const DOUBT = 10
 const PAUSES = 16
+/** Pauses up to so many turns are of one class. */
+const SHORTEST = 1 / 8
+/** The first class of pauses of a turn and more. */
+const LONG = 3
 /** No count of another process is larger. */
 const MOST = 1e12
 const CELLS = 16 * PAUSES
 /** All cells of hits, then of looks; of users, then of items. */
 const LOOKS = 2 * CELLS
 const NONE = new Float64Array(0)
+const SIDES = ["user", "item"] as const
 const FROM: Record<Side, number> = { user: 0, item: CELLS }
 
 export class Returns {
   readonly #counts = new Float64Array(2 * LOOKS)
   /** What was counted since evidence was last written, where it is. */
   #since: Float64Array | undefined
+  /** Events for each return, as of when time passed last. */
+  readonly #bursts: Record<Side, number> = { user: 1, item: 1 }
 
   hit(side: Side, frequency: number, idle: number): void {
     this.#count(FROM[side] + cellOf(frequency, idle), 1)
   }
 
-  /** `weight`: id-segments this look stands for. */
+  /** `weight`: for how many ids, and turns, this look stands. */
   look(side: Side, frequency: number, p: { idle: number; weight: number }): void {
     this.#count(LOOKS + FROM[side] + cellOf(frequency, p.idle), p.weight)
   }
@@ -45,15 +54,30 @@ export class Returns {
   }
 
   /** Lets time pass. */
-  advanceTime(segments: number): void {
-    const kept = exp((-Math.LN2 * segments) / HALF_LIFE)
+  advanceTime(turns: number): void {
+    const kept = exp((-Math.LN2 * turns) / HALF_LIFE)
     for (const counts of [this.#counts, this.#since ?? NONE])
       for (let at = 0; at < counts.length; at++) counts[at] *= kept
+    this.#measureBursts()
+  }
+
+  #measureBursts(): void {
+    for (const side of SIDES) {
+      const [from, counts] = [FROM[side], this.#counts]
+      let [all, returns] = [0, 0]
+      for (let at = 0; at < CELLS; at++) {
+        all += counts[from + at]
+        if (at % PAUSES >= LONG) returns += counts[from + at]
+      }
+      this.#bursts[side] = returns > 0 ? all / returns : 1
+    }
   }
 
   rate(side: Side, frequency: number, idle: number): number {
-    const at = FROM[side] + cellOf(frequency, idle)
-    return this.#counts[at] / (this.#counts[LOOKS + at] + DOUBT)
+    const cell = cellOf(frequency, idle)
+    const at = FROM[side] + cell
+    const hazard = this.#counts[at] / (this.#counts[LOOKS + at] + DOUBT)
+    return cell % PAUSES >= LONG ? this.#bursts[side] * hazard : hazard
   }
 
   record(): void {
@@ -83,15 +107,22 @@ export class Returns {
 
   readAll(from: Unpacker): () => void {
     const counts = readCounts(from, this.#counts.length)
-    return () => this.#counts.set(counts)
+    return () => {
+      this.#counts.set(counts)
+      this.#measureBursts()
+    }
   }
 
   save(state: State): void {
     state.put("counts", this.#counts)
+    state.put("bursts", Float64Array.of(this.#bursts.user, this.#bursts.item))
   }
 
   load(state: State): void {
     this.#counts.set(state.take("counts", Float64Array))
+    const bursts = state.take("bursts", Float64Array)
+    this.#bursts.user = bursts[0]
+    this.#bursts.item = bursts[1]
   }
 }
 
@@ -103,7 +134,7 @@ function readCounts(from: Unpacker, length: number): Float64Array {
 
 function cellOf(frequency: number, idle: number): number {
   const row = frequencyClass(frequency)
-  const pause = Math.min(1 << 20, Math.max(1, Math.round(idle)))
+  const pause = Math.min(1 << 20, Math.max(1, idle / SHORTEST))
   const column = Math.min(PAUSES - 1, 31 - Math.clz32(pause))
   return PAUSES * row + column
 }

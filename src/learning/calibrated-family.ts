@@ -17,8 +17,12 @@ import { RowShare } from "./row-share.ts"
 import { RungJudge } from "./rung-judge.ts"
 import type { SizedRows } from "./sized-rows.ts"
 
-/** The frame is turned after so much time; a frame wider than 64 numbers, which costs more, less often. */
-const TURN = 20
+/**
+ * The frame is turned after so many turns of the clock, and a share of all there were: as rows settle, so does the frame.
+ * At the latest after so many, since tastes move. That of ranking stays as it is: rows are wide from the start, and those
+ * shorter than the widest would lose what a turn moves beyond their end.
+ */
+const TURN = { first: 5, share: 0.5, last: 100 }
 
 export class CalibratedFamily implements ModelFamily<RowModel> {
   readonly model: RowModel
@@ -112,7 +116,8 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
   settle(rows: SizedRows<RowModel>): void {
     const { time, activity, live, share } = rows
     if (share || !this.#search?.options.policy.release) return
-    if (time - this.#turned < TURN * Math.max(1, this.model.width / 64)) return
+    if (this.model.task === "topk") return
+    if (time - this.#turned < Math.min(TURN.last, Math.max(TURN.first, TURN.share * time))) return
     this.#turned = time
     turnFrame(this.model, (item) => activity.rate("item", item, time), this.#frame)
     if (live) rows.changeAll()

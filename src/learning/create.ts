@@ -20,7 +20,7 @@ import { type Method, parseMethod, type SearchMethod } from "../policies/methods
 import type { SizePolicy } from "../policies/policy.ts"
 import { PRESETS, type Preset } from "../policies/presets.ts"
 import { discountFor } from "../policies/regret-bound.ts"
-import { RENT, Rent } from "../policies/rent.ts"
+import { LEAST_PRICE, RENT, Rent } from "../policies/rent.ts"
 import type { ItemFeatures, Task } from "../types.ts"
 import { CalibratedFamily } from "./calibrated-family.ts"
 import { CalibratedReader } from "./calibrated-reader.ts"
@@ -82,7 +82,9 @@ function createFactor(method: Method, options: FullRunOptions, features: ItemFea
   if (method.family !== "search") return new SizedLearner(family, { live })
   const preset = PRESETS[options.preset]
   const policy = createFactorPolicy(method, { model, preset, options, features })
-  const learner = new SizedLearner(family, { search: { policy, preset, initial: method.initial, features }, live })
+  const price = options.price ?? LEAST_PRICE[options.task]
+  const search = { policy, preset, initial: method.initial, features, price }
+  const learner = new SizedLearner(family, { search, live })
   if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
   return learner
 }
@@ -161,11 +163,13 @@ function createFactorPolicy(
   if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
   const dimension = contextDimension(policy.context, preset, features)
   const discount = options.discount === undefined ? RENT.discount : discountOf(options, preset, dimension)
+  const leastPrice = LEAST_PRICE[options.task]
   return new Rent({
     context: policy.context,
     dimension,
     sizes: { user: tables.user.costs, item: tables.item.costs },
-    price: options.price ?? preset.rent,
+    price: options.price ?? leastPrice,
+    leastPrice,
     ...RENT,
     discount,
     prior: SPREAD[options.task],

@@ -18,6 +18,8 @@ export interface SearchOptions {
   policy: SizePolicy
   preset: Preset
   initial: "warm" | "cold"
+  /** Loss that one more number for everybody must save per event; a policy that steers it has its own. */
+  price?: number
   features: ItemFeatures | undefined
 }
 

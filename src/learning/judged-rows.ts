@@ -14,37 +14,57 @@ export interface Judged {
   steps: Record<Side, Uint8Array>
   /** Losses with the numbers of a side cut to each size up to the one held [rows×sizes]. */
   losses: Record<Side, Float64Array>
+  /** Which rows of the segment they are. */
+  rows: Int32Array
   /** Rows judged so far, from the first. */
   trained: number
+}
+
+/** Rows of a segment to be judged, nothing known of them yet. */
+export function emptyJudged(rows: Int32Array, p: { d: number; sizes: number }): Judged {
+  const { length } = rows
+  const pair = <T>(make: () => T): Record<Side, T> => ({ user: make(), item: make() })
+  return {
+    ids: pair(() => new Int32Array(length)),
+    contexts: pair(() => new Float64Array(length * p.d)),
+    frequencies: pair(() => new Float64Array(length)),
+    rates: pair(() => new Float64Array(length)),
+    steps: pair(() => new Uint8Array(length)),
+    losses: pair(() => new Float64Array(length * p.sizes)),
+    rows,
+    trained: 0,
+  }
 }
 
 const SIDES = ["user", "item"] as const
 const FLOATS = ["contexts", "frequencies", "rates", "losses"] as const
 
-/** On how many rows user and item both held each rung. */
-export function heldOn(judged: Judged | undefined, rungs: number): number[] {
+/** How many rows were judged, and on how many of them user and item both held each rung. */
+export function heldOn(judged: Judged | undefined, rungs: number): { events: number; held: number[] } {
   const held = new Array<number>(rungs).fill(0)
-  for (let l = 0; judged && l < judged.trained; l++) {
+  const events = judged?.trained ?? 0
+  for (let l = 0; judged && l < events; l++) {
     const most = Math.min(judged.steps.user[l], judged.steps.item[l])
     for (let rung = 0; rung < most; rung++) held[rung]++
   }
-  return held
+  return { events, held }
 }
 
 /** The same without the rows of some ids. */
 export function withoutRows(judged: Judged, side: Side, ids: ReadonlySet<number>): Judged {
   const keep = keeperOf(judged.ids[side], ids)
   if (!keep) return judged
-  const { trained, ...columns } = judged
+  const { trained, rows, ...columns } = judged
   const kept = Object.entries(columns).map(([name, { user, item }]) => [name, { user: keep(user), item: keep(item) }])
   const trainedIds = judged.ids[side].subarray(0, trained)
-  return { ...Object.fromEntries(kept), trained: trainedIds.filter((id) => !ids.has(id)).length }
+  return { ...Object.fromEntries(kept), rows: keep(rows), trained: trainedIds.filter((id) => !ids.has(id)).length }
 }
 
 export function saveJudged(state: State, judged: Judged | undefined): void {
   state.set("there", judged !== undefined)
   if (!judged) return
   state.set("trained", judged.trained)
+  state.put("rows", judged.rows)
   for (const side of SIDES) {
     state.put(`ids.${side}`, judged.ids[side])
     state.put(`steps.${side}`, judged.steps[side])
@@ -63,6 +83,7 @@ export function loadJudged(state: State): Judged | undefined {
     frequencies: floats("frequencies"),
     rates: floats("rates"),
     losses: floats("losses"),
+    rows: state.take("rows", Int32Array).slice(),
     trained: state.get<number>("trained"),
   }
 }

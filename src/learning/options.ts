@@ -7,7 +7,6 @@ import { DessError, show } from "../errors.ts"
 import { checkSizes } from "../models/embedding-table.ts"
 import { DEFAULT_SIZES } from "../models/model.ts"
 import { isCalibrated, METHOD_NAMES, parseMethod } from "../policies/methods.ts"
-import { PRESETS } from "../policies/presets.ts"
 import { LIKE_THRESHOLD } from "../stream/labels.ts"
 import { checkSchema, type Schema, type ValueOf } from "./schema.ts"
 
@@ -158,9 +157,10 @@ export const RUN_OPTIONS = {
   },
   price: {
     schema: amount,
-    help: "loss a number must save per 500 events to be held",
-    ...{ group: "Method", grid: "value", setting: "given", otherwise: String(PRESETS.calibrated.rent) },
-    requires: RENTED,
+    help: "loss that one more number for everybody must save per event; of others than dess-* only regret counts it",
+    ...{ group: "Method", grid: "value", setting: "given" },
+    otherwise: "next to nothing: what gives numbers back only where that costs nothing",
+    requires: { ...RENTED, method: ["dess-*", "never-grow", "always-grow", "random-grow"] },
   },
   memoryBudget: {
     schema: { ...whole, format: "bytes" },

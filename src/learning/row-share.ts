@@ -45,7 +45,15 @@ export class RowShare {
     const { task, sizes, bits, seed, heads } = model
     const policy = search?.options.policy
     const rungs = bits.every((one) => one === 32) ? sizes : sizes.map((size, step) => `${size}@${bits[step]}`)
-    this.shape = JSON.stringify(["factor", task, rungs, seed, heads, indicators.columns, policy?.context ?? null])
+    this.shape = JSON.stringify([
+      "factor in turns",
+      task,
+      rungs,
+      seed,
+      heads,
+      indicators.columns,
+      policy?.context ?? null,
+    ])
     this.#global = model.global.slice()
     this.restart()
   }
@@ -274,6 +282,7 @@ export class RowShare {
     this.#search?.learnNow()
     const { model } = this.#rows
     out.double(this.#rows.time - this.#time)
+    out.count(this.#rows.takeEvents())
     for (let c = 0; c < model.global.length; c++) out.double(model.global[c] - this.#global[c])
     this.#global.set(model.global)
     this.#time = this.#rows.time
@@ -285,12 +294,14 @@ export class RowShare {
     const rows = this.#rows
     const time = from.double()
     if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
+    const events = from.count()
     const global = from.doubles(rows.model.global.length)
     const count = rows.returns.readEvidence(from)
     const learn = this.#search?.options.policy.readEvidence?.(from)
     return () => {
       rows.time += time
       this.#time += time
+      rows.addElsewhere(events)
       rows.returns.advanceTime(time)
       for (let c = 0; c < global.length; c++) {
         rows.model.global[c] += global[c]

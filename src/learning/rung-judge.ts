@@ -1,6 +1,5 @@
 /**
- * Judges both arms of a rung while rows are trained on. Each row of a segment is predicted with
- * its user, and its item, cut to every size up to the one held before it is learned, and the policy learns these at the
+ * Judges both arms of a rung while rows are trained on. Each row of a segment is predicted with its user, and its item, cut to every size up to the one held before it is learned, and the policy learns these at the
  * next segment (method.md §3, step 1): it plays the last rung held and studies those below. Then it decides on the ids of
  * that segment, and on ids that are met no more.
  */
@@ -11,7 +10,7 @@ import type { State } from "../kernels/state.ts"
 import { type RowModel, type RungLosses, rungEnergy } from "../models/calibrated/rows.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Context } from "../policies/context.ts"
-import type { ArrangedRows, Choices, PolicyScores, Round } from "../policies/policy.ts"
+import type { ArrangedRows, PolicyScores, Round } from "../policies/policy.ts"
 import type { Segment, Side } from "../types.ts"
 import {
   type Decided,
@@ -23,14 +22,20 @@ import {
   toArmScores,
   whyGrown,
 } from "./judge.ts"
-import { heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
-import { RungWeights } from "./rung-weights.ts"
+import { emptyJudged, heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
+import { RatedChoices, RungRound } from "./rung-choices.ts"
 import { SegmentMemory } from "./segment-memory.ts"
-import { SEGMENT, SIDES, type SizedRows } from "./sized-rows.ts"
+import { SIDES, type SizedRows } from "./sized-rows.ts"
 
-/** Ids per side and segment looked at for numbers to take back, if they have not been met for so long. */
-const SWEEP = 2048
-const IDLE = 5
+/** Ids gone through per event and side, so each every few turns, and for how many turns one met of late may be away. */
+const SWEEP = 0.25
+const IDLE = 1
+
+/** Events judged per turn: as many as a site of 1,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
+const JUDGED = 500
+
+/** Events per turn an id counts for at most at the least price; the higher the price, the more. */
+const MOST_RATE = 4
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
 const NUMBERS_PER_EVENT = 16
@@ -38,8 +43,10 @@ const NUMBERS_PER_EVENT = 16
 /** Shares of a budget above and below which the price moves, and how far it may. */
 const FULL = 0.95
 const SPARE = 0.85
-const LOWEST_PRICE = 1e-9
 const HIGHEST_PRICE = 1
+/** What the price rises and falls by in a turn. */
+const RISE = 4
+const FALL = 2
 
 export class RungJudge implements Judge {
   readonly options: SearchOptions
@@ -47,26 +54,43 @@ export class RungJudge implements Judge {
   readonly context: Context | undefined
   readonly #rows: SizedRows<RowModel>
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
+  /** Ids swept in the segment at hand, before the cursor. */
+  readonly #swept: Record<Side, number> = { user: 0, item: 0 }
   readonly #warmup: Warmup
-  readonly #weights: RungWeights
-  readonly #memory = new SegmentMemory()
   #waiting: Judged | undefined
-  /** The rows of the segment at hand that its ids are decided at. */
+  /** The rows of the segment at hand that are judged. */
   #deciding: Judged | undefined
+  /** The rows to be trained on next. */
+  #training: Record<Side, Int32Array> | undefined
+  /** Turns of the segment at hand, and its events; all events so far. */
+  #turns = 0
+  #length = 0
+  #events = 0
+  readonly #memory = new SegmentMemory()
   /** What was learned ahead of the next segment. */
   #early: Played | undefined
-  /** When returns were counted last; with other processes more time passes than that of the segments here. */
-  #counted = 0
-  #elapsed = 0
-  /** Returns among the rows that decide nothing, to be counted when all is decided. */
-  readonly #late: { side: Side; frequency: number; idle: number }[] = []
+  /** When ids were looked at last; with other processes more time passes than that of the segments here. */
+  #looked = 0
+  /** Ids of the segment at hand to be decided on. */
+  readonly #due: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+  /** Room for choices and rounds, used again and again. */
+  readonly #gathered: RatedChoices
+  readonly #growing: RatedChoices
+  readonly #rounds: Record<"last" | "below", RungRound>
+  /** Losses by rung of the rows of a batch. */
+  readonly #losses: Record<Side, Float64Array> = { user: new Float64Array(0), item: new Float64Array(0) }
+  /** Rows seen, of which a share is judged. */
+  #seen = 0
 
   constructor(rows: SizedRows<RowModel>, options: SearchOptions, context: Context | undefined) {
     this.#rows = rows
     this.options = options
     this.context = context
+    const dimension = context?.dimension ?? 0
+    this.#gathered = new RatedChoices(dimension)
+    this.#growing = new RatedChoices(dimension)
+    this.#rounds = { last: new RungRound(dimension), below: new RungRound(dimension) }
     this.#warmup = new Warmup(rows.model.warmupEvents)
-    this.#weights = new RungWeights(rows.model)
   }
 
   /** Step 1: the policy plays and learns the rows judged in the last segment. */
@@ -89,9 +113,9 @@ export class RungJudge implements Judge {
   }
 
   /** Tells the policy how much time has passed, and which rungs the rows it has just learned were held on. */
-  #advanceTime(events: number): void {
-    const held = heldOn(this.#waiting, this.#rows.model.sizes.length - 1)
-    this.options.policy.advanceTime?.({ segments: events / SEGMENT, events: this.#waiting?.trained ?? 0, held })
+  #advanceTime(turns: number): void {
+    const { length } = this.#rows.model.sizes
+    this.options.policy.advanceTime?.({ turns, ...heldOn(this.#waiting, length - 1) })
   }
 
   /** Lets the policy learn at once what it would learn at the next segment. */
@@ -104,179 +128,181 @@ export class RungJudge implements Judge {
   #round(side: Side, waiting: Judged, part: "last" | "below"): Round {
     const { preset, policy } = this.options
     const { costs } = this.#rows.model.tables[side]
-    const ends = waiting.steps[side]
-    let length = 0
-    for (let l = 0; l < waiting.trained; l++) if (ends[l] > 0) length += part === "last" ? 1 : ends[l] - 1
-    const [rows, steps] = [this.#memory.ints(length), this.#memory.bytes(length)]
-    let at = 0
-    for (let l = 0; l < waiting.trained; l++) {
-      const end = part === "last" ? ends[l] : ends[l] - 1
-      for (let step = part === "last" ? Math.max(0, end - 1) : 0; step < end; step++) {
-        rows[at] = l
-        steps[at++] = step
-      }
-    }
-    const choices = this.#choices(side, rows, waiting)
-    choices.steps.set(steps)
-    const floats = () => this.#memory.floats(length)
-    const [keepLosses, growLosses, keepRewards, growRewards] = [floats(), floats(), floats(), floats()]
-    const price = policy.price ?? preset.rent
-    for (let i = 0; i < length; i++) {
-      const step = steps[i]
-      const at = rows[i] * costs.length + step
-      keepLosses[i] = waiting.losses[side][at]
-      growLosses[i] = waiting.losses[side][at + 1]
-      const saved = keepLosses[i] - growLosses[i]
-      if (preset.name === "paper") growRewards[i] = saved > 0 ? 1 : 0
-      else {
-        growRewards[i] = saved
-        keepRewards[i] = (price * (costs[step + 1] - costs[step])) / waiting.rates[side][rows[i]]
-      }
-    }
-    return { ...choices, keepLosses, growLosses, keepRewards, growRewards }
-  }
-
-  #choices(side: Side, rows: Int32Array, waiting: Judged): Choices {
     const d = this.context?.dimension ?? 0
-    const choices = this.#emptyChoices(rows.length, d)
-    for (let i = 0; i < rows.length; i++) {
-      const row = rows[i]
-      choices.ids[i] = waiting.ids[side][row]
-      choices.steps[i] = waiting.steps[side][row]
-      choices.frequencies[i] = waiting.frequencies[side][row]
-      choices.rates[i] = waiting.rates[side][row]
-      for (let c = 0; c < d; c++) choices.contexts[i * d + c] = waiting.contexts[side][row * d + c]
+    const { trained, steps: held, ids, frequencies, contexts, rates, losses } = waiting
+    let length = 0
+    for (let l = 0; l < trained; l++) if (held[side][l] > 0) length += part === "last" ? 1 : held[side][l] - 1
+    const round = this.#rounds[part].resize(length)
+    const price = policy.price ?? this.options.price ?? 0
+    let i = 0
+    for (let l = 0; l < trained; l++) {
+      const end = part === "last" ? held[side][l] : held[side][l] - 1
+      for (let step = part === "last" ? Math.max(0, end - 1) : 0; step < end; step++) {
+        round.ids[i] = ids[side][l]
+        round.steps[i] = step
+        round.frequencies[i] = frequencies[side][l]
+        for (let c = 0; c < d; c++) round.contexts[i * d + c] = contexts[side][l * d + c]
+        const at = l * costs.length + step
+        round.keepLosses[i] = losses[side][at]
+        round.growLosses[i] = losses[side][at + 1]
+        const saved = round.keepLosses[i] - round.growLosses[i]
+        round.growRewards[i] = preset.name === "paper" ? (saved > 0 ? 1 : 0) : saved
+        const rent = (price * (costs[step + 1] - costs[step])) / rates[side][l]
+        round.keepRewards[i] = preset.name === "paper" ? 0 : rent
+        i++
+      }
     }
-    return choices
-  }
-
-  #emptyChoices(length: number, dimension: number): Choices & { rates: Float64Array } {
-    const memory = this.#memory
-    return {
-      length,
-      ids: memory.ints(length),
-      steps: memory.bytes(length),
-      frequencies: memory.floats(length),
-      contexts: memory.floats(length * dimension),
-      rates: memory.floats(length),
-    }
+    return round
   }
 
   /**
-   * Takes indicators and rates of the rows to be trained on, one by one. Those of the others wait for `observeRest`: nothing
-   * that is decided may know of them.
+   * Takes in the rows to be trained on, one by one, and indicators and rates of those to be judged. The other rows wait for
+   * `finish`: nothing that is decided may know of them.
    */
   observe(segment: Segment, { deciding }: { deciding: number }): void {
-    const { length } = segment
-    if (!this.#rows.share) this.#advanceTime(length)
     this.#rows.expect(segment)
-    const { indicators, activity, returns, time } = this.#rows
-    this.#elapsed = this.#counted > 0 ? time - this.#counted : length / SEGMENT
-    this.#counted = time
-    if (this.options.policy.release) this.#countReturns(segment, deciding)
-    returns.advanceTime(length / SEGMENT)
+    this.#length = segment.length
+    this.#events += segment.length
+    this.#turns = this.#rows.advance(segment.length)
+    if (!this.#rows.share) this.#advanceTime(this.#turns)
+    this.#training = { user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) }
+    const { indicators, returns, turn, model } = this.#rows
+    returns.advanceTime(segment.length * turn)
+    const waiting = emptyJudged(this.#chooseJudged(deciding), {
+      d: this.context?.dimension ?? 0,
+      sizes: model.sizes.length,
+    })
+    const unjudged = this.#memory.bytes(deciding).fill(1)
+    for (const row of waiting.rows) unjudged[row] = 0
     const floats = () => this.#memory.floats(deciding)
-    const columns = { userFrequency: floats(), itemFrequency: floats(), ind: floats(), pod: floats() }
-    const user = segment.user.subarray(0, deciding)
-    const item = segment.item.subarray(0, deciding)
-    indicators.observeBatch({ length: deciding, user, item }, columns)
-    const { context } = this
-    const d = context?.dimension ?? 0
-    const pair = <T>(make: () => T): Record<Side, T> => ({ user: make(), item: make() })
-    const copy = (ids: Int32Array) => {
-      const copied = this.#memory.ints(deciding)
-      copied.set(ids)
-      return copied
+    const seen = { userFrequency: floats(), itemFrequency: floats(), ind: floats(), pod: floats() }
+    const batch = { length: deciding, user: segment.user, item: segment.item }
+    indicators.observeBatch(batch, seen, { user: unjudged, item: unjudged })
+    const counts = this.#countsReturns
+    for (const side of SIDES) this.#due[side].clear()
+    let next = 0
+    for (let l = 0; l < deciding; l++) {
+      const at = this.#timeOf(segment, l)
+      const [user, item] = [segment.user[l], segment.item[l]]
+      this.#meet("user", user, { frequency: seen.userFrequency[l] - 1, at, counts })
+      this.#meet("item", item, { frequency: seen.itemFrequency[l] - 1, at, counts })
+      if (this.#isDue(seen.userFrequency[l])) this.#due.user.add(user)
+      if (this.#isDue(seen.itemFrequency[l]) && this.#rows.decides("item", item)) this.#due.item.add(item)
+      if (unjudged[l] === 1) continue
+      this.#observeOne(waiting, "user", next, {
+        id: user,
+        frequency: seen.userFrequency[l],
+        diversity: seen.ind[l],
+        at,
+        counts,
+      })
+      this.#observeOne(waiting, "item", next, {
+        id: item,
+        frequency: seen.itemFrequency[l],
+        diversity: seen.pod[l],
+        at,
+        counts,
+      })
+      next++
     }
-    const waiting: Judged = {
-      ids: { user: copy(user), item: copy(item) },
-      contexts: pair(() => this.#memory.floats(deciding * d)),
-      frequencies: { user: columns.userFrequency, item: columns.itemFrequency },
-      rates: pair(floats),
-      steps: pair(() => this.#memory.bytes(deciding)),
-      losses: pair(() => this.#memory.floats(deciding * this.#rows.model.sizes.length)),
-      trained: 0,
-    }
-    for (let l = 0; l < deciding; l++)
-      for (const side of SIDES) {
-        const id = segment[side][l]
-        activity.meet(side, id, time)
-        waiting.rates[side][l] = this.#rate(side, id, waiting.frequencies[side][l])
-        const diversity = side === "user" ? columns.ind[l] : columns.pod[l]
-        context?.write(waiting.contexts[side], l * d, this.#frequency(waiting.frequencies[side][l]), diversity)
-      }
     this.#deciding = waiting
   }
 
-  decide(): Record<Side, Decided> {
-    const { policy } = this.options
-    const decided = { user: { all: 0, grown: 0, shrunk: 0 }, item: { all: 0, grown: 0, shrunk: 0 } }
-    if (this.#rows.segments >= policy.firstSegment && this.#deciding)
-      for (const side of SIDES) decided[side] = this.#decide(side, this.#deciding)
-    if (policy.release) for (const side of SIDES) decided[side].shrunk += this.#sweep(side)
-    return decided
+  /** Whether an id is decided on at its event of this number: a policy that releases sees little new in an eighth more. */
+  #isDue(frequency: number): boolean {
+    if (!this.options.policy.release || frequency < 16) return true
+    return frequency % (1 << (28 - Math.clz32(frequency))) === 0
   }
 
-  finish(segment: Segment): void {
-    const waiting = this.#deciding
-    if (!waiting) return
-    this.#deciding = undefined
-    this.#observeRest(segment, waiting.ids.user.length)
-    this.#arrange(Math.round(SEGMENT * this.#rows.time))
-    this.#rows.arrived.clear()
-    this.#steer(segment.length)
-    this.#wait(waiting)
+  /** Which of the next rows are judged. */
+  #chooseJudged(count: number): Int32Array {
+    const share = this.options.policy.release ? Math.min(1, JUDGED * this.#rows.turn) : 1
+    const rows = new Int32Array(count)
+    let length = 0
+    for (let row = 0; row < count; row++) {
+      // Multiples of the golden section: an even share of every part of the stream.
+      this.#seen = (this.#seen + 1) >>> 0
+      if (Math.imul(this.#seen, 0x9e3779b1) >>> 0 < share * 0x1_0000_0000) rows[length++] = row
+    }
+    return rows.subarray(0, length)
+  }
+
+  #observeOne(
+    waiting: Judged,
+    side: Side,
+    to: number,
+    p: { id: number; frequency: number; diversity: number; at: number; counts: boolean },
+  ): void {
+    const { context } = this
+    waiting.ids[side][to] = p.id
+    waiting.frequencies[side][to] = p.frequency
+    waiting.rates[side][to] = this.#rate(side, p.id, p)
+    context?.write(waiting.contexts[side], to * context.dimension, this.#frequency(p.frequency), p.diversity)
   }
 
   /** Counts the rows that decided nothing, once all is decided: they are events of their ids like any other. */
   #observeRest(segment: Segment, deciding: number): void {
-    const { activity, indicators, returns, time } = this.#rows
-    for (const { side, frequency, idle } of this.#late.splice(0)) returns.hit(side, frequency, idle)
+    const { indicators } = this.#rows
+    const counts = this.#countsReturns
     for (let l = deciding; l < segment.length; l++) {
-      indicators.observe(segment.user[l], segment.item[l])
-      for (const side of SIDES) activity.meet(side, segment[side][l], time)
-    }
-  }
-
-  /** Looks at ids, and counts the rows to be trained on; only a policy that releases asks who comes back. */
-  #countReturns(segment: Segment, deciding: number): void {
-    for (const side of SIDES) this.#look(side)
-    for (let l = 0; l < segment.length; l++)
+      const at = this.#timeOf(segment, l)
       for (const side of SIDES) {
-        const found = this.#foundBefore(side, segment[side][l])
-        if (found && l < deciding) this.#rows.returns.hit(side, found.frequency, found.idle)
-        else if (found) this.#late.push({ side, ...found })
+        const id = segment[side][l]
+        this.#meet(side, id, { frequency: indicators.frequency(side, id), at, counts })
       }
-  }
-
-  /** How often an id had been met before the time at hand began, and how long ago; nothing for one that was not here. */
-  #foundBefore(side: Side, id: number): { frequency: number; idle: number } | undefined {
-    const { indicators, activity, arrived, time } = this.#rows
-    const idle = activity.idle(side, id, time - this.#elapsed)
-    if (!Number.isFinite(idle) || (side === "user" && arrived.has(id))) return undefined
-    return { frequency: indicators.frequency(side, id), idle }
-  }
-
-  /** Looks at the ids next in turn, as they were before the time at hand began: so much time they were there to be met. */
-  #look(side: Side): void {
-    const { model, returns } = this.#rows
-    const table = model.tables[side]
-    const looks = Math.min(SWEEP, table.reach)
-    const weight = (this.#elapsed * table.reach) / looks
-    for (let n = 0; n < looks; n++) {
-      const id = (this.#cursor[side] + n) % table.reach
-      const found = table.has(id) && this.#rows.decides(side, id) ? this.#foundBefore(side, id) : undefined
-      if (found) returns.look(side, found.frequency, { idle: found.idle, weight })
+      indicators.observe(segment.user[l], segment.item[l])
     }
   }
 
-  /** Events per segment to be expected of an id: those of late, or what ids like it have. */
-  #rate(side: Side, id: number, frequency: number): number {
-    const { activity, returns, time } = this.#rows
-    const own = activity.rate(side, id, time)
-    // For other policies nobody counts.
-    if (!this.options.policy.release || frequency === 0) return own
-    return Math.max(own, returns.rate(side, frequency, activity.idle(side, id, time)))
+  /** When a row of the segment at hand was. */
+  #timeOf({ length }: Segment, row: number): number {
+    const { time, turn } = this.#rows
+    return time - (length - 1 - row) * turn
+  }
+
+  /** Counts an event of an id that was met so often before. */
+  #meet(side: Side, id: number, p: { frequency: number; at: number; counts: boolean }): void {
+    const { activity, returns, arrived } = this.#rows
+    if (p.counts) {
+      const idle = activity.idle(side, id, p.at)
+      if (Number.isFinite(idle) && !(side === "user" && arrived.has(id))) returns.hit(side, p.frequency, idle)
+    }
+    activity.meet(side, id, p.at)
+  }
+
+  /** Looks at the ids swept last: so much time they are there to be met. */
+  #look(): void {
+    const { indicators, activity, returns, time } = this.#rows
+    const elapsed = time - this.#looked
+    this.#looked = time
+    if (!this.#countsReturns) return
+    for (const side of SIDES) {
+      const table = this.#rows.model.tables[side]
+      const looks = this.#swept[side]
+      for (let n = 1; n <= looks; n++) {
+        const id = (this.#cursor[side] + table.reach - n) % table.reach
+        if (!table.has(id) || !this.#rows.decides(side, id)) continue
+        const idle = activity.idle(side, id, time)
+        const weight = (elapsed * table.reach) / looks
+        if (Number.isFinite(idle)) returns.look(side, indicators.frequency(side, id), { idle, weight })
+      }
+    }
+  }
+
+  /** Events per turn to be expected of an id: those of late, what ids like it have, or what everybody counts for. */
+  #rate(side: Side, id: number, p: { frequency: number; at: number; counts: boolean }): number {
+    const { activity, returns } = this.#rows
+    const { leastRate = 0 } = this.options.policy
+    const own = activity.rate(side, id, p.at)
+    const known = p.counts && p.frequency > 0
+    const rate = known ? Math.max(own, returns.rate(side, p.frequency, activity.idle(side, id, p.at))) : own
+    return leastRate === 0 ? rate : Math.max(leastRate, Math.min(MOST_RATE / leastRate, rate))
+  }
+
+  /** Whether somebody asks how often ids come back. */
+  get #countsReturns(): boolean {
+    const { leastRate = 1 } = this.options.policy
+    return leastRate < 1 || (this.options.policy.release !== undefined && this.#rows.limiter.bytes !== undefined)
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
@@ -284,79 +310,89 @@ export class RungJudge implements Judge {
     return Math.max(frequency, this.#rows.model.warmupEvents)
   }
 
-  /** Steps 2 and 3: each distinct id of the segment is decided once, at its last row: grow, keep, or let a rung go. */
-  #decide(side: Side, waiting: Judged): Decided {
-    const last = new Map<number, number>()
-    for (let l = 0; l < waiting.ids[side].length; l++) {
-      const id = waiting.ids[side][l]
-      if (this.#rows.decides(side, id)) last.set(id, l)
+  decide(): Record<Side, Decided> {
+    const decided = { user: { all: 0, grown: 0, shrunk: 0 }, item: { all: 0, grown: 0, shrunk: 0 } }
+    if (this.#rows.segments < this.options.policy.firstSegment) return decided
+    for (const side of SIDES) decided[side] = this.#decide(side, this.#length)
+    return decided
+  }
+
+  finish(segment: Segment): void {
+    const [waiting, training] = [this.#deciding, this.#training]
+    if (!waiting || !training) return
+    this.#deciding = undefined
+    this.#observeRest(segment, training.user.length)
+    this.#arrange()
+    this.#rows.arrived.clear()
+    this.#look()
+    this.#steer(this.#turns)
+    this.#wait(waiting, training)
+  }
+
+  /**
+   * Steps 2 and 3: each distinct id of the segment that is due is decided once, as of its last row: grow, keep, or let a
+   * rung go. A policy that releases also goes through the ids next in turn: those met of late are due, too, the others may
+   * only give numbers back, a rung at a time.
+   */
+  #decide(side: Side, events: number): Decided {
+    const ids = this.#due[side]
+    const resting = this.options.policy.release ? this.#sweep(side, events) : []
+    if (side === "item" && this.#rows.share) for (const id of this.#rows.share.visited()) ids.add(id)
+    const settled = this.#settle(side, this.#gather(side, Int32Array.from(ids)))
+    if (resting.length > 0) settled.shrunk += this.#release(side, this.#gather(side, Int32Array.from(resting)))
+    return settled
+  }
+
+  /** Makes ids due that were met of late; returns those that were not and hold numbers. */
+  #sweep(side: Side, events: number): number[] {
+    const { model, activity, time } = this.#rows
+    const table = model.tables[side]
+    const resting: number[] = []
+    let id = this.#cursor[side]
+    this.#swept[side] = Math.min(Math.ceil(SWEEP * events), table.reach)
+    for (let n = this.#swept[side]; n > 0; n--) {
+      if (table.has(id) && this.#rows.decides(side, id)) {
+        const { last } = activity.of(side, id)
+        if (last > this.#looked || time - last < IDLE) this.#due[side].add(id)
+        else if (table.step(id) > 0) resting.push(id)
+      }
+      id = id + 1 >= table.reach ? 0 : id + 1
     }
-    const here = this.#settle(side, Int32Array.from(last.values()), {
-      id: (row) => waiting.ids[side][row],
-      frequency: (row) => waiting.frequencies[side][row],
-      see: (rows) => this.#current(side, rows, waiting),
-    })
-    const visited = side === "item" ? this.#rows.share?.visited().filter((id) => !last.has(id)) : undefined
-    if (!visited || visited.length === 0) return here
-    const there = this.#settle(side, Int32Array.from(visited), {
-      id: (id) => id,
-      frequency: (id) => this.#rows.indicators.frequency(side, id),
-      see: (ids) => this.#gather(side, ids),
-    })
-    return { all: here.all + there.all, grown: here.grown + there.grown, shrunk: here.shrunk + there.shrunk }
+    this.#cursor[side] = id
+    return resting
   }
 
   /** Grows ids as long as the policy says so (all at most once, where it takes nothing back), and lets rungs of others go. */
-  #settle(
-    side: Side,
-    all: Int32Array,
-    p: { id: (row: number) => number; frequency: (row: number) => number; see: (rows: Int32Array) => Choices },
-  ): Decided {
+  #settle(side: Side, all: RatedChoices): Decided {
     const { policy } = this.options
-    const table = this.#rows.model.tables[side]
+    const choices = this.#growing.copy(all, (i) => this.#mayGrow(side, all.steps[i], all.frequencies[i]))
     const grown = new Set<number>()
-    let rows = all
-    while (rows.length > 0) {
-      rows = rows.filter((row) => this.#mayGrow(side, p.id(row), p.frequency(row)))
-      const choices = p.see(rows)
-      if (policy.release) choices.weights = this.#weigh(side, choices, false)
+    while (choices.length > 0) {
       const arms = policy.decide(side, choices)
-      const growing: number[] = []
       for (let i = 0; i < choices.length; i++) {
-        const id = choices.ids[i]
-        if (arms[i] === 1 && this.#grow(side, choices, i)) {
-          grown.add(id)
-          growing.push(rows[i])
-        }
+        if (arms[i] === 1) arms[i] = this.#grow(side, choices, i) ? 1 : 0
+        if (arms[i] === 1) grown.add(choices.ids[i])
+        choices.steps[i] += arms[i]
       }
-      rows = policy.release ? Int32Array.from(growing) : new Int32Array(0)
+      if (!policy.release) break
+      choices.copy(choices, (i) => arms[i] === 1 && this.#mayGrow(side, choices.steps[i], choices.frequencies[i]))
     }
     const done = { all: all.length, grown: grown.size, shrunk: 0 }
     if (!policy.release) return done
-    const holding = all.filter(
-      (row) => !grown.has(p.id(row)) && table.step(p.id(row)) > 0 && this.#warmup.isDone(side, p.id(row)),
-    )
-    return { ...done, shrunk: this.#release(side, p.see(holding)) }
+    const mayShrink = (id: number) => !grown.has(id) && this.#warmup.isDone(side, id)
+    choices.copy(all, (i) => all.steps[i] > 0 && mayShrink(all.ids[i]))
+    return { ...done, shrunk: this.#release(side, choices) }
   }
 
   /** Below the top; and for a policy that may climb several sizes at once, only as far as the id has evidence for. */
-  #mayGrow(side: Side, id: number, frequency: number): boolean {
+  #mayGrow(side: Side, step: number, frequency: number): boolean {
     const { tables, sizes } = this.#rows.model
-    const step = tables[side].step(id)
     if (step === tables[side].top) return false
     return !this.options.policy.release || sizes[step + 1] <= NUMBERS_PER_EVENT * frequency
   }
 
-  /** Choices with the sizes as they are now. */
-  #current(side: Side, rows: Int32Array, waiting: Judged): Choices {
-    const choices = this.#choices(side, rows, waiting)
-    const table = this.#rows.model.tables[side]
-    for (let i = 0; i < choices.length; i++) choices.steps[i] = table.step(choices.ids[i])
-    return choices
-  }
-
   /** Grows a row by a size unless the budget has no room for it. */
-  #grow(side: Side, choices: Choices, at: number): boolean {
+  #grow(side: Side, choices: RatedChoices, at: number): boolean {
     const step = choices.steps[at] + 1
     if (!this.#rows.affordable(side, step)) return false
     const scores = this.#scores(side, choices, { at, down: 0 })
@@ -367,15 +403,15 @@ export class RungJudge implements Judge {
   }
 
   /** What the policy thinks of a choice's rung, `down` below the one ahead; only for those who log it. */
-  #scores(side: Side, choices: Choices, p: { at: number; down: number }): PolicyScores | undefined {
+  #scores(side: Side, choices: RatedChoices, p: { at: number; down: number }): PolicyScores | undefined {
     const { policy } = this.options
     if (!this.#rows.sizeLog || !policy.scores || !this.context) return undefined
     const d = this.context.dimension
     const context = choices.contexts.subarray(p.at * d, (p.at + 1) * d)
-    return policy.scores(side, context, { step: choices.steps[p.at] - p.down, rate: choices.rates?.[p.at] ?? 0 })
+    return policy.scores(side, context, { step: choices.steps[p.at] - p.down, rate: choices.rates[p.at] })
   }
 
-  #release(side: Side, choices: Choices): number {
+  #release(side: Side, choices: RatedChoices): number {
     const { policy } = this.options
     if (!policy.release || choices.length === 0) return 0
     const arms = policy.release(side, choices)
@@ -389,99 +425,80 @@ export class RungJudge implements Judge {
     return shrunk
   }
 
-  /** Goes through the ids next in turn: those that are met no more give their numbers back, a rung at a time. */
-  #sweep(side: Side): number {
-    const { model, activity, time } = this.#rows
-    const table = model.tables[side]
-    const ids: number[] = []
-    let id = this.#cursor[side]
-    for (let n = Math.min(SWEEP, table.reach); n > 0; n--) {
-      if (table.has(id) && table.step(id) > 0 && this.#rows.decides(side, id))
-        if (activity.idle(side, id, time) >= IDLE) ids.push(id)
-      id = id + 1 >= table.reach ? 0 : id + 1
-    }
-    this.#cursor[side] = id
-    const choices = this.#gather(side, Int32Array.from(ids))
-    choices.weights = this.#weigh(side, choices, true)
-    return this.#release(side, choices)
-  }
-
-  #weigh(side: Side, choices: Choices, learn: boolean): Float64Array {
-    return this.#weights.of(side, choices, { learn, out: this.#memory.floats(choices.length) })
-  }
-
-  /** Choices of ids with everything as it is now. */
-  #gather(side: Side, ids: Int32Array): Choices {
-    const { model, indicators } = this.#rows
+  /** Choices of ids with everything as it is now; those met in the segment at hand as of when they were. */
+  #gather(side: Side, ids: Int32Array): RatedChoices {
+    const { model, indicators, activity, time } = this.#rows
     const { context } = this
     const d = context?.dimension ?? 0
-    const choices = { ...this.#emptyChoices(ids.length, d), ids }
+    const choices = this.#gathered.resize(ids.length)
+    choices.ids.set(ids)
+    const [began, counts] = [this.#looked, this.#countsReturns]
     for (let i = 0; i < ids.length; i++) {
+      const frequency = indicators.frequency(side, ids[i])
+      const { last } = activity.of(side, ids[i])
       choices.steps[i] = model.tables[side].step(ids[i])
-      choices.frequencies[i] = indicators.frequency(side, ids[i])
-      choices.rates[i] = this.#rate(side, ids[i], choices.frequencies[i])
+      choices.frequencies[i] = frequency
+      choices.rates[i] = this.#rate(side, ids[i], { frequency, at: last > began ? last : time, counts })
       const diversity = this.options.policy.context === "cv" ? indicators.diversity(side, ids[i]) : 0
-      context?.write(choices.contexts, i * d, this.#frequency(choices.frequencies[i]), diversity)
+      context?.write(choices.contexts, i * d, this.#frequency(frequency), diversity)
     }
     return choices
   }
 
   /** Under a budget the price follows the bytes: it rises when they near the budget and falls while they are far from it. */
-  #steer(events: number): void {
+  #steer(turns: number): void {
     const { policy } = this.options
     const { bytes } = this.#rows.limiter
     if (bytes === undefined || policy.price === undefined) return
     const used = this.#rows.limiter.held / bytes
-    const time = events / SEGMENT
-    // A segment of a few events moves it by their share.
-    const by = (factor: number) => (time < 1 ? exp(time * log(factor)) : factor)
-    if (used > FULL) policy.price = Math.min(HIGHEST_PRICE, policy.price * by(1.2))
-    else if (used < SPARE) policy.price = Math.max(LOWEST_PRICE, policy.price / by(1.1))
+    if (used > FULL) policy.price = Math.min(HIGHEST_PRICE, policy.price * exp(turns * log(RISE)))
+    else if (used < SPARE) policy.price = Math.max(policy.leastPrice ?? 0, policy.price / exp(turns * log(FALL)))
   }
 
-  /** The rows of a segment, at the sizes they have now, are to be judged when they are trained on; unripe ones as if they held nothing. */
-  #wait(waiting: Judged): void {
+  /** The rows judged, at the sizes their ids have now, wait to be trained on; of unripe ones nothing is judged. */
+  #wait(waiting: Judged, rows: Record<Side, Int32Array>): void {
+    this.#waiting = waiting
     for (const side of SIDES) {
-      const table = this.#rows.model.tables[side]
-      for (let l = 0; l < waiting.ids[side].length; l++) {
-        const id = waiting.ids[side][l]
-        waiting.steps[side][l] = this.#warmup.isDone(side, id) ? table.step(id) : 0
-        this.#warmup.add(side, id)
+      const { model } = this.#rows
+      let next = 0
+      for (let l = 0; l < rows[side].length; l++) {
+        const id = rows[side][l]
+        if (waiting.rows[next] === l)
+          waiting.steps[side][next++] = this.#warmup.isDone(side, id) ? model.tables[side].step(id) : 0
+        if (model.warmupEvents > 0) this.#warmup.add(side, id)
       }
     }
-    this.#waiting = waiting
   }
 
   /** Trains with what judges the rungs, and keeps the judgement. */
   train(batch: ModelBatch, train: (rungs?: RungLosses) => PassResult): PassResult {
-    if (!this.#waiting) return train()
-    const floats = () => this.#memory.floats(batch.user.length * this.#rows.model.sizes.length)
-    const rungs: RungLosses = { user: floats(), item: floats() }
+    const [waiting, training] = [this.#waiting, this.#training]
+    if (!waiting || !training) return train()
+    this.#training = undefined
+    const { length } = this.#rows.model.sizes
+    const places = placesOf(batch, training, waiting.rows)
+    const judged = new Uint8Array(batch.user.length)
+    for (const place of places) judged[place] = 1
+    for (const side of SIDES) {
+      const needed = batch.user.length * length
+      if (this.#losses[side].length < needed) this.#losses[side] = new Float64Array(needed)
+      else this.#losses[side].fill(0, 0, needed)
+    }
+    const rungs: RungLosses = { ...this.#losses, rows: judged }
     const result = train(rungs)
-    this.#note(batch, rungs, this.#waiting)
+    for (const side of SIDES)
+      for (let row = 0; row < places.length; row++) {
+        const at = places[row] * length
+        waiting.losses[side].set(rungs[side].subarray(at, at + length), row * length)
+      }
+    waiting.trained = places.length
     return result
   }
 
-  /** Hands what was judged to the rows it belongs to; sampled negatives follow their row and are judged with it. */
-  #note(batch: ModelBatch, rungs: RungLosses, waiting: Judged): void {
-    const { ids, losses } = waiting
-    const { length } = this.#rows.model.sizes
-    let row = 0
-    for (let b = 0; b < batch.user.length && row < ids.user.length; b++) {
-      if (batch.user[b] !== ids.user[row] || batch.item[b] !== ids.item[row]) continue
-      for (let k = 0; k < length; k++) {
-        losses.user[row * length + k] = rungs.user[b * length + k]
-        losses.item[row * length + k] = rungs.item[b * length + k]
-      }
-      row++
-    }
-    waiting.trained = row
-  }
-
-  /** Lets a policy that sets sizes by itself do so. `events`: so far. */
-  #arrange(events: number): void {
+  /** Lets a policy that sets sizes by itself do so. */
+  #arrange(): void {
     const { policy } = this.options
-    policy.arrange?.({ user: this.#arranged("user"), item: this.#arranged("item") }, events)
+    policy.arrange?.({ user: this.#arranged("user"), item: this.#arranged("item") }, this.#events)
   }
 
   #arranged(side: Side): ArrangedRows {
@@ -517,8 +534,9 @@ export class RungJudge implements Judge {
     const step = model.tables[side].step(id)
     if (!this.context || !policy.scores || step === model.tables[side].top) return null
     const context = new Float64Array(this.context.dimension)
+    const now = { frequency: seen.frequency, at: this.#rows.time, counts: this.#countsReturns }
     this.context.write(context, 0, this.#frequency(seen.frequency), seen.diversity)
-    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, id, seen.frequency) })
+    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, id, now) })
     return { keep, grow }
   }
 
@@ -533,8 +551,7 @@ export class RungJudge implements Judge {
     const waiting = state.at("waiting")
     saveJudged(waiting, this.#waiting)
     this.#warmup.save(waiting.at("ripeness"))
-    this.#weights.save(waiting.at("weights"))
-    waiting.put("counted", Float64Array.of(this.#counted))
+    waiting.put("counted", Float64Array.of(this.#looked, this.#seen, this.#events))
   }
 
   load(state: State): void {
@@ -542,7 +559,21 @@ export class RungJudge implements Judge {
     const waiting = state.at("waiting")
     this.#waiting = loadJudged(waiting)
     this.#warmup.load(waiting.at("ripeness"))
-    this.#weights.load(waiting.at("weights"))
-    this.#counted = waiting.take("counted", Float64Array)[0]
+    const [looked, seen, events] = waiting.take("counted", Float64Array)
+    this.#looked = looked
+    this.#seen = seen
+    this.#events = events
   }
+}
+
+/** Where the judged of the rows trained on are in a batch: sampled negatives follow their row and are judged with it. */
+function placesOf(batch: ModelBatch, training: Record<Side, Int32Array>, judged: Int32Array): Int32Array {
+  const places = new Int32Array(judged.length)
+  let [row, length] = [0, 0]
+  for (let b = 0; b < batch.user.length && length < judged.length; b++) {
+    if (batch.user[b] !== training.user[row] || batch.item[b] !== training.item[row]) continue
+    if (row === judged[length]) places[length++] = b
+    row++
+  }
+  return places.subarray(0, length)
 }

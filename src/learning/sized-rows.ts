@@ -15,8 +15,8 @@ import type { RowShare } from "./row-share.ts"
 
 export const SIDES = ["user", "item"] as const
 
-/** Time is counted in so many events, whatever the length of a segment. */
-export const SEGMENT = 500
+/** What a count of events keeps at each segment here: they are those of the last hundred or so. */
+const RECENT = 0.99
 
 const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
@@ -53,8 +53,15 @@ export class SizedRows<M extends SizedModel = SizedModel> {
   segments = 0
   /** When the segment at hand was closed, or time advanced without one, in milliseconds. */
   clock = 0
-  /** In segments of 500 events. */
+  /**
+   * In turns. A turn is as many events as it takes to meet every id once, were all met equally often: half as many as
+   * there are ids, since an event meets two. Copies of a stream side by side take as many turns as one does, and an id's
+   * own events are as many turns apart.
+   */
   time = 0
+  /** Events of late, where rows are shared between processes. */
+  readonly #events = { here: 0, elsewhere: 0 }
+  #untold = 0
   /** Ids of the segment at hand that get their rows after the decisions. */
   #unmet = NOBODY
 
@@ -77,7 +84,42 @@ export class SizedRows<M extends SizedModel = SizedModel> {
   begin(segment: Segment): void {
     this.segments++
     this.clock = segment.time ?? 0
-    this.time += segment.length / SEGMENT
+  }
+
+  /** Turns an event takes. */
+  get turn(): number {
+    const { user, item } = this.model.tables
+    return 2 / Math.max(2, user.count * this.#processes + item.count)
+  }
+
+  /** How many processes of this one's size there are, by their events of late: each has users of its own. */
+  get #processes(): number {
+    const { here, elsewhere } = this.#events
+    return here > 0 ? 1 + elsewhere / here : 1
+  }
+
+  /** Lets the time of a segment pass; how many turns. */
+  advance(events: number): number {
+    const turns = events * this.turn
+    this.time += turns
+    if (this.share) {
+      this.#untold += events
+      this.#events.here = RECENT * this.#events.here + events
+      this.#events.elsewhere *= RECENT
+    }
+    return turns
+  }
+
+  /** Events taken in here since the last time. */
+  takeEvents(): number {
+    const events = this.#untold
+    this.#untold = 0
+    return events
+  }
+
+  /** Counts events of other processes. */
+  addElsewhere(events: number): void {
+    this.#events.elsewhere += events
   }
 
   /** Gives the ids of a segment their rows. */
@@ -93,7 +135,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
 
   /** Keeps room for the ids of a segment that have no rows yet, until `meetAll`. */
   expect(segment: Segment): void {
-    this.#unmet = this.limiter.unmet(segment)
+    if (this.limiter.bytes !== undefined) this.#unmet = this.limiter.unmet(segment)
   }
 
   /** Ids first met in a test row are seen ids too. */

@@ -35,10 +35,12 @@ export class Esapn implements SizePolicy {
     this.#random = { user: new Random(seed, "esapn", "user"), item: new Random(seed, "esapn", "item") }
   }
 
-  #input(rows: { frequencies: Float64Array; steps: Uint8Array }): ControllerInput {
+  #input(rows: { length: number; frequencies: Float64Array; steps: Uint8Array }): ControllerInput {
     const oneHot = new Float64Array(this.#steps * this.#steps)
     for (let s = 0; s < this.#steps; s++) oneHot[s * this.#steps + s] = 1
-    return { frequencies: rows.frequencies, second: oneHot, secondIndex: Int32Array.from(rows.steps) }
+    const { length } = rows
+    const [frequencies, steps] = [rows.frequencies.subarray(0, length), rows.steps.subarray(0, length)]
+    return { frequencies, second: oneHot, secondIndex: Int32Array.from(steps) }
   }
 
   learn(side: Side, round: Round): Uint8Array {

@@ -33,10 +33,8 @@ export interface Choices {
   frequencies: Float64Array
   /** [length×dimension] */
   contexts: Float64Array
-  /** Events per segment to be expected of the id, where the learner keeps them. */
+  /** Events per turn to be expected of the id; only policies that release ask. */
   rates?: Float64Array
-  /** How heavy the last rung held is, 1 being usual for ids met as often. */
-  weights?: Float64Array
 }
 
 /** Upper confidence bounds of both arms, and what each is thought to earn without the allowance for not knowing. */
@@ -79,10 +77,14 @@ export interface SizePolicy {
   release?(side: Side, choices: Choices): Uint8Array
   /** Sets sizes of any ids once those of a segment have rows. `events`: so far. */
   arrange?(rows: Record<Side, ArrangedRows>, events: number): void
-  /** Told after each round how much time has passed (in segments of 500 events) and on how many of its events both sides held each rung. */
-  advanceTime?(p: { segments: number; events: number; held: readonly number[] }): void
-  /** What holding a number for one segment costs, in loss; for policies that release. */
+  /** Told after each round how much time has passed, in turns, and on how many of its events both sides held each rung. */
+  advanceTime?(p: { turns: number; events: number; held: readonly number[] }): void
+  /** What one more number for everybody must save per event, in loss; for policies that release. */
   price?: number
+  /** The price without a budget; a budget may ask for more. */
+  readonly leastPrice?: number
+  /** Events per turn everybody is expected to have at least. */
+  readonly leastRate?: number
   /** What both arms promise for a context, where the policy has bounds. */
   scores?(side: Side, context: Float64Array, at?: { step: number; rate: number }): PolicyScores
   /** What it has learned, where it learns. */

@@ -8,8 +8,6 @@ export interface Preset {
   evaluate: "same" | "next"
   /** grow earns 1 when Δ > price·(numbers added), else 0. */
   price: number
-  /** Loss per number and segment: what the calibrated recipe weighs a rung against. */
-  rent: number
   /** What keep earns: nothing, or 1 where grow earns 0. */
   keepReward: "none" | "complement"
   subgaussian: number
@@ -24,7 +22,6 @@ export const PRESETS: Record<Preset["name"], Preset> = {
     probeRate: 0.1,
     evaluate: "same",
     price: 0,
-    rent: 1.5e-5,
     keepReward: "none",
     subgaussian: 3,
     discount: 0.99,
@@ -36,7 +33,6 @@ export const PRESETS: Record<Preset["name"], Preset> = {
     probeRate: 0.1,
     evaluate: "next",
     price: 0,
-    rent: 1.5e-5,
     keepReward: "complement",
     subgaussian: 0.5,
     discount: 0.999,

@@ -1,13 +1,15 @@
 /**
  * The calibrated policy: a number pays rent. One LinUCB per side and rung (a size to the next) learns what the rung
- * saves per event, Δ = loss cut to the size below − loss cut to its own, measured on every event of an id that holds it
- * or more, before the event is learned. Keeping the smaller size saves the rent until the id's next event, which is known:
+ * saves per event, Δ = loss cut to the size below − loss cut to its own, measured on events of ids that hold it or more,
+ * before the event is learned. Keeping the smaller size saves the rent until the id's next event, which is known:
  *
- *   grow    when max(1, w)·rate·UCB(Δ | x) > price·(numbers of the rung)
- *   let go  when min(1, w)·rate·UCB(Δ | x) < 0.1·price·(numbers of the rung)
+ *   grow    when a·UCB(Δ | x) > π·(numbers of the rung)
+ *   let go  when a·UCB(Δ | x) < 0.1·π·(numbers of the rung)
  *
- * rate: events per segment to be expected of the id. w: how heavy the last rung held is beside those of ids met as often
- * (rung-weights.ts); 1 for letting go while the id is met, so that a trial is not cut short.
+ * a: events per turn to be expected of the id, so 1 for an id of the mean rate. π: loss that one more number for everybody
+ * must save per event. Neither changes where copies of a stream are interleaved, since a turn is then as much longer.
+ * At the least price an id at rest counts like one of the mean rate (`leastRate`), so that nobody loses anything by not
+ * being there; the higher the price is above it, the less so.
  *
  * σ is measured: UCB counts in the root mean square of Δ so far, so a stream on which vectors do nothing stops exploring
  * early. A rung nobody has held yet has a wide bound and is tried, and so it is again when next to nothing has been heard
@@ -16,32 +18,34 @@
  * every event (its reward is always known) and in knowing the keep arm's reward; §3 in growing several sizes at once.
  */
 
-import { exp, log } from "../kernels/math.ts"
+import { exp } from "../kernels/math.ts"
 import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
-import { readBandit, readBanditEvidence, writeBandit, writeBanditEvidence } from "./bandit-bytes.ts"
-import { LinUcb } from "./lin-ucb.ts"
+import type { Side, Task } from "../types.ts"
 import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
+import { RungBandit } from "./rung-bandit.ts"
 
 /**
- * γ: half of what is known is forgotten after 69,000 events of a rung. σ, in root mean squares of Δ. And the share of its
- * rent below which a rung is let go.
+ * γ, per row judged: half of what is known of a rung is forgotten after 14,000, which take 28 turns where everybody holds
+ * it, on any site of a thousand ids or more. σ, in root mean squares of Δ. And the share of its rent below which a rung is
+ * let go.
  */
-export const RENT = { discount: 0.99999, subgaussian: 0.25, patience: 0.1 } as const
-
-const GROW = 1
-/** The spread of Δ is taken for `prior` until so many events say otherwise. */
-const PRIOR_EVENTS = 20
+export const RENT = { discount: 0.99995, subgaussian: 0.25, patience: 0.1 } as const
 
 /**
- * Both sides hold a rung on this share of the events of late (half of which are forgotten every 20 segments), or it is
- * tried anew, 80 segments after the last time at the earliest. Where a trial of the first rung is a success, held on this
+ * The price nobody has to name, in loss per event: rungs that are not worth it do not make a difference that could be
+ * measured (docs/calibration.md). Losses of tasks are of different kinds: squares, logarithms of five classes, and of lists.
+ */
+export const LEAST_PRICE: Record<Task, number> = { binary: 5e-6, multiclass: 3e-5, topk: 2e-4 }
+
+/**
+ * Both sides hold a rung on this share of the events of late (half of which are forgotten every 5 turns), or it is
+ * tried anew, 60 turns after the last time at the earliest: all counted in an id's own events, whatever the site. Where a trial of the first rung is a success, held on this
  * share of events and saving so many standard errors of what it saves, the rung above it is tried as well, and so on.
  */
-const EVIDENCE_HALF_LIFE = 20
+const EVIDENCE_HALF_LIFE = 5
 const LEAST_EVIDENCE = 0.1
-const PAUSE = 80
+const PAUSE = 60
 const SUCCESS = 0.5
 const BEYOND_DOUBT = 2
 
@@ -50,21 +54,15 @@ export interface RentOptions {
   dimension: number
   /** Numbers of a row, step by step. */
   sizes: Record<Side, readonly number[]>
-  /** Loss per number and segment. */
+  /** Loss that one more number for everybody must save per event. */
   price: number
+  /** The price at which numbers are given back only where that costs nothing that could be measured. */
+  leastPrice: number
   discount: number
   subgaussian: number
   patience: number
   /** A first guess of the root mean square of Δ. */
   prior: number
-}
-
-interface Rung {
-  bandit: LinUcb
-  squares: number
-  weight: number
-  /** The same since evidence was last written. */
-  since: { squares: number; weight: number; events: number }
 }
 
 const SIDES = ["user", "item"] as const
@@ -74,11 +72,11 @@ export class Rent implements SizePolicy {
   readonly firstSegment = 2
   price: number
   readonly #options: RentOptions
-  readonly #rungs: Record<Side, Rung[]>
+  readonly #rungs: Record<Side, RungBandit[]>
   /** Events of late on which both sides held each rung, and all of them. */
   readonly #evidence: Float64Array
   #events = 0
-  /** Segments since a trial began. */
+  /** Turns since a trial began. */
   #since = 0
   /** The next rung to be tried in a trial under way; 0 if there is none. */
   #next = 0
@@ -90,55 +88,54 @@ export class Rent implements SizePolicy {
     this.context = context
     this.price = price
     this.#options = options
-    const rungs = (side: Side) => sizes[side].slice(1).map(() => this.#newRung())
+    const rungs = (side: Side) => sizes[side].slice(1).map(() => new RungBandit(options))
     this.#rungs = { user: rungs("user"), item: rungs("item") }
     this.#evidence = new Float64Array(sizes.user.length - 1)
   }
 
-  #newRung(): Rung {
-    const { dimension, subgaussian, discount } = this.#options
-    const bandit = new LinUcb({ dimension, subgaussian, discount, forget: "selected" })
-    return { bandit, squares: 0, weight: 0, since: { squares: 0, weight: 0, events: 0 } }
+  get leastPrice(): number {
+    return this.#options.leastPrice
+  }
+
+  /** At the least price an id at rest counts like any other: it may come back, and should find what it had. */
+  get leastRate(): number {
+    const { leastPrice } = this.#options
+    return this.price > leastPrice ? leastPrice / this.price : 1
   }
 
   learn(side: Side, round: Round): Uint8Array {
     const arms = new Uint8Array(round.length)
+    const { dimension } = this.#options
     for (let l = 0; l < round.length; l++) {
       const rung = this.#rungs[side][round.steps[l]]
-      arms[l] = this.#bound(rung, round.contexts, l * this.#options.dimension) > round.keepRewards[l] ? 1 : 0
-      this.#take(rung, round, l)
+      arms[l] = rung.bound(round.contexts, l * dimension) > round.keepRewards[l] ? 1 : 0
     }
+    this.learnUnplayed(side, round)
     return arms
   }
 
   learnUnplayed(side: Side, round: Round): void {
-    for (let l = 0; l < round.length; l++) this.#take(this.#rungs[side][round.steps[l]], round, l)
-  }
-
-  #take(rung: Rung, round: Round, l: number): void {
-    const { dimension, discount } = this.#options
-    const reward = round.growRewards[l]
-    if (round.steps[l] === this.#next - 1) {
-      this.#saved.sum += reward
-      this.#saved.squares += reward * reward
+    const { dimension } = this.#options
+    const { steps, contexts, growRewards, length } = round
+    for (let l = 0; l < length; l++) {
+      const reward = growRewards[l]
+      if (steps[l] === this.#next - 1) {
+        this.#saved.sum += reward
+        this.#saved.squares += reward * reward
+      }
+      this.#rungs[side][steps[l]].note(contexts, l * dimension, reward)
     }
-    rung.bandit.update(round.contexts, l * dimension, GROW, reward)
-    rung.squares = discount * rung.squares + reward * reward
-    rung.weight = discount * rung.weight + 1
-    const { since } = rung
-    since.squares = discount * since.squares + reward * reward
-    since.weight = discount * since.weight + 1
-    since.events++
+    for (const rung of this.#rungs[side]) rung.learn()
   }
 
   /** Counts what was heard of each rung, and begins a trial where that is too little. */
-  advanceTime(p: { segments: number; events: number; held: readonly number[] }): void {
-    const { segments, events, held } = p
+  advanceTime(p: { turns: number; events: number; held: readonly number[] }): void {
+    const { turns, events, held } = p
     const evidence = this.#evidence
-    const kept = exp((-Math.LN2 * segments) / EVIDENCE_HALF_LIFE)
+    const kept = exp((-Math.LN2 * turns) / EVIDENCE_HALF_LIFE)
     this.#events = kept * this.#events + events
     for (let step = 0; step < evidence.length; step++) evidence[step] = kept * evidence[step] + held[step]
-    this.#since += segments
+    this.#since += turns
     if (this.#since >= PAUSE && evidence[0] < LEAST_EVIDENCE * this.#events) {
       this.#startOver(0)
       this.#since = 0
@@ -153,47 +150,35 @@ export class Rent implements SizePolicy {
 
   /** Forgets what is known of a rung, which is tried from now on. */
   #startOver(step: number): void {
-    for (const side of SIDES) this.#rungs[side][step] = this.#newRung()
+    for (const side of SIDES) this.#rungs[side][step] = new RungBandit(this.#options)
     this.#next = step + 1
     this.#saved = { sum: 0, squares: 0 }
   }
 
   decide(side: Side, choices: Choices): Uint8Array {
-    const weigh = (weight: number) => Math.max(1, weight)
-    return this.#compare(side, choices, { down: 0, weigh, holds: (earned, rent) => earned > rent })
+    return this.#compare(side, choices, { down: 0, holds: (earned, rent) => earned > rent })
   }
 
   release(side: Side, choices: Choices): Uint8Array {
-    const weigh = (weight: number) => Math.min(1, weight)
-    return this.#compare(side, choices, {
-      down: 1,
-      weigh,
-      holds: (earned, rent) => earned < this.#options.patience * rent,
-    })
+    const { patience } = this.#options
+    return this.#compare(side, choices, { down: 1, holds: (earned, rent) => earned < patience * rent })
   }
 
   /** Marks the choices whose rung, `down` below the one ahead, earns what `holds` asks. */
   #compare(
     side: Side,
     choices: Choices,
-    p: { down: number; weigh: (weight: number) => number; holds: (earned: number, rent: number) => boolean },
+    p: { down: number; holds: (earned: number, rent: number) => boolean },
   ): Uint8Array {
     const { dimension } = this.#options
     const sizes = this.#options.sizes[side]
     const arms = new Uint8Array(choices.length)
     for (let i = 0; i < choices.length; i++) {
       const step = choices.steps[i] - p.down
-      const rate = p.weigh(choices.weights?.[i] ?? 1) * (choices.rates?.[i] ?? 0)
-      const earned = rate * this.#bound(this.#rungs[side][step], choices.contexts, i * dimension)
+      const earned = (choices.rates?.[i] ?? 0) * this.#rungs[side][step].bound(choices.contexts, i * dimension)
       if (p.holds(earned, this.price * (sizes[step + 1] - sizes[step]))) arms[i] = 1
     }
     return arms
-  }
-
-  #bound(rung: Rung, contexts: Float64Array, offset: number): number {
-    const { prior } = this.#options
-    const unit = Math.sqrt((rung.squares + PRIOR_EVENTS * prior * prior) / (rung.weight + PRIOR_EVENTS))
-    return rung.bandit.bound(GROW, contexts, { offset, unit })
   }
 
   /**
@@ -205,69 +190,36 @@ export class Rent implements SizePolicy {
     const rent = this.price * (sizes[at.step + 1] - sizes[at.step])
     const keep = at.rate > 0 ? rent / at.rate : rent
     const rung = this.#rungs[side][at.step]
-    const measured = rung.bandit.bound(GROW, context, { offset: 0, unit: 0 })
-    return { keep, grow: this.#bound(rung, context, 0), means: { keep, grow: measured } }
+    return { keep, grow: rung.bound(context, 0), means: { keep, grow: rung.mean(context, 0) } }
   }
 
   record(): void {
-    for (const rung of this.#all()) {
-      rung.bandit.record()
-      rung.since = { squares: 0, weight: 0, events: 0 }
-    }
+    for (const rung of this.#all()) rung.record()
   }
 
   writeEvidence(out: Packer): void {
-    for (const rung of this.#all()) {
-      writeBanditEvidence(out, rung.bandit)
-      out.double(rung.since.squares)
-      out.double(rung.since.weight)
-      out.count(rung.since.events)
-      rung.since = { squares: 0, weight: 0, events: 0 }
-    }
+    for (const rung of this.#all()) rung.writeEvidence(out)
   }
 
   readEvidence(from: Unpacker): () => void {
-    const additions = this.#all().map((rung) => {
-      const add = readBanditEvidence(from, rung.bandit)
-      const [squares, weight, events] = [from.double(), from.double(), from.count()]
-      return () => {
-        add()
-        const kept = exp(events * log(this.#options.discount))
-        rung.squares = kept * rung.squares + squares
-        rung.weight = kept * rung.weight + weight
-      }
-    })
-    return () => {
-      for (const add of additions) add()
-    }
+    return inTurn(this.#all().map((rung) => rung.readEvidence(from)))
   }
 
   writeAll(out: Packer): void {
     out.double(this.price)
-    for (const { bandit, squares, weight } of this.#all()) {
-      writeBandit(out, bandit)
-      out.double(squares)
-      out.double(weight)
-    }
+    for (const rung of this.#all()) rung.writeAll(out)
   }
 
   readAll(from: Unpacker): () => void {
     const price = from.double()
-    const steps = this.#all().map((rung) => {
-      const take = readBandit(from, rung.bandit)
-      const spread = { squares: from.double(), weight: from.double() }
-      return () => {
-        take()
-        Object.assign(rung, spread)
-      }
-    })
+    const take = inTurn(this.#all().map((rung) => rung.readAll(from)))
     return () => {
       this.price = price
-      for (const take of steps) take()
+      take()
     }
   }
 
-  #all(): Rung[] {
+  #all(): RungBandit[] {
     return [...this.#rungs.user, ...this.#rungs.item]
   }
 
@@ -278,9 +230,7 @@ export class Rent implements SizePolicy {
     state.put("trial", Float64Array.of(this.#events, this.#since, this.#next, sum, squares))
     for (const side of SIDES)
       this.#rungs[side].forEach((rung, step) => {
-        const at = state.at(`${side}.${step}`)
-        rung.bandit.save(at)
-        at.put("spread", Float64Array.of(rung.squares, rung.weight))
+        rung.save(state.at(`${side}.${step}`))
       })
   }
 
@@ -294,11 +244,13 @@ export class Rent implements SizePolicy {
     this.#saved = { sum: trial[3], squares: trial[4] }
     for (const side of SIDES)
       this.#rungs[side].forEach((rung, step) => {
-        const at = state.at(`${side}.${step}`)
-        rung.bandit.load(at)
-        const spread = at.take("spread", Float64Array)
-        rung.squares = spread[0]
-        rung.weight = spread[1]
+        rung.load(state.at(`${side}.${step}`))
       })
+  }
+}
+
+function inTurn(steps: readonly (() => void)[]): () => void {
+  return () => {
+    for (const step of steps) step()
   }
 }

@@ -454,10 +454,10 @@ describe("many trainers", () => {
     const { segments, features } = await mixedSegments(60_000, 500)
     const rates = (run: Run) => SIDES.map((side) => returnsOf(run).rate(side, 200, 0))
     const [one, four] = [1, 4].map((trainers) => {
-      const all = new Trainers({ trainers, partitions: 8, run: { sizes: SIZES }, features })
+      const all = new Trainers({ trainers, partitions: 8, run: { sizes: SIZES, price: 1e-4 }, features })
       for (const segment of segments) all.round(segment)
       const found = all.runs.map(rates)
-      const fresh = new Run({ sizes: SIZES, live: LIVE }, features)
+      const fresh = new Run({ sizes: SIZES, price: 1e-4, live: LIVE }, features)
       fresh.shared.putGlobal(all.runs[0].shared.takeGlobal())
       expect(rates(fresh)).toEqual(found[0])
       fresh.close()
@@ -473,7 +473,7 @@ describe("many trainers", () => {
 
   test("users who were away from memory are neither looked at nor counted when they return", () => {
     const rate = (away: boolean) => {
-      const run = new Run({ method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", live: LIVE })
+      const run = new Run({ method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", price: 1e-4, live: LIVE })
       const { shared } = run
       const users = (t: number) => Array.from({ length: 25 }, (_, n) => 25 * (t % 12) + n)
       const kept = new Map<number, Uint8Array>()

@@ -61,7 +61,6 @@ export class FactorModel implements RowModel {
   readonly heads: Record<Side, number>
   readonly vectors = { user: 1, item: 1 }
   readonly warmupEvents = 0
-  readonly usesRungWeights = true
   /** g */
   readonly global: Float64Array
   /** s */
@@ -300,7 +299,7 @@ export class FactorModel implements RowModel {
     for (let pass = 0; pass < PASSES; pass++)
       for (let r = 0; r < user.length; r++) {
         const product = this.#score(user[r], item[r])
-        if (pass === 0 && rungs) this.#judge(batch, r, { product, rungs })
+        if (pass === 0 && rungs && rungs.rows?.[r] !== 0) this.#judge(batch, r, { product, rungs })
         const loss = this.#loss(product, label[r])
         if (pass === 0) losses[r] = loss
         this.#step(user[r], item[r])

@@ -12,6 +12,8 @@ import type { Side } from "../../types.ts"
 import type { RowModel } from "./rows.ts"
 
 const SIDES = ["user", "item"] as const
+/** What is left between two directions, as a share of all: less does not change which ones carry the most. */
+const SMALL = 1e-9
 /** Later than any id. */
 const ALL = 0x7fffffff
 /** Places of what a frame tells: how many turns there were, and the first id of each side the last one has not reached. */
@@ -102,13 +104,13 @@ export function turnFrame(model: RowModel, weigh: (item: number) => number, fram
   if (width < 2) return
   const moments = secondMoments(model, width, weigh)
   const turn = eigenvectors(moments, width)
-  const turned = new Float64Array(width)
+  const scratch = { turned: new Float64Array(width), held: new Float64Array(width) }
   const { user, item } = model.tables
   // Guarded: a reader must not see the new number of turns with the old cursor, or the other way round.
   user.guarded(() => item.guarded(() => frame?.begin(turn, width)))
   for (const side of SIDES) {
     const table = model.tables[side]
-    const next = { side, id: 0, turn, turned }
+    const next = { side, id: 0, turn, ...scratch }
     const turnNext = () => {
       turnRow(model, next)
       frame?.reach(side, next.id)
@@ -122,25 +124,39 @@ export function turnFrame(model: RowModel, weigh: (item: number) => number, fram
   }
 }
 
-function turnRow(model: RowModel, p: { side: Side; id: number; turn: Float64Array; turned: Float64Array }): void {
-  const { side, id, turn, turned } = p
+function turnRow(
+  model: RowModel,
+  p: { side: Side; id: number; turn: Float64Array; turned: Float64Array; held: Float64Array },
+): void {
+  const { side, id, turn, turned, held } = p
   const width = turned.length
   const table = model.tables[side]
-  const held = model.sizes[table.step(id)]
-  const size = Math.min(width, held)
+  const whole = model.sizes[table.step(id)]
+  const size = Math.min(width, whole)
   if (size === 0) return
   table.open([id])
   const row = table.numbersOf(id)
   for (let v = 0; v < model.vectors[side]; v++) {
-    const at = table.placeOf(id) + model.heads[side] + v * held
-    for (let r = 0; r < size; r++) {
-      let sum = 0
-      for (let k = 0; k < size; k++) sum += turn[r * width + k] * row[at + k]
-      turned[r] = sum
-    }
+    const at = table.placeOf(id) + model.heads[side] + v * whole
+    for (let k = 0; k < size; k++) held[k] = row[at + k]
+    for (let r = 0; r < size; r++) turned[r] = dot(turn, r * width, held, size)
     for (let r = 0; r < size; r++) row[at + r] = turned[r]
   }
   table.close({ changed: true })
+}
+
+/** Σ of products, four sums side by side: each addition waits for the one before it. */
+function dot(a: Float64Array, at: number, b: Float64Array, length: number): number {
+  let [s0, s1, s2, s3] = [0, 0, 0, 0]
+  let k = 0
+  for (; k + 3 < length; k += 4) {
+    s0 += a[at + k] * b[k]
+    s1 += a[at + k + 1] * b[k + 1]
+    s2 += a[at + k + 2] * b[k + 2]
+    s3 += a[at + k + 3] * b[k + 3]
+  }
+  for (; k < length; k++) s0 += a[at + k] * b[k]
+  return s0 + s1 + (s2 + s3)
 }
 
 /** Σ w_i·q_i·q_iᵀ; q is the first vector of an item. */
@@ -175,7 +191,7 @@ export function eigenvectors(matrix: Float64Array, width: number): Float64Array 
   for (let i = 0; i < width; i++) v[i * width + i] = 1
   let trace = 0
   for (let i = 0; i < width; i++) trace += a[i * width + i]
-  const small = 1e-9 * trace
+  const small = SMALL * trace
   for (let sweep = 0; sweep < 12; sweep++) {
     let turned = false
     for (let p = 0; p < width; p++)

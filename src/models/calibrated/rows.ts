@@ -22,7 +22,10 @@ export interface RowOptions {
  * each size up to the one held [rows×sizes]. An item's second vector counts, too, where it stood for a user
  * (sequence.ts), so there a row's losses may hold those of other rows.
  */
-export type RungLosses = Record<Side, Float64Array>
+export interface RungLosses extends Record<Side, Float64Array> {
+  /** Rows of the batch that are not judged: 0; without it all are. */
+  rows?: Uint8Array
+}
 
 /** A row is a head of fixed length, which starts with an item's biases, and one or more vectors of the id's size. */
 export interface RowModel extends SizedModel {
@@ -32,8 +35,6 @@ export interface RowModel extends SizedModel {
   readonly vectors: Record<Side, number>
   /** Events an id learns a rung from before it is judged by it. */
   readonly warmupEvents: number
-  /** Whether the size of a rung's numbers tells what it saves. */
-  readonly usesRungWeights: boolean
   /** Numbers of no id. */
   readonly global: Float64Array
   /** The largest size at which a product of two rows has learned numbers on both sides. */

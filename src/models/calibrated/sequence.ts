@@ -90,7 +90,6 @@ export class SequenceModel implements RowModel {
   readonly vectors = { user: 1, item: 2 }
   readonly warmupEvents = 5
   /** Much of what an item holds is in its y, which speaks for other items. */
-  readonly usesRungWeights = false
   readonly global = new Float64Array(0)
   readonly slopes = Float64Array.of(1)
   segment = 0
@@ -363,13 +362,15 @@ export class SequenceModel implements RowModel {
     this.#open(batch, trails)
     const losses = new Float64Array(groups.length)
     const rows = new Map<number, number>()
-    if (rungs) for (const { own } of groups) if (!rows.has(batch.item[own])) rows.set(batch.item[own], own)
+    if (rungs)
+      for (const { own } of groups)
+        if (rungs.rows?.[own] !== 0 && !rows.has(batch.item[own])) rows.set(batch.item[own], own)
     for (let pass = 0; pass < this.#passes; pass++)
       groups.forEach((whole, g) => {
         const group = this.#share(whole, pass)
         const loss = this.#weigh(batch, group)
         if (pass === 0) losses[g] = loss
-        if (pass === 0 && rungs) {
+        if (pass === 0 && rungs && rungs.rows?.[group.own] !== 0) {
           this.#judge(batch, group, { loss, rungs })
           this.#judgeInput(batch, group, { loss, rungs, rows })
         }
