@@ -18,7 +18,7 @@ export const SIDES = ["user", "item"] as const
 /** Time is counted in so many events, whatever the length of a segment. */
 export const SEGMENT = 500
 
-const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
+const NONE_UNMET: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
 export interface SizedRowsOptions {
   indicators: Indicators
@@ -56,7 +56,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
   /** In segments of 500 events. */
   time = 0
   /** Ids of the segment at hand that get their rows after the decisions. */
-  #unmet = NOBODY
+  #unmet = NONE_UNMET
 
   constructor(family: ModelFamily<M>, options: SizedRowsOptions) {
     const { indicators, live, searched, forget } = options
@@ -99,7 +99,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
   /** Ids first met in a test row are seen ids too. */
   meetAll(segment: Segment): void {
     this.meet(segment)
-    this.#unmet = NOBODY
+    this.#unmet = NONE_UNMET
   }
 
   /** Whether there is room for one more row of a step, and for the ids still to be met. */
