@@ -41,7 +41,7 @@ export class GlobalState {
     return stored
   }
 
-  /** Needs the lease of partition 0, and that nobody has stored since. */
+  /** Needs the lease of partition 0, and that no other trainer has stored since. */
   async store(fence: string, positions: readonly string[], bytes: Uint8Array): Promise<void> {
     const { keys } = this.#cluster
     const version = this.#version + 1
@@ -62,7 +62,7 @@ export async function readGlobal(cluster: Cluster): Promise<StoredGlobal | undef
   return version === 0 ? undefined : { version, positions: String(positions).split(" "), bytes }
 }
 
-/** The first version of a cluster that nobody trains yet. */
+/** The first version of a cluster without trainers. */
 export async function createGlobal(cluster: Cluster, positions: readonly string[], bytes: Uint8Array): Promise<void> {
   const { redis, keys } = cluster
   const place = bytesKey(cluster, 1)

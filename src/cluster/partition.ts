@@ -92,7 +92,7 @@ export class Partition {
     this.owner = context.items.owners[number]
   }
 
-  /** Takes up a partition whose lease was just acquired: nobody else can write to it. `contained`: by owner, see containedAt. */
+  /** Loads a partition whose lease was just acquired: no other trainer can write to it. `contained`: by owner, see containedAt. */
   static async open(
     context: PartitionContext,
     { number, fence, contained }: { number: number; fence: string; contained: readonly string[] },

@@ -160,7 +160,7 @@ return {seq}`),
   /**
    * Takes events of a forgotten user out of the log. KEYS users being forgotten, events, the answer. ARGV entry that
    * asked for it, '1' when these are the last, milliseconds to keep the answer (how many there were), then ids. → 1, or
-   * 0 where nobody asked: Redis is not where the caller left it.
+   * 0 where there is no request: Redis is in another state than the caller left it.
    */
   scrub: script(`if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
 local gone = 0

@@ -5,7 +5,7 @@ import { listMembers, type Member } from "./leases.ts"
 
 export interface PartitionStatus {
   partition: number
-  /** null: nobody's at the moment. */
+  /** null: without an owner at the moment. */
   owner: string | null
   /** Times it changed hands. */
   fence: number

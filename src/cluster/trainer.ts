@@ -378,7 +378,7 @@ export class ClusterTrainer {
     return Promise.all([share, ...kept])
   }
 
-  /** While a write is tried again and again nobody else is to take what this trainer has. */
+  /** Keeps the leases while a write is retried. */
   #keep(): void {
     if (Date.now() - this.#balanced < BALANCE) return
     this.#balanced = Date.now()

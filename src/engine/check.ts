@@ -36,7 +36,7 @@ export function toArray<T>(noun: string, value: T | readonly T[]): readonly T[] 
   throw new DessError("INVALID_ARGUMENT", `${noun}: expected at most ${MOST_AT_ONCE} at once, got ${all.length}`)
 }
 
-/** Refuses options that are no object, or that nobody knows: a mistyped one would be silently none. */
+/** Refuses options that are no object, and unknown names: a mistyped option would be ignored. */
 export function checkOptionNames<T extends object>(noun: string, given: T, known: readonly (keyof T & string)[]): void {
   const names: readonly string[] = known
   if (typeof given !== "object" || given === null || Array.isArray(given))

@@ -20,7 +20,7 @@ export interface Contents {
   close(): Promise<void>
 }
 
-/** Opens a recommender's directory, of any format, that nobody has open. */
+/** Opens a recommender's directory, of any format, that no process has open. */
 export async function openContents(path: string): Promise<Contents> {
   const source = await openSource(path, false)
   const { isWhole, gone, created } = source

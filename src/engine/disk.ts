@@ -25,7 +25,7 @@ const PRIVATE_FOLDER = 0o700
 const writeSome = promisify(write)
 const synced = promisify(fdatasync)
 
-/** The error of a disk that does not take or give what it should; without a path, which is nobody's business. */
+/** The error of a failing disk; without a path, which callers must not see. */
 export function diskError(noun: string, cause: unknown, verb: "take" | "give" = "take"): DessError {
   if (cause instanceof DessError) return cause
   const { code, message } = cause as NodeJS.ErrnoException
@@ -153,7 +153,7 @@ export function syncFolder(directory: string): void {
   }
 }
 
-/** Takes a file away from everybody but its owner. */
+/** Makes a file readable to its owner only. */
 export function makePrivate(file: string | number): void {
   tryTo(() => (typeof file === "string" ? chmodSync(file, PRIVATE_FILE) : fchmodSync(file, PRIVATE_FILE)))
 }

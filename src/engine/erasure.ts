@@ -1,6 +1,6 @@
 /**
  * What has to go from the journal for users to be erased: their rows, their names where they came and left, and what was
- * noted of them. Rows of an index are somebody's from where its former owner left until they leave themselves.
+ * noted of them. Rows of an index belong to a user from where its former owner left until that user leaves.
  */
 
 import { hashName } from "./intake.ts"
@@ -42,7 +42,7 @@ export async function findTraces(
     if (user !== null) add({ index: user, to: position, erasure: position })
     for (const { index, before } of former) add({ index, to: before, erasure: position })
   }
-  /** Until where a name is that of somebody who goes; who comes back later stays. */
+  /** Up to where a name is the erased user's; a user who comes back later stays. */
   const until = new Map<string, number>()
   for (const [position, { hash }] of erasures)
     if (hash !== null) until.set(hash, Math.max(position, until.get(hash) ?? 0))

@@ -31,7 +31,7 @@ export class FormerNames {
     item: new Map(),
   }
 
-  /** Takes in who left, or was erased. Those of now may come before those that are still to be read. */
+  /** Adds ids that left or were erased. Present ones may come before those still to be read. */
   add(before: number, record: LeftRecord | ForgetRecord): void {
     if (record.kind === "forget") {
       if (record.user !== null) this.#add("user", record.user, { before, name: null })
@@ -50,7 +50,7 @@ export class FormerNames {
     this.#left[side].set(index, known)
   }
 
-  /** The name at a place of somebody who left later; null for one forgotten, undefined for nobody who left. */
+  /** The name at a position of an id that left later; null for a forgotten one, undefined where none left. */
   find(side: Side, index: number, position: number): string | null | undefined {
     return this.#left[side].get(index)?.find(({ before }) => before > position)?.name
   }
@@ -64,7 +64,7 @@ export interface NamedEvent {
   timestamp: number
 }
 
-/** The rows of a record that are somebody's. `now`: who has an index now; `max`: of the scale of the ratings. */
+/** The rows of a record that belong to an id. `now`: the present name of an index; `max`: of the scale of the ratings. */
 export function nameEvents(
   { position, record }: { position: number; record: EventsRecord },
   p: { former: FormerNames; now: (side: Side, index: number) => string | undefined; max: number },

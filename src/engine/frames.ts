@@ -28,7 +28,7 @@ export interface FileHeader {
   first: number
   end: number | undefined
   isPacked: boolean
-  /** Whether somebody leaves in it; true where that is not known. */
+  /** Whether ids leave in it; true where that is not known. */
   hasLeft: boolean
 }
 

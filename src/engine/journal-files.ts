@@ -474,7 +474,7 @@ export class JournalFiles {
     this.#settleNames()
   }
 
-  /** Records of the files in which somebody may have left; of others none. */
+  /** Records of the files in which ids may have left; of others none. */
   *readLeavings(): Generator<Placed> {
     for (const file of [...this.#files]) if (file.hasLeft) yield* this.#readFile(file, file.first)
   }

@@ -17,7 +17,7 @@ const EVENTS = 1
 const ROW_BYTES = 20
 const NOTES = "gorse-notes.jsonl"
 
-/** Opens one that nobody has open; nothing in it is changed. */
+/** Opens one that no process has open; nothing in it is changed. */
 export async function openLegacy(directory: string): Promise<Source> {
   const lock = await lockDirectory(directory)
   try {

@@ -85,7 +85,7 @@ class Place {
     this.#inFolder = this.path
   }
 
-  /** Whether somebody has it who found the disk taking files where this one did not, or the other way round. */
+  /** Whether a process holds the lock in the other form: as a file in the directory, or elsewhere where the disk took none. */
   async isTakenElsewhere(): Promise<boolean> {
     return (
       process.platform === "linux" && (await isAnswered(this.path === this.abstract ? this.#inFolder : this.abstract))
@@ -93,7 +93,7 @@ class Place {
   }
 
   /**
-   * Takes away what a dead owner left; false when somebody answers after all. One at a time: whoever looked earlier must
+   * Takes away what a dead owner left; false when an owner answers after all. One at a time: whoever looked earlier must
    * not take away what another has put there since.
    */
   async clear(): Promise<boolean> {
@@ -169,7 +169,7 @@ function unlockable(cause: unknown): DessError {
 function listenAt(path: string): Promise<Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy())
-    // Not once: a connection that cannot be taken, for want of descriptors, is told of in the same way later.
+    // Not once: a connection that fails for lack of descriptors gives the same event later.
     server.on("error", (error: NodeJS.ErrnoException) =>
       error.code === "EADDRINUSE" ? resolve(undefined) : reject(error),
     )
@@ -189,7 +189,7 @@ function isAnswered(path: string): Promise<boolean> {
       resolve(answered)
     }
     socket.once("connect", () => end(true))
-    // A full queue is somebody's, too.
+    // A full queue has an owner, too.
     socket.once("error", (error: NodeJS.ErrnoException) => {
       if (EXHAUSTED.has(error.code ?? "")) reject(error)
       else end(error.code !== "ECONNREFUSED" && error.code !== "ENOENT")

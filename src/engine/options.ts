@@ -83,7 +83,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
   const run: RunOptions = { task: "topk", method: features ? "dess-cv" : "dess-fre", protocol: "prequential" }
   for (const name of [...FIXED, "k"] as const) if (all[name] !== undefined) Object.assign(run, { [name]: all[name] })
   const cores = availableCores()
-  // Of two cores one is the reader's, but nobody reads before the journal is replayed.
+  // Of two cores one is the reader's, but there are no reads before the journal is replayed.
   const spareThread = options.threads === undefined && cores === 2
   const threads = options.threads ?? (spareThread ? 2 : Math.max(1, Math.min(64, cores - 1)))
   const segment = whole("segment", options.segment ?? 500, 1, 10_000)

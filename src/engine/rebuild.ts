@@ -206,7 +206,7 @@ class Copy {
     }
   }
 
-  /** Who has an index at a position; nobody where that was erased or is not known. */
+  /** The id of an index at a position; none where it was erased or is not known. */
   #nameOf(side: Side, index: number, position: number): string | undefined {
     const owner = this.#owners[side].get(index)
     if (owner !== undefined) return owner

@@ -45,7 +45,7 @@ export interface NamedIndex {
   name: string | null
 }
 
-/** Indices that stand for nobody from here on, and whom they stood for; null for a user erased since. */
+/** Indices without an id from here on, and the names they had; null for a user erased since. */
 export interface LeftRecord extends Record<Side, number[]> {
   kind: "left"
   names: Record<Side, (string | null)[]>

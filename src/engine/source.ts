@@ -26,7 +26,7 @@ export interface Source {
   close(): Promise<void>
 }
 
-/** Opens a directory of any format that nobody has open. */
+/** Opens a directory of any format that no process has open. */
 export async function openSource(path: string, recover: boolean): Promise<Source> {
   if (isOldFormat(path)) return (await import("./legacy.ts")).openLegacy(path)
   const directory = await openDirectory(path, recover ? { recover } : { readOnly: true })

@@ -31,7 +31,7 @@ export interface StateMessage {
   values: Map<string, Json>
 }
 
-/** What the trainer is told. Those with an `id` are answered. */
+/** Messages to the trainer. Those with an `id` are answered. */
 export type Order =
   | { kind: "load"; id: number; state: StateMessage }
   | { kind: "segment"; number: number; segment: Segment; replayed?: boolean }
@@ -88,7 +88,7 @@ export type Answer =
 
 /** Publishing takes at most this share of the thread's time. */
 const PUBLISH_SHARE = 0.4
-/** Segments whose leavings are part of a snapshot: those that may not have been heard of when it is taken. */
+/** Segments whose leavings are part of a snapshot: those that may not have been reported when it is taken. */
 const UNCONFIRMED = 16
 
 export class Trainer {
@@ -168,7 +168,7 @@ export class Trainer {
     }
   }
 
-  /** What is replayed was measured when it was new, and nobody reads meanwhile: it is learned with all threads. */
+  /** What is replayed was measured when it was new, and there are no reads meanwhile: it is learned with all threads. */
   #learn(number: number, segment: Segment, replayed = false): void {
     this.#live.alone = this.#options.spareThread === true && !replayed
     this.#isReplaying = replayed

@@ -63,7 +63,7 @@ export class TrainingThread {
     this.#worker.postMessage(order, transfer)
   }
 
-  /** Keeps the process alive until something is done. A thread nobody waits for does not: a program may end without closing. */
+  /** Keeps the process alive until something is done. A thread that no call waits for does not: a program may end without closing. */
   async whileRunning<T>(work: Promise<T>): Promise<T> {
     if (this.#holds++ === 0) this.#worker.ref()
     try {

@@ -227,7 +227,7 @@ export interface Explanation {
   bytes: number
   /**
    * Its last ten sizes, oldest first: from which segment on, when that was closed (milliseconds since 1970), and why.
-   * met: the first event. grown: the next size was thought worth it. explored: not so far, but it could not be ruled out.
+   * met: the first event. grown: the next size was expected to be worth it. explored: not so far, but it could not be ruled out.
    * released: the last numbers saved too little. idle: no event for long. budget: others needed the room. elsewhere:
    * decided by another process.
    * `scores`, where a policy with bounds decided: the upper confidence bounds of both arms for the numbers taken or let

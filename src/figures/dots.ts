@@ -69,7 +69,7 @@ export function drawDots<D>({ Plot, draw, paint, write, ground }: Drawing<D>, pa
   return draw(options([...names, ...labels]))
 }
 
-/** Those whom nobody beats with less memory, by memory. */
+/** The points that none beats with less memory, by memory. */
 export function paretoOf<T extends { x: number; y: number }>(dots: readonly T[]): T[] {
   const sorted = [...dots].sort((a, b) => a.x - b.x || b.y - a.y)
   let best = Number.NEGATIVE_INFINITY

@@ -63,7 +63,7 @@ export interface Dot {
   high: number
 }
 
-/** Quality against memory, with the line of those that nobody beats with less. */
+/** Quality against memory, with the line of those that none beats with less memory. */
 export interface DotsPanel extends PanelFrame {
   kind: "dots"
   dots: readonly Dot[]

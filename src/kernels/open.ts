@@ -50,7 +50,7 @@ function open(kind: KernelKind, options: { threads: number; grain: number; share
   return module && new WasmKernels({ ...options, kind, module, shared })
 }
 
-/** Kernels for this machine. Whoever opens them closes them. */
+/** Kernels for this machine. The caller closes them. */
 export function openKernels(options: KernelOptions = {}): Kernels {
   const { kind = "auto", threads, grain = 6000, shared = false } = options
   if (!KINDS.includes(kind))

@@ -6,7 +6,7 @@
 import { READY } from "./layout.ts"
 import type { WasmMemory, WasmModule } from "./webassembly.ts"
 
-/** Runs in Node (CommonJS) and in a browser's worker. A failure sends everybody home: nobody waits for the dead. */
+/** Runs in Node (CommonJS) and in a browser's worker. A failure ends all workers: none waits for a dead one. */
 const WORKER_CODE = `
 const start = ({ module, memory, worker }) => {
   const words = new Int32Array(memory.buffer, 0, 1024)
@@ -40,7 +40,7 @@ export function nodeModule<Name extends keyof NodeModules>(name: Name): NodeModu
   return typeof process === "undefined" ? undefined : process.getBuiltinModule?.(name)
 }
 
-/** Cores this process may use; 1 where nobody says. */
+/** Cores this process may use; 1 where that is unknown. */
 export function availableCores(): number {
   const { navigator } = globalThis as { navigator?: { hardwareConcurrency?: number } }
   return nodeModule("node:os")?.availableParallelism() ?? navigator?.hardwareConcurrency ?? 1

@@ -18,7 +18,7 @@ export const SIDES = ["user", "item"] as const
 /** What a count of events keeps at each segment here: they are those of the last hundred or so. */
 const RECENT = 0.99
 
-const NOBODY: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
+const NONE_UNMET: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
 export interface SizedRowsOptions {
   indicators: Indicators
@@ -63,7 +63,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
   readonly #events = { here: 0, elsewhere: 0 }
   #untold = 0
   /** Ids of the segment at hand that get their rows after the decisions. */
-  #unmet = NOBODY
+  #unmet = NONE_UNMET
 
   constructor(family: ModelFamily<M>, options: SizedRowsOptions) {
     const { indicators, live, searched, forget } = options
@@ -141,7 +141,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
   /** Ids first met in a test row are seen ids too. */
   meetAll(segment: Segment): void {
     this.meet(segment)
-    this.#unmet = NOBODY
+    this.#unmet = NONE_UNMET
   }
 
   /** Whether there is room for one more row of a step, and for the ids still to be met. */

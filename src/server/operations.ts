@@ -62,7 +62,7 @@ export function operationRoutes({ recommender, stopping }: RouteContext, metrics
   return routes
 }
 
-/** What anybody may read: no paths, no names. */
+/** What callers without a key may read: no paths, no names. */
 function describeHealth(status: Status | undefined, isStopping: boolean): Static<typeof schema.Health> {
   if (!status || isStopping) return { status: isStopping ? "stopping" : "starting" }
   const { state, replay, erasures, reason } = status

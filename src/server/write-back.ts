@@ -55,7 +55,7 @@ export class WriteBack {
     this.#count -= events.length
     // Forgotten in the meantime: stays forgotten.
     if (known && !this.#recommender().has("user", events[0].user)) return
-    // Nobody waits for it: a full queue loses a note of what was shown, no event that was acknowledged.
+    // No caller waits for it: a full queue loses a note of what was shown, no acknowledged event.
     this.#recommender()
       .observe(events)
       .catch(() => {})
