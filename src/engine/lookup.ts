@@ -74,6 +74,8 @@ export interface LookupOptions {
 
 /** Changes that are written together. */
 const MOST_WAITING = 8192
+/** Bytes that are merged even when it is to be closed. */
+const QUICK_MERGE_BYTES = 2 ** 24
 /** Files of about the same size that are made one. */
 const MERGED_TOGETHER = 4
 /** Rows read at a time: few at first, as most readers want a page, then twice as many each time. */
@@ -290,7 +292,8 @@ export class Lookup {
     const old = this.#runs.slice(from)
     const [{ first }, { last, run: newest }] = [old[0], old[old.length - 1]]
     const keysFrom = this.#keysFrom
-    const isOver = () => this.#mergesStop
+    const bytes = old.reduce((sum, { run }) => sum + run.bytes, 0)
+    const isOver = () => this.#mergesStop || (this.#isClosing && bytes > QUICK_MERGE_BYTES)
     function* rows(): Generator<Row> {
       for (const row of mergeRows(old.map(({ run }) => run.rows(EVERYTHING)))) {
         if (isOver()) throw new DessError("CLOSED", "lookup: expected to merge its files, it was stopped")
@@ -330,7 +333,7 @@ export class Lookup {
     if (this.#options.directory === undefined) return
     this.#mergesStop = true
     await this.#merging?.catch(() => {})
-    this.#mergesStop = this.#isClosing
+    this.#mergesStop = false
     try {
       const [oldest] = this.#runs
       if (this.#runs.length > 1 || (oldest && oldest.run.notes.keysFrom < this.#keysFrom)) await this.#merge(0)
@@ -453,11 +456,11 @@ export class Lookup {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosing = true
-    this.#mergesStop = true
     try {
       await this.flush(0)
     } finally {
-      await this.#merging?.catch(() => {})
+      // A small merge is finished: where many processes come and go, there would be more and more files.
+      while (this.#merging) await this.#merging.catch(() => {})
       this.#isClosed = true
       this.#letGo()
     }

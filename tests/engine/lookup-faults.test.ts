@@ -107,12 +107,10 @@ for (let failAt = 1; failAt < 400; failAt++) {
   if (ACTION === "compact") await lookup.compact()
   check("round " + failAt + ", flushed")
   if (lookup.waiting !== 0) problems.push("round " + failAt + ": something waits")
-  if (ACTION !== "open") {
-    await lookup.close()
-    lookup = open()
-    if (lookup.applied < position) problems.push("round " + failAt + ": applied is " + lookup.applied)
-    check("round " + failAt + ", opened again")
-  }
+  await lookup.close()
+  lookup = open()
+  if (lookup.applied < position) problems.push("round " + failAt + ": applied is " + lookup.applied)
+  check("round " + failAt + ", opened again")
   const names = readdirSync(folder)
   if (names.some((name) => !/^lookup-\\d+-\\d+.run$/.test(name)) || names.length > 12) problems.push("round " + failAt + ": " + names)
   if (failed === 0 && !error) break

@@ -167,6 +167,17 @@ describe("on disk", () => {
     expect(lookup.heldBytes).toBeLessThan(500_000)
   })
 
+  test("many short lives leave few files", async () => {
+    const folder = newFolder()
+    for (let n = 0; n < 40; n++) {
+      const lookup = openOnDisk(folder)
+      lookup.add([put({ user: n, item: 1, type: "like" })], n)
+      await lookup.close()
+    }
+    expect(readdirSync(folder).length).toBeLessThan(8)
+    expect([...openOnDisk(folder).feedback({ item: 1 })].length).toBe(40)
+  })
+
   test("all keys dropped, the next order is still known after a start", async () => {
     const folder = newFolder()
     const lookup = openOnDisk(folder)

@@ -518,7 +518,7 @@ ssize_t preadv64(int fd, const struct iovec *pieces, int count, off64_t at) {
   return FILE_FAILS(READ, fd) ? -1 : REAL(preadv64)(fd, pieces, count, at);
 }
 
-/* Mapping: shared ones, also those that only read (LMDB's). */
+/* Mapping: shared ones, also those that only read. */
 
 void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t at) {
   if ((flags & MAP_SHARED) && !(flags & MAP_ANONYMOUS) && FILE_FAILS(MMAP, fd)) return MAP_FAILED;
