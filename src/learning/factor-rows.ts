@@ -85,11 +85,11 @@ export class FactorRows {
 
   #cutter(): NonNullable<Limited["cut"]> {
     const { tables, sizes, heads, vectors } = this.model
+    const row = new Float32Array(Math.max(...SIDES.map((side) => tables[side].sizes[tables[side].top])))
     return {
       take(side, id, step) {
         const table = tables[side]
         const [size, first, head] = [table.size(id), sizes[step], heads[side]]
-        const row = new Float32Array(size)
         table.read(id, row, 0)
         table.free(id)
         // The head, and the first numbers of every vector.
