@@ -97,7 +97,7 @@ export class LiveRecommender implements Recommender {
   /** What the process held when it was opened, but for what grows. */
   #fixedBytes = 0
   #last: LiveReport | undefined
-  /** The last reports, oldest first, as bytes of JSON: a tenth of what the objects take. */
+  /** The last reports, oldest first, as bytes of JSON, outside of the heap. */
   readonly #past: Buffer[] = []
   /** Events learned when a snapshot was ordered last. */
   #orderedAt = 0

@@ -14,7 +14,7 @@ const PROGRAM = new URL(
 
 /**
  * Rows lie outside of the heap, and what a segment leaves behind is collected soon: with a small young generation, and with
- * a limit for the old one below which V8 lets it grow by half only, the heap takes 30 MB less than without.
+ * a limit for the old one the process took 14 MB less after 400,000 events than with the small young generation alone.
  */
 const HEAP = {
   maxYoungGenerationSizeMb: 3,

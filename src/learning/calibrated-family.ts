@@ -53,11 +53,11 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
 
   #cutter(rows: SizedRows<RowModel>): NonNullable<Limited["cut"]> {
     const { tables, sizes, heads, vectors } = this.model
+    const row = new Float32Array(Math.max(tables.user.sizes[tables.user.top], tables.item.sizes[tables.item.top]))
     return {
       take(side, id, step) {
         const table = tables[side]
         const [size, first, head] = [table.size(id), sizes[step], heads[side]]
-        const row = new Float32Array(size)
         table.read(id, row, 0)
         table.free(id)
         // The head, and the first numbers of every vector.

@@ -15,8 +15,8 @@ const SIDES = ["user", "item"] as const
  * Bytes of a budget for the process that are left to what comes and goes: batches, buffers, heaps of the runtime, memory
  * that is free between allocations. Of a small budget half of it, as long as so many bytes for ids are not reached.
  */
-const SPARED = 44 * 1024 * 1024
-const GOVERNED_FIRST = 20 * 1024 * 1024
+const SPARED = 54 * 1024 * 1024
+const GOVERNED_FIRST = 10 * 1024 * 1024
 
 /** Bytes a name is taken to have. */
 const USUAL_NAME = 16

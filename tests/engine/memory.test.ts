@@ -7,6 +7,7 @@ import { promisify } from "node:util"
 import { expect, test } from "vitest"
 
 const BENCH = join(import.meta.dirname, "../../bench/bytes.mjs")
+const BUDGET = join(import.meta.dirname, "../../bench/budget.mjs")
 
 test.runIf(existsSync("/proc/self/status"))(
   "a million users take 120 bytes each or less, and what is counted is within 15 % of it",
@@ -18,4 +19,17 @@ test.runIf(existsSync("/proc/self/status"))(
     expect(Math.abs(counted - rss) / rss, `${counted} bytes counted, ${rss} measured`).toBeLessThan(0.15)
   },
   180_000,
+)
+
+test.runIf(existsSync("/proc/self/status"))(
+  "the process stays within 1.25 times its budget above the empty one, on a stream of new users and items without end",
+  async () => {
+    const { stdout } = await promisify(execFile)(process.execPath, [BUDGET, "library", "binary", "64MB", "400000"])
+    const { most, budget, counted, users } = JSON.parse(stdout) as Record<string, number>
+    // Of 120,000 users not all have room: the budget was reached.
+    expect(users).toBeLessThan(80_000)
+    expect(counted).toBeLessThan(budget / 2)
+    expect(most / budget, `${most} bytes above the empty process`).toBeLessThan(1.25)
+  },
+  120_000,
 )

@@ -207,8 +207,13 @@ export class SequenceModel implements RowModel {
     const table = this.tables[side]
     const head = this.heads[side]
     const [size, next] = [this.sizes[table.step(id)], this.sizes[p.step]]
-    const old = new Float32Array(head + this.vectors[side] * size)
-    const row = new Float32Array(head + this.vectors[side] * next)
+    const longest = head + this.vectors[side] * this.sizes[this.sizes.length - 1]
+    if (this.#old.length < longest) {
+      this.#old = new Float32Array(longest)
+      this.#new = new Float32Array(longest)
+    }
+    const [old, row] = [this.#old, this.#new]
+    row.fill(0, 0, head + this.vectors[side] * next)
     table.read(id, old, 0)
     for (let k = 0; k < head; k++) row[k] = old[k]
     const kept = p.cold ? 0 : Math.min(size, next)
@@ -257,6 +262,10 @@ export class SequenceModel implements RowModel {
   addLatest(user: number, items: readonly number[]): void {
     if (items.length > 0) this.#keepLatest(user, [...this.latestOf(user), ...items.filter((item) => item <= LAST_KEPT)])
   }
+
+  /** A row before and after a change of its size. */
+  #old = new Float32Array(0)
+  #new = new Float32Array(0)
 
   /** x. */
   combined(user: number): Float64Array {

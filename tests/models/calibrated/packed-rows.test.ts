@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest"
 import { Random } from "../../../src/kernels/random.ts"
-import { State } from "../../../src/kernels/state.ts"
+import { State, type StateArray } from "../../../src/kernels/state.ts"
 import { FactorModel } from "../../../src/models/calibrated/factor.ts"
 import type { RowModel } from "../../../src/models/calibrated/rows.ts"
 import { SequenceModel } from "../../../src/models/calibrated/sequence.ts"
@@ -127,5 +127,6 @@ describe.each(models)("%s", (_, create) => {
 /** As a file would give it back. */
 function copy(state: State): State {
   const arrays = new Map([...state.arrays].map(([name, array]) => [name, array.slice()]))
+  for (const [name, { kind }] of state.sliced) arrays.set(name, state.take<StateArray>(name, kind as never).slice())
   return new State(arrays as typeof state.arrays, new Map(state.values))
 }
