@@ -182,7 +182,7 @@ describe("the policy", () => {
   })
 })
 
-const PLANTED: RunOptions = { method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", price: 5e-3 }
+const PLANTED: RunOptions = { method: "dess-fre", bits: "32", sizes: [2, 4, 8], protocol: "prequential", price: 5e-3 }
 
 /** Mean sizes segment by segment, users and items together. */
 function sizesOf(segments: Iterable<Segment>, options: RunOptions = PLANTED): { sizes: number[]; run: Run } {
@@ -268,7 +268,7 @@ describe("on a stream whose right sizes are known", () => {
 
   test("an id holds up to 16 numbers for each event it has had, however little they cost", () => {
     const sizes = [2, 4, 16, 32, 64]
-    const run = new Run({ method: "dess-fre", sizes, protocol: "prequential", price: 1e-9 })
+    const run = new Run({ method: "dess-fre", bits: "32", sizes, protocol: "prequential", price: 1e-9 })
     for (const segment of planted({ users: 1, items: 400, segments: 12, seed: 6 }, (user, item) => taste(user, item))) {
       // Each segment has users of its own: a hundred with one event, fifty with two, twenty-five with twelve.
       for (let r = 0; r < 500; r++)
@@ -411,7 +411,7 @@ describe("returns", () => {
   test.each(["prequential", "split"] as const)(
     "%s: a pause is counted where it ends: users met every eighth segment come back after pauses of 4 to 7, and no others",
     (protocol) => {
-      const run = new Run({ method: "dess-fre", protocol })
+      const run = new Run({ method: "dess-fre", bits: "32", protocol })
       for (const segment of planted({ users: 50, items: 40, segments: 400, seed: 4 }, () => 3)) {
         for (let r = 0; r < 500; r++) segment.user[r] = 50 * (segment.index % 8) + (r % 50)
         run.step({ ...segment, trainLength: 400 })
@@ -425,7 +425,7 @@ describe("returns", () => {
   )
 
   test("users who have all of their events in one segment never come back, whichever rows are trained on", () => {
-    const run = new Run({ method: "dess-fre" })
+    const run = new Run({ method: "dess-fre", bits: "32" })
     for (const segment of planted({ users: 1, items: 40, segments: 100, seed: 4 }, () => 3)) {
       for (let r = 0; r < 500; r++) segment.user[r] = 50 * segment.index + (r % 50)
       run.step({ ...segment, trainLength: 400 })
@@ -436,7 +436,7 @@ describe("returns", () => {
   })
 
   test("an id first met in a test row was not away before, and one forgotten is met anew", () => {
-    const run = new Run({ method: "dess-fre", sizes: [2, 4] })
+    const run = new Run({ method: "dess-fre", bits: "32", sizes: [2, 4] })
     for (const segment of planted({ users: 1, items: 40, segments: 120, seed: 4 }, () => 3)) {
       // Users of the test rows are those of the next segment's training rows.
       for (let r = 0; r < 500; r++) segment.user[r] = 100 * (segment.index + (r < 400 ? 0 : 1)) + (r % 100)
@@ -459,7 +459,7 @@ describe("returns", () => {
   /** Fifteen users a segment, who come back after 119 segments, or others every time. */
   function visits(again: boolean): { run: Run; users: (segment: number) => number[] } {
     const users = (segment: number) => Array.from({ length: 15 }, (_, n) => 15 * (again ? segment % 119 : segment) + n)
-    const run = new Run({ method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", price: 4e-2 })
+    const run = new Run({ method: "dess-fre", bits: "32", sizes: [2, 4, 8], protocol: "prequential", price: 4e-2 })
     const stream = planted({ users: 1, items: 40, segments: 400, seed: 9 }, () => 3)
     for (const segment of stream) {
       const random = new Random(segment.index, "visits")
