@@ -32,6 +32,49 @@ function buildModel(items) {
   return model
 }
 
+function fillPacked(packed, table, items) {
+  const numbers = new Float32Array(Math.max(...table.sizes))
+  for (const item of items) {
+    table.read(item, numbers, 0)
+    packed.set(item, { step: table.step(item), numbers, at: 0 })
+  }
+}
+
+/** All items of 64 numbers, in 32, 16 and 8 bits, in turns; bytes of what is scored, an item. */
+function compareBits(seconds) {
+  const rows = []
+  for (const count of [3706, 27_000, 100_000]) {
+    const items = Int32Array.from({ length: count }, (_, id) => id)
+    const all = [32, 16, 8].map((bits) => {
+      const model = new SequenceModel({ sizes: [64], bits: [bits], start: 0, seed: 1 })
+      for (const item of items) model.meetOne("item", item)
+      const random = new Random(1, "lists")
+      const own = Array.from({ length: 400 }, (_, r) => r)
+      const batch = {
+        user: own.map((r) => r % USERS),
+        item: own.map(() => random.integer(count)),
+        label: own.map(() => 1),
+      }
+      model.train({ ...batch, logChance: own.map(() => 0) })
+      const kernels = openKernels({ threads: 1, shared: true })
+      const packed = new PackedItems(model, kernels)
+      fillPacked(packed, model.tables.item, items)
+      return { bits, packed, kernels, best: Number.POSITIVE_INFINITY }
+    })
+    for (let turn = 0; turn < 3; turn++)
+      for (const one of all) {
+        let user = 0
+        const { best } = measure(() => one.packed.scores(user++ % USERS), { seconds: seconds / 3, chunk: 10 })
+        one.best = Math.min(one.best, best)
+      }
+    for (const { bits, packed, kernels, best } of all) {
+      rows.push({ items: count, bits, "best ms": best, ratio: ratio(best, all[0].best), bytes: packed.bytes / count })
+      kernels.close()
+    }
+  }
+  return rows
+}
+
 /** @param {string[]} options `--seconds n` per measurement */
 export async function run(options = []) {
   const at = options.indexOf("--seconds")
@@ -44,8 +87,7 @@ export async function run(options = []) {
     const packed = new PackedItems(model, kernels)
     const items = Int32Array.from({ length: count }, (_, id) => id)
     const { item: table } = model.tables
-    for (const item of items)
-      packed.set(item, { step: table.step(item), numbers: table.numbersOf(item), at: table.placeOf(item) })
+    fillPacked(packed, table, items)
     const logits = new Float64Array(count)
     for (let user = 0; user < USERS; user++) {
       model.logitsOf(logits, user, items)
@@ -64,5 +106,6 @@ export async function run(options = []) {
     kernels.close()
   }
   printTable(rows)
+  printTable(compareBits(seconds))
   console.log(`largest difference between a score and the model's logit: ${furthest.toExponential(1)}`)
 }

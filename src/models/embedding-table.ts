@@ -124,6 +124,9 @@ export class EmbeddingTable {
   #opened = new Int32Array(64)
   #openCount = 0
   #openEnd = 0
+  /** What is packed or unpacked at the moment: one object each, for speed. */
+  readonly #row = { id: 0, step: 0, place: 0, stochastic: false }
+  readonly #work = { numbers: new Float32Array(0) as Floats, at: 0, stochastic: true }
   /** Where the next chunk would be, and chunks that are free. */
   #end = 0
   #free: number[] = []
@@ -427,9 +430,22 @@ export class EmbeddingTable {
     else this.#pack(id, this.#places[id], { numbers: source, at })
   }
 
-  #pack(id: number, place: number, source: { numbers: Floats; at: number }, stochastic = false): void {
-    const row = { id, step: this.#steps[id] - 1, place: place & this.#mask, stochastic }
-    this.#packing?.pack(this.#buffers[place >>> this.#shift], row, source)
+  /** Packs numbers into a place. */
+  #pack(id: number, place: number, p: { numbers: Floats; at: number; stochastic?: boolean }): void {
+    const row = this.#row
+    row.id = id
+    row.step = this.#steps[id] - 1
+    row.place = place & this.#mask
+    row.stochastic = p.stochastic === true
+    this.#packing?.pack(this.#buffers[place >>> this.#shift], row, p)
+  }
+
+  #unpack(id: number, place: number, out: { numbers: Floats; at: number }): void {
+    const row = this.#row
+    row.id = id
+    row.step = this.#steps[id] - 1
+    row.place = place & this.#mask
+    this.#packing?.unpack(this.#buffers[place >>> this.#shift], row, out)
   }
 
   /** Copies a row's numbers out. */
@@ -437,7 +453,7 @@ export class EmbeddingTable {
     const step = this.step(id)
     const numbers = this.numbersOf(id)
     if (!this.isClosed(id)) copy(target, at, numbers, this.placeOf(id), this.sizes[step])
-    else this.#packing?.unpack(this.#bufferOf(id), { id, step, place: this.placeOf(id) }, { target, at })
+    else this.#unpack(id, this.#places[id], { numbers: target, at })
   }
 
   #bufferOf(id: number): PackedBuffer {
@@ -472,48 +488,59 @@ export class EmbeddingTable {
     this.#packing?.cut(this.numbersOf(id), { at, id, lifted, step }, out)
   }
 
-  /** Unpacks the packed ones of some ids' rows, so that `numbersOf` and `placeOf` lead to their numbers until `close`. Ids without a row are left out. */
-  open(ids: ArrayLike<number>): void {
-    if (!this.#packing) return
+  /**
+   * Unpacks the packed ones of some ids' rows, so that `numbersOf` and `placeOf` lead to their numbers until `close`. Ids
+   * without a row are left out. Returns how many were open before.
+   */
+  open(ids: ArrayLike<number>): number {
+    const before = this.#openCount
+    if (!this.#packing) return before
     for (let i = 0; i < ids.length; i++) if (this.#steps[ids[i]] > 0 && this.isClosed(ids[i])) this.#openOne(ids[i])
+    return before
   }
 
   #openOne(id: number): void {
-    const step = this.#steps[id] - 1
-    const [home, place] = [this.#places[id], this.#openEnd + OPENED]
-    this.#openEnd = place + this.sizes[step]
+    const [home, at] = [this.#places[id], this.#openEnd + OPENED]
+    this.#openEnd = at + this.sizes[this.#steps[id] - 1]
     this.#provide(0, this.#openEnd)
-    this.#packing?.unpack(
-      this.#bufferOf(id),
-      { id, step, place: home & this.#mask },
-      { target: this.#arrays[0], at: place },
-    )
-    this.#ints[0][place - OPENED] = home
-    this.#ints[0][place - 1] = id
+    const work = this.#work
+    work.numbers = this.#arrays[0]
+    work.at = at
+    this.#unpack(id, home, work)
+    this.#ints[0][at - OPENED] = home
+    this.#ints[0][at - 1] = id
     if (this.#openCount === this.#opened.length) {
       const more = new Int32Array(2 * this.#openCount)
       more.set(this.#opened)
       this.#opened = more
     }
     this.#opened[this.#openCount++] = id
-    this.#relocate(id, place)
+    this.#relocate(id, at)
   }
 
-  /** Rows are packed again, those that changed by stochastic rounding, and places lead to them. */
-  close(p: { changed: boolean }): void {
-    for (let i = 0; i < this.#openCount; i++) {
+  /** Packs open rows again, changed ones by stochastic rounding, and lets their places lead there; not the first `keep`. */
+  close({ changed, keep = 0 }: { changed: boolean; keep?: number }): void {
+    if (keep >= this.#openCount) return
+    const end = this.#places[this.#opened[keep]] - OPENED
+    for (let i = keep; i < this.#openCount; i++) {
       const id = this.#opened[i]
-      const at = this.#places[id]
-      const home = this.#ints[0][at - OPENED] >>> 0
-      const pack = () => {
-        if (p.changed) this.#pack(id, home, { numbers: this.#arrays[0], at }, true)
-        this.#places[id] = home
-      }
-      if (this.#isShared) this.guarded(pack)
-      else pack()
+      if (this.#isShared) this.guarded(() => this.#closeOne(id, changed))
+      else this.#closeOne(id, changed)
     }
-    this.#openCount = 0
-    this.#openEnd = 0
+    this.#openCount = keep
+    this.#openEnd = end
+  }
+
+  #closeOne(id: number, changed: boolean): void {
+    const at = this.#places[id]
+    const home = this.#ints[0][at - OPENED] >>> 0
+    if (changed) {
+      const work = this.#work
+      work.numbers = this.#arrays[0]
+      work.at = at
+      this.#pack(id, home, work)
+    }
+    this.#places[id] = home
   }
 
   /** From now on an id's row is read elsewhere. */

@@ -171,12 +171,12 @@ export class RowPacking {
   unpack(
     from: PackedBuffer,
     row: { place: number; step: number; id: number },
-    out: { target: Floats; at: number },
+    out: { numbers: Floats; at: number },
   ): void {
     const { whole, head, vectors, bits, lift } = this.#options
     const { place, step, id } = row
     const { halves, bytes } = from
-    const { target } = out
+    const target = out.numbers
     let { at } = out
     if (whole > 0) {
       let b = 4 * place + this.#wholeAt(step)

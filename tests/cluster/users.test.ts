@@ -131,7 +131,7 @@ describeWithRedis("users of a cluster", (redis) => {
 
   test("under a memory budget users leave a trainer's memory and come back as they were", async () => {
     const cluster = await open(redis(), { partitions: 2, recommender: { ...BINARY, segment: 20 } })
-    const budget = 100_000
+    const budget = 60_000
     const trainer = await train(redis(), cluster, { memoryBudget: budget })
     const reader = await read(redis(), cluster)
     const events = Array.from({ length: 8000 }, (_, n) => ({

@@ -16,7 +16,7 @@ const PRICE = 5e-5
 /** Runs a method over the stationary embedded stream; what it gave away, users and items together. */
 async function regretOf(options: RunOptions, each?: () => void): Promise<number> {
   const stream = synthetic({ interactions: INTERACTIONS, stationary: true })
-  const run = new Run(options, stream.features)
+  const run = new Run({ bits: "32", ...options }, stream.features)
   for await (const segment of cutSegments(stream.batches(), { length: 500 })) {
     run.step(segment)
     each?.()

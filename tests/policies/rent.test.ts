@@ -181,7 +181,7 @@ describe("the policy", () => {
   })
 })
 
-const PLANTED: RunOptions = { method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", price: 9e-4 }
+const PLANTED: RunOptions = { method: "dess-fre", bits: "32", sizes: [2, 4, 8], protocol: "prequential", price: 9e-4 }
 
 /** Mean sizes segment by segment, users and items together. */
 function sizesOf(segments: Iterable<Segment>, options: RunOptions = PLANTED): { sizes: number[]; run: Run } {
@@ -267,7 +267,7 @@ describe("on a stream whose right sizes are known", () => {
 
   test("an id holds up to 16 numbers for each event it has had, however little they cost", () => {
     const sizes = [2, 4, 16, 32, 64]
-    const run = new Run({ method: "dess-fre", sizes, protocol: "prequential", price: 1e-9 })
+    const run = new Run({ method: "dess-fre", bits: "32", sizes, protocol: "prequential", price: 1e-9 })
     for (const segment of planted({ users: 1, items: 400, segments: 12, seed: 6 }, (user, item) => taste(user, item))) {
       // Each segment has users of its own: a hundred with one event, fifty with two, twenty-five with twelve.
       for (let r = 0; r < 500; r++)
@@ -336,7 +336,7 @@ describe("returns", () => {
   test.each(["prequential", "split"] as const)(
     "%s: of users who come in every fifth segment on average, ten events each time, as many are expected as come, to a quarter",
     (protocol) => {
-      const run = new Run({ method: "dess-fre", protocol, price: 1e-4 })
+      const run = new Run({ method: "dess-fre", bits: "32", protocol, price: 1e-4 })
       const random = new Random(5, "every fifth")
       for (const segment of planted({ users: 1, items: 40, segments: 400, seed: 4 }, () => 3)) {
         const here = Array.from({ length: 250 }, (_, user) => user).filter(() => random.next() < 0.2)
@@ -353,7 +353,7 @@ describe("returns", () => {
   )
 
   test("users who have all of their events in one segment never come back, whichever rows are trained on", () => {
-    const run = new Run({ method: "dess-fre", price: 1e-4 })
+    const run = new Run({ method: "dess-fre", bits: "32", price: 1e-4 })
     for (const segment of planted({ users: 1, items: 40, segments: 100, seed: 4 }, () => 3)) {
       for (let r = 0; r < 500; r++) segment.user[r] = 50 * segment.index + (r % 50)
       run.step({ ...segment, trainLength: 400 })
@@ -364,7 +364,7 @@ describe("returns", () => {
   })
 
   test("an id first met is expected as often as those like it were, and one forgotten is met anew", () => {
-    const run = new Run({ method: "dess-fre", sizes: [2, 4], price: 1e-4 })
+    const run = new Run({ method: "dess-fre", bits: "32", sizes: [2, 4], price: 1e-4 })
     for (const segment of planted({ users: 1, items: 40, segments: 120, seed: 4 }, () => 3)) {
       // Users of the test rows are those of the next segment's training rows.
       for (let r = 0; r < 500; r++) segment.user[r] = 100 * (segment.index + (r < 400 ? 0 : 1)) + (r % 100)
@@ -385,7 +385,7 @@ describe("returns", () => {
   /** Fifteen users a segment, who come back after 119 segments, or others every time. */
   function visits(again: boolean): { run: Run; users: (segment: number) => number[] } {
     const users = (segment: number) => Array.from({ length: 15 }, (_, n) => 15 * (again ? segment % 119 : segment) + n)
-    const run = new Run({ method: "dess-fre", sizes: [2, 4, 8], protocol: "prequential", price: 7e-2 })
+    const run = new Run({ method: "dess-fre", bits: "32", sizes: [2, 4, 8], protocol: "prequential", price: 7e-2 })
     const stream = planted({ users: 1, items: 40, segments: 400, seed: 9 }, () => 3)
     for (const segment of stream) {
       const random = new Random(segment.index, "visits")

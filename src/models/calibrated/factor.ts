@@ -397,12 +397,12 @@ export class FactorModel implements RowModel {
 
   logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
     const { outputs } = this
-    this.tables.user.open([user])
+    const keep = this.tables.user.open([user])
     for (let i = 0; i < items.length; i++) {
       const product = this.#score(user, items[i])
       for (let c = 0; c < outputs; c++) out[i * outputs + c] = this.#base[c] + this.slopes[c] * product
     }
-    this.tables.user.close({ changed: false })
+    this.tables.user.close({ changed: false, keep })
   }
 
   save(state: State): void {

@@ -277,11 +277,11 @@ export class SequenceModel implements RowModel {
   /** x of a user whose row, and those of its latest items, may be packed. */
   #combineClosed(user: number): void {
     const { user: users, item: items } = this.tables
-    users.open([user])
-    items.open(this.#latest.subarray(0, this.#count))
+    const keepUsers = users.open([user])
+    const keepItems = items.open(this.#latest.subarray(0, this.#count))
     this.#combine(user)
-    users.close({ changed: false })
-    items.close({ changed: false })
+    users.close({ changed: false, keep: keepUsers })
+    items.close({ changed: false, keep: keepItems })
   }
 
   /** Users have no biases. */

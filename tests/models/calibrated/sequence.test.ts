@@ -457,42 +457,50 @@ describe("the mixture of negatives", () => {
 })
 
 describe("the calibrated recipe for top-k, live", () => {
-  test("a reader of its versions scores to 1e-6 what the learner scores, items that left included", () => {
-    const live = { testUsers: 4, smallestBatch: 1, remembered: 10 }
-    const options = {
-      task: "topk",
-      method: "dess-fre",
-      sizes: [2, 4, 8],
-      seed: 2,
-      protocol: "prequential",
-      live,
-    } as const
-    const run = new Run(options)
-    const kernels = openKernels({ threads: 1, shared: true })
-    const reader = createReader(withDefaults(options), kernels)
-    const learner = run.learner.live
-    if (!learner) throw new Error("a live run has a live learner")
-    for (let n = 0; n < 12; n++) {
-      const rows = Array.from({ length: 60 }, (_, r) => ({ user: (r * 7 + n) % 13, item: (r * 5 + n * n) % 41 }))
-      run.step({
-        index: n,
-        length: 60,
-        trainLength: 60,
-        time: n * 1000,
-        user: Int32Array.from(rows, ({ user }) => user),
-        item: Int32Array.from(rows, ({ item }) => item),
-        rating: Float32Array.from(rows, (_, r) => (r % 6 === 0 ? 1 : 5)),
-        timestamp: Float64Array.from(rows, () => n),
-      })
-      if (n === 7) learner.forget("item", new Set([3, 4]))
-      const room = reader.reserve(learner.floatsNeeded)
-      reader.apply(learner.publish(room), room)
-      const ranking = run.learner.rank([...reader.items])
-      for (let user = 0; user < 13; user++)
-        if (reader.knows("user", user)) expectClose(reader.scores(user), ranking.scores(user), 1e-6)
-    }
-    expect(reader.items.length).toBeGreaterThan(30)
-    run.close()
-    kernels.close()
-  })
+  test.each([
+    ["1e-6", "32", 1e-6],
+    ["2e-4", "8", 2e-4],
+    ["2e-4", "16", 2e-4],
+  ] as const)(
+    "a reader of its versions scores to %s what the learner scores in %s bits, items that left included",
+    (_, bits, tolerance) => {
+      const live = { testUsers: 4, smallestBatch: 1, remembered: 10 }
+      const options = {
+        task: "topk",
+        method: "dess-fre",
+        sizes: [2, 4, 8],
+        bits,
+        seed: 2,
+        protocol: "prequential",
+        live,
+      } as const
+      const run = new Run(options)
+      const kernels = openKernels({ threads: 1, shared: true })
+      const reader = createReader(withDefaults(options), kernels)
+      const learner = run.learner.live
+      if (!learner) throw new Error("a live run has a live learner")
+      for (let n = 0; n < 12; n++) {
+        const rows = Array.from({ length: 60 }, (_, r) => ({ user: (r * 7 + n) % 13, item: (r * 5 + n * n) % 41 }))
+        run.step({
+          index: n,
+          length: 60,
+          trainLength: 60,
+          time: n * 1000,
+          user: Int32Array.from(rows, ({ user }) => user),
+          item: Int32Array.from(rows, ({ item }) => item),
+          rating: Float32Array.from(rows, (_, r) => (r % 6 === 0 ? 1 : 5)),
+          timestamp: Float64Array.from(rows, () => n),
+        })
+        if (n === 7) learner.forget("item", new Set([3, 4]))
+        const room = reader.reserve(learner.floatsNeeded)
+        reader.apply(learner.publish(room), room)
+        const ranking = run.learner.rank([...reader.items])
+        for (let user = 0; user < 13; user++)
+          if (reader.knows("user", user)) expectClose(reader.scores(user), ranking.scores(user), tolerance)
+      }
+      expect(reader.items.length).toBeGreaterThan(30)
+      run.close()
+      kernels.close()
+    },
+  )
 })
