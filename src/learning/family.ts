@@ -23,7 +23,7 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   createJudge(rows: SizedRows<M>, search: SearchOptions, context: Context | undefined): Judge
   /** `touched` takes the ids of the published side whose rows changed. */
   train(batch: ModelBatch, p: { rungs?: RungLosses; touched?: { add(id: number): void } }): PassResult
-  rank(items: ArrayLike<number>): Ranker
+  rank(items: ArrayLike<number>, live: boolean): Ranker
   /** Numbers a version needs of a region. */
   readonly floatsNeeded: number
   publish(changed: Int32Array, region: SharedRegion): Published

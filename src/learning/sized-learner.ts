@@ -89,7 +89,7 @@ export class SizedLearner<M extends SizedModel = SizedModel> implements Learner,
   }
 
   rank(items: ArrayLike<number>): Ranker {
-    return this.#family.rank(items)
+    return this.#family.rank(items, this.live !== undefined)
   }
 
   status(): LearnerStatus {

@@ -48,7 +48,7 @@ export class BudgetControl implements SizePolicy {
   }
 
   decide(side: Side, choices: Choices): Uint8Array {
-    this.#now.met[side] = choices.ids
+    this.#now.met[side] = choices.ids.slice(0, choices.length)
     return playAll(choices.length, 0)
   }
 
