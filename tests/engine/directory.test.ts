@@ -123,7 +123,8 @@ describe("coming back", () => {
     const { parts } = before.status.memory
     expect(second.status().memory).toEqual({
       ...before.status.memory,
-      parts: { ...parts, fixed: expect.any(Number) },
+      // What waited is in a file now.
+      parts: { ...parts, lookup: expect.any(Number), fixed: expect.any(Number) },
     })
     expect(await second.observe(events(210, 1))).toEqual({ accepted: 0, duplicates: 210 })
     expect(await second.observe(events(10, 2))).toEqual({ accepted: 10, duplicates: 0 })
