@@ -599,7 +599,7 @@ describe("forgetting on disk", () => {
     const [old] = snapshots(directory)
     const rows = (path: string) =>
       [...readSnapshot(path).arrays]
-        .filter(([name]) => /^run\.learner\.model\.user\.\d+\.owners$/.test(name))
+        .filter(([name]) => /^run\.learner\.model\.user\.[\d@]+\.owners$/.test(name))
         .flatMap(([, owners]) => [...owners])
     expect(rows(join(directory, old))).toContain(index)
     const again = await open(directory)

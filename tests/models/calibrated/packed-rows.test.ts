@@ -45,6 +45,32 @@ function furthest(a: readonly number[], b: readonly number[]): number {
   return a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0)
 }
 
+/**
+ * What half a step of every number of one side can do to a logit at most: h·‖x‖₁ and, where an item's y stands in x with
+ * weights that sum to less than 2.6, h·2.6·‖q‖₁; a bias in half a float moves by a 2048th.
+ */
+function largestMove(model: RowModel, end: number): number {
+  let [most, length, bias] = [0, 0, 0]
+  for (const side of ["user", "item"] as const)
+    for (const id of model.tables[side].ids()) {
+      const row = new Float32Array(model.tables[side].size(id))
+      model.tables[side].read(id, row, 0)
+      const [head, size] = [model.heads[side], 16]
+      for (let v = 0; v < model.vectors[side]; v++) {
+        const vector = row.subarray(head + v * size, head + (v + 1) * size)
+        length = Math.max(
+          length,
+          vector.reduce((sum, x) => sum + Math.abs(x), 0),
+        )
+        for (const x of vector) most = Math.max(most, Math.abs(x))
+      }
+      if (side === "item" || model.task !== "topk")
+        for (let c = 0; c < model.outputs; c++) bias = Math.max(bias, Math.abs(row[c]))
+    }
+  const half = (1.01 * (most + 0.1)) / (2 * end)
+  return half * length * (model.task === "topk" ? 1 + 2.6 + 2.6 : 1) + bias / 2048
+}
+
 describe.each(models)("%s", (_, create) => {
   test("growing in numbers moves no prediction by more than 1e-6, nor do more bits", () => {
     const model = create(1)
@@ -66,8 +92,7 @@ describe.each(models)("%s", (_, create) => {
       learn(model, from)
       for (const side of ["user", "item"] as const) {
         const before = logits(model)
-        // ‖x‖₁ of the other side and the longest number of this one bound what rounding can do.
-        const bound = (2 * 16 * 16 * 3) / (2 * end)
+        const bound = largestMove(model, end)
         for (const id of [...model.tables[side].ids()]) model.resize(side, id, { step: to })
         const moved = furthest(logits(model), before)
         expect(moved).toBeGreaterThan(0)
