@@ -26,13 +26,19 @@ export async function run(words = []) {
       : await openData(path, max === undefined ? {} : { ratingScale: { min, max } })
   const events = await read(stream, limit)
   console.log(`${path}, ${task}, first ${events.length}, ${JSON.stringify(options)}`)
-  console.log("method       copies segment seed  quality          end user/item   over time       held kB   events per second of processor time")
+  console.log(
+    "method       copies segment seed  quality          end user/item   over time       held kB   events per second of processor time",
+  )
   for (const method of given("--methods", "dess-fre,uniform-16").split(","))
     for (const copies of numbers("--copies", "1,4,16"))
       for (const segment of numbers("--segments", "500"))
         for (let seed = 1; seed <= Number(given("--seeds", "1")); seed++) {
           const searching = method.startsWith("dess-") ? options : {}
-          const r = await along(events, { method, task, segment, seed, ...searching }, { copies, features: stream.features })
+          const r = await along(
+            events,
+            { method, task, segment, seed, ...searching },
+            { copies, features: stream.features },
+          )
           const quality = task === "topk" ? [r.recall, r.ndcg] : [r.accuracy, r.loss]
           const pair = ({ user, item }) => `${user.toFixed(2)}/${item.toFixed(2)}`.padEnd(15)
           console.log(

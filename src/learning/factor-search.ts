@@ -153,7 +153,10 @@ export class FactorSearch {
   observe(segment: Segment, deciding: number): Judged {
     const { indicators, returns, turn, model } = this.#rows
     returns.advanceTime(segment.length * turn)
-    const waiting = emptyJudged(this.#chooseJudged(deciding), { d: this.context?.dimension ?? 0, sizes: model.sizes.length })
+    const waiting = emptyJudged(this.#chooseJudged(deciding), {
+      d: this.context?.dimension ?? 0,
+      sizes: model.sizes.length,
+    })
     const unjudged = new Uint8Array(deciding).fill(1)
     for (const row of waiting.rows) unjudged[row] = 0
     const floats = () => new Float64Array(deciding)
@@ -171,8 +174,20 @@ export class FactorSearch {
       if (this.#isDue(seen.userFrequency[l])) this.#due.user.add(user)
       if (this.#isDue(seen.itemFrequency[l]) && this.#rows.decides("item", item)) this.#due.item.add(item)
       if (unjudged[l] === 1) continue
-      this.#observeOne(waiting, "user", next, { id: user, frequency: seen.userFrequency[l], diversity: seen.ind[l], at, counts })
-      this.#observeOne(waiting, "item", next, { id: item, frequency: seen.itemFrequency[l], diversity: seen.pod[l], at, counts })
+      this.#observeOne(waiting, "user", next, {
+        id: user,
+        frequency: seen.userFrequency[l],
+        diversity: seen.ind[l],
+        at,
+        counts,
+      })
+      this.#observeOne(waiting, "item", next, {
+        id: item,
+        frequency: seen.itemFrequency[l],
+        diversity: seen.pod[l],
+        at,
+        counts,
+      })
       next++
     }
     return waiting

@@ -43,7 +43,15 @@ export class FactorShare implements RowShare {
     this.#ledger = new ShareLedger({ items: model.tables.item, indicators, limiter })
     const { task, sizes, seed, heads } = model
     const policy = search?.options.policy
-    this.shape = JSON.stringify(["factor in turns", task, sizes, seed, heads, indicators.columns, policy?.context ?? null])
+    this.shape = JSON.stringify([
+      "factor in turns",
+      task,
+      sizes,
+      seed,
+      heads,
+      indicators.columns,
+      policy?.context ?? null,
+    ])
     this.#global = model.global.slice()
     this.restart()
   }

@@ -100,8 +100,7 @@ export class RungBandit {
     const [known, gramSquared] = [this.#known, this.#gramSquared]
     const kept = exp(sums[ROWS] * log(this.#options.discount))
     for (let k = 0; k < known.length; k++) known[k] = kept * known[k] + sums[k]
-    for (let k = 0; k < gramSquared.length; k++)
-      gramSquared[k] = kept * kept * gramSquared[k] + sums[this.#gramAt + k]
+    for (let k = 0; k < gramSquared.length; k++) gramSquared[k] = kept * kept * gramSquared[k] + sums[this.#gramAt + k]
     this.#addRidge((1 - kept) * RIDGE, (1 - kept * kept) * RIDGE)
     this.#weight = kept * kept * this.#weight + sums[ROWS]
     this.#isEstimated = false

@@ -237,7 +237,7 @@ describe("a budget", () => {
   })
 
   test("the price falls with the events, however they are cut into segments", () => {
-    const after = (length: number) => {
+    const priceWith = (length: number) => {
       const run = new Run({ method: "dess-fre", protocol: "prequential", memoryBudget: 1e9, price: 0.01 })
       const rows = Array.from({ length: 60 }, (_, n): Row => [n % 5, n % 7, 5])
       for (let n = 0; n < rows.length; n += length) run.step(segmentOf(rows.slice(n, n + length), n))
@@ -245,9 +245,9 @@ describe("a budget", () => {
       run.close()
       return price
     }
-    expect(after(1) / after(12)).toBeCloseTo(1, 0)
+    expect(priceWith(1) / priceWith(12)).toBeCloseTo(1, 0)
     // Ten turns of six events, a half each.
-    expect(after(12) * 2 ** 10).toBeCloseTo(0.01, 3)
+    expect(priceWith(12) * 2 ** 10).toBeCloseTo(0.01, 3)
   })
 
   test("a place for every id is part of what is held: a stream of too many ids is refused, not let through", () => {
