@@ -11,14 +11,13 @@ import { openData, Run, synthetic } from "../dist/index.js"
 import { sigmoid } from "../dist/kernels/math.js"
 import { Random } from "../dist/kernels/random.js"
 import { State } from "../dist/kernels/state.js"
-import { PRESETS } from "../dist/policies/presets.js"
 import { Rent } from "../dist/policies/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
 import { GENRES } from "../dist/stream/synthetic/items.js"
 import { WIDTH } from "../dist/stream/synthetic/rating.js"
 import { beyondHindsight, slope, watchRounds } from "./hindsight.mjs"
 
-/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b] [--prices 1,0.5]`, prices as multiples of the default's; without data the embedded stream, which may be `--stationary`, or `--oracle`: its dimensions are told. `--biases`: the same events with likes drawn from biases alone, fitted to them, so that no vector can pay. */
+/** `npm run bench -- study --data <folder> [--rating-scale 0-10] [--task binary] [--limit n] [--seed n] [--methods a,b] [--prices 1,0.5]`, prices as multiples of 1e-4; without data the embedded stream, which may be `--stationary`, or `--oracle`: its dimensions are told. `--biases`: the same events with likes drawn from biases alone, fitted to them, so that no vector can pay. */
 export async function run(words) {
   const given = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : undefined)
   const path = given("--data") ?? "synthetic"
@@ -55,7 +54,7 @@ export async function run(words) {
     throw new Error(`bench study --prices: expected numbers from 0, got ${given("--prices")}`)
   for (const price of prices) {
     for (const method of ["dess-fre", "dess-cv"].filter(wanted))
-      await one(open, { method, task, seed, limit, likes, price: price * PRESETS.calibrated.rent })
+      await one(open, { method, task, seed, limit, likes, price: 1e-4 * price })
   }
   untell?.()
 }
@@ -128,13 +127,13 @@ async function drawLikes(stream, { seed, limit }) {
   return Float32Array.from(rows, (row) => (random.next() < sigmoid(logit(row)) ? 5 : 1))
 }
 
-/** Events a segment to be expected of a user of some thirty events, 500 segments after the last one. */
+/** Events a turn to be expected of a user of some thirty events, 100 turns after the last one. */
 function returnsOf(run) {
   const state = new State()
   run.learner.save(state)
   const returns = new Returns()
   returns.load(state.at("returns"))
-  return `come back after 500 segments: ${returns.rate("user", 32, 500).toExponential(1)}`
+  return `come back after 100 turns: ${returns.rate("user", 32, 100).toExponential(1)}`
 }
 
 /** Size of every id, where the learner keeps rows. */

@@ -9,11 +9,11 @@ import { openData, Run, synthetic } from "../dist/index.js"
 import { Random } from "../dist/kernels/random.js"
 import { CalibratedFamily } from "../dist/learning/calibrated-family.js"
 import { withDefaults } from "../dist/learning/options.js"
-import { RungWeights } from "../dist/learning/rung-weights.js"
 import { SizedLearner } from "../dist/learning/sized-learner.js"
 import { FactorModel } from "../dist/models/calibrated/factor.js"
 import { SequenceModel } from "../dist/models/calibrated/sequence.js"
 import { PRESETS } from "../dist/policies/presets.js"
+import { LEAST_PRICE } from "../dist/policies/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
 import { printGains } from "./variants/gains.mjs"
 import { exploring, POLICY_VARIANTS, Variant } from "./variants/policy.mjs"
@@ -27,8 +27,6 @@ const TASKS = { binary: { spread: 0.05, start: 2 }, topk: { spread: 0.3, start: 
 const PARTS = {
   "returns not learned": () => replace(Returns.prototype, "rate", () => 0),
   "only the last rung judged": () => replace(Variant.prototype, "learnUnplayed", () => {}),
-  "rungs not weighed": () =>
-    replace(RungWeights.prototype, "of", (_side, { length }) => new Float64Array(length).fill(1)),
   "new numbers renew the accumulator": () => {
     const { resize } = FactorModel.prototype
     return replace(FactorModel.prototype, "resize", function (side, id, p) {
@@ -49,8 +47,8 @@ const RANKING = {
   "ids start with 128 numbers": { start: 128 },
   "ids start with 128 numbers, the frame is not turned": { start: 128, still: true },
   "the frame is not turned": { still: true },
-  "a fifth of the price": { price: 0.2 * PRESETS.calibrated.rent },
-  "five times the price": { price: 5 * PRESETS.calibrated.rent },
+  "a fifth of the price": { price: 0.2 * LEAST_PRICE.topk },
+  "five times the price": { price: 5 * LEAST_PRICE.topk },
   "ε as large as a new item's numbers": { lift: 1 },
   "rungs judged from the first event on": { warmupEvents: 0 },
   "σ .5, patience .2": { settings: { subgaussian: 0.5, patience: 0.2 } },

@@ -2,8 +2,7 @@
 
 import { Random } from "../../dist/kernels/random.js"
 import { LinUcb } from "../../dist/policies/lin-ucb.js"
-import { PRESETS } from "../../dist/policies/presets.js"
-import { RENT, Rent } from "../../dist/policies/rent.js"
+import { LEAST_PRICE, RENT, Rent } from "../../dist/policies/rent.js"
 import { lossesAfter, lossesOfProbe } from "./rewards.mjs"
 
 const SIDES = ["user", "item"]
@@ -107,13 +106,14 @@ export class Variant extends Rent {
   #median = new Map()
   #sizes
 
-  constructor({ tables, sizes }, variant, { seed, spread, price = PRESETS.calibrated.rent }) {
+  constructor({ tables, sizes }, variant, { seed, spread, price = 1e-4 }) {
     const coordinate = COORDINATES[variant.coordinate]
     super({
       context: "cv",
       dimension: coordinate ? 4 : 3,
       sizes: { user: tables.user.sizes, item: tables.item.sizes },
       price,
+      leastPrice: LEAST_PRICE.binary,
       ...RENT,
       ...variant.settings,
       // Where rewards are 0 and 1, that is their spread.

@@ -42,8 +42,8 @@ interface Entry {
 
 /** DESS, the same model at other sizes, fixed sizes, and the plain models. */
 const ENTRIES: readonly Entry[] = [
-  { name: "dess-cv (calibrated)", options: { method: "dess-cv" } },
   { name: "dess-fre (calibrated)", options: { method: "dess-fre" } },
+  { name: "dess-cv (calibrated)", options: { method: "dess-cv" } },
   { name: "dess-cv (paper)", options: { method: "dess-cv", preset: "paper" } },
   { name: "random-grow", options: { method: "random-grow" } },
   { name: "never-grow", options: { method: "never-grow" } },

@@ -84,7 +84,7 @@ export async function runCommand(args: string[]): Promise<void> {
   if (stream.encoding === "latin-1") noteLatin1(stream.name)
   if (out !== undefined) makeFolder(out)
   const horizon = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
-  const method = given.method ?? (stream.features === undefined ? "dess-fre" : RUN_DEFAULTS.method)
+  const method = given.method ?? RUN_DEFAULTS.method
   const known = { horizon: Number.isFinite(horizon) ? horizon : undefined, likeThreshold: stream.likeThreshold }
   const whole = { ...given, method, ...dropUndefined(known) }
   const lines: string[] = []

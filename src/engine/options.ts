@@ -80,7 +80,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
   const { features: createdFeatures, ...createdRest } = created ?? { features: undefined }
   const all = { ...options, ...createdRest }
   const features = created ? (createdFeatures ?? undefined) : checkFeatures(options.features)
-  const run: RunOptions = { task: "topk", method: features ? "dess-cv" : "dess-fre", protocol: "prequential" }
+  const run: RunOptions = { task: "topk", method: "dess-fre", protocol: "prequential" }
   for (const name of [...FIXED, "k"] as const) if (all[name] !== undefined) Object.assign(run, { [name]: all[name] })
   const cores = availableCores()
   // Of two cores one is the reader's, but there are no reads before the journal is replayed.

@@ -103,13 +103,16 @@ export class Returns {
 
   writeAll(out: Packer): void {
     for (const count of this.#counts) out.double(count)
+    for (const side of SIDES) out.double(this.#bursts[side])
   }
 
   readAll(from: Unpacker): () => void {
     const counts = readCounts(from, this.#counts.length)
+    const [user, item] = readCounts(from, SIDES.length)
     return () => {
       this.#counts.set(counts)
-      this.#measureBursts()
+      this.#bursts.user = user
+      this.#bursts.item = item
     }
   }
 

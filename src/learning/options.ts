@@ -62,8 +62,7 @@ export const RUN_OPTIONS = {
   method: {
     schema: { type: "string", examples: ["<name>"] },
     help: `how ids get their sizes: ${METHOD_NAMES}`,
-    ...{ group: "Method", grid: "list", default: "dess-cv" },
-    otherwise: "dess-cv; dess-fre where items have no features",
+    ...{ group: "Method", grid: "list", default: "dess-fre" },
   },
   task: {
     schema: either("binary", "multiclass", "topk"),

@@ -336,8 +336,8 @@ export class RungJudge implements Judge {
    */
   #decide(side: Side, events: number): Decided {
     const ids = this.#due[side]
-    const resting = this.options.policy.release ? this.#sweep(side, events) : []
     if (side === "item" && this.#rows.share) for (const id of this.#rows.share.visited()) ids.add(id)
+    const resting = this.options.policy.release ? this.#sweep(side, events) : []
     const settled = this.#settle(side, this.#gather(side, Int32Array.from(ids)))
     if (resting.length > 0) settled.shrunk += this.#release(side, this.#gather(side, Int32Array.from(resting)))
     return settled
@@ -354,7 +354,7 @@ export class RungJudge implements Judge {
       if (table.has(id) && this.#rows.decides(side, id)) {
         const { last } = activity.of(side, id)
         if (last > this.#looked || time - last < IDLE) this.#due[side].add(id)
-        else if (table.step(id) > 0) resting.push(id)
+        else if (table.step(id) > 0 && !this.#due[side].has(id)) resting.push(id)
       }
       id = id + 1 >= table.reach ? 0 : id + 1
     }

@@ -36,16 +36,16 @@ export const RENT = { discount: 0.99995, subgaussian: 0.25, patience: 0.1 } as c
  * The price nobody has to name, in loss per event: rungs that are not worth it do not make a difference that could be
  * measured (docs/calibration.md). Losses of tasks are of different kinds: squares, logarithms of five classes, and of lists.
  */
-export const LEAST_PRICE: Record<Task, number> = { binary: 5e-6, multiclass: 3e-5, topk: 2e-4 }
+export const LEAST_PRICE: Record<Task, number> = { binary: 3e-6, multiclass: 2e-5, topk: 2e-4 }
 
 /**
  * Both sides hold a rung on this share of the events of late (half of which are forgotten every 5 turns), or it is
- * tried anew, 60 turns after the last time at the earliest: all counted in an id's own events, whatever the site. Where a trial of the first rung is a success, held on this
+ * tried anew, 80 turns after the last time at the earliest: all counted in an id's own events, whatever the site. Where a trial of the first rung is a success, held on this
  * share of events and saving so many standard errors of what it saves, the rung above it is tried as well, and so on.
  */
 const EVIDENCE_HALF_LIFE = 5
 const LEAST_EVIDENCE = 0.1
-const PAUSE = 60
+const PAUSE = 80
 const SUCCESS = 0.5
 const BEYOND_DOUBT = 2
 

@@ -242,17 +242,18 @@ describe("a budget", () => {
   })
 
   test("the price falls with the events, however they are cut into segments", () => {
-    const priceAfter = (length: number) => {
-      const run = new Run({ method: "dess-fre", protocol: "prequential", memoryBudget: 1e9, price: 0.01 })
+    const fallWith = (length: number) => {
+      const run = new Run({ method: "dess-fre", protocol: "prequential", memoryBudget: 1e9, price: 1 })
       const rows = Array.from({ length: 60 }, (_, n): Row => [n % 5, n % 7, 5])
-      for (let n = 0; n < rows.length; n += length) run.step(segmentOf(rows.slice(n, n + length), n))
-      const price = priceOf(run)
+      run.step(segmentOf(rows.slice(0, 35), 0))
+      const before = priceOf(run)
+      for (let n = 0; n < rows.length; n += length) run.step(segmentOf(rows.slice(n, n + length), n + 1))
+      const after = priceOf(run)
       run.close()
-      return price
+      return before / after
     }
-    expect(priceAfter(1) / priceAfter(12)).toBeCloseTo(1, 0)
-    // Ten turns of six events, a half each.
-    expect(priceAfter(12) * 2 ** 10).toBeCloseTo(0.01, 3)
+    // Twelve ids: ten turns of six events, a half each.
+    for (const length of [1, 12, 60]) expect(fallWith(length) / 2 ** 10, `${length}`).toBeCloseTo(1, 6)
   })
 
   test("a place for every id is part of what is held: a stream of too many ids is refused, not let through", () => {
