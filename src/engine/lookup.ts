@@ -73,7 +73,7 @@ export interface LookupOptions {
 }
 
 /** Changes that are written together. */
-const MOST_WAITING = 8192
+const MOST_WAITING = 16_384
 /** Bytes that are merged even when it is to be closed. */
 const QUICK_MERGE_BYTES = 2 ** 24
 /** Files of about the same size that are made one. */

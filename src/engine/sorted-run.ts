@@ -109,9 +109,9 @@ export class SortedRun {
     const block = this.#readBlock(number, this.#scratch)
     this.#scratch = block
     for (let at = 0, end = this.#lengthOf(number); at < end; ) {
-      const keyEnd = at + ROW_HEAD + block.readUInt16LE(at)
-      const valueLength = block.readUInt32LE(at + 2)
-      const order = compareBytes(block, { from: at + ROW_HEAD, to: keyEnd }, key)
+      const keyEnd = at + ROW_HEAD + (block[at] | (block[at + 1] << 8))
+      const valueLength = lengthAt(block, at + 2)
+      const order = compareBytes(block, at + ROW_HEAD, keyEnd, key)
       if (order > 0) return undefined
       at = keyEnd + (valueLength === DELETED ? 0 : valueLength)
       if (order === 0) return valueLength === DELETED ? null : block.toString("latin1", keyEnd, at)
@@ -124,8 +124,8 @@ export class SortedRun {
     for (let number = Math.max(0, this.#find(start)); number < this.#checksums.length; number++) {
       block = this.#readBlock(number, block)
       for (let at = 0, length = this.#lengthOf(number); at < length; ) {
-        const keyEnd = at + ROW_HEAD + block.readUInt16LE(at)
-        const valueLength = block.readUInt32LE(at + 2)
+        const keyEnd = at + ROW_HEAD + (block[at] | (block[at + 1] << 8))
+        const valueLength = lengthAt(block, at + 2)
         const key = block.toString("latin1", at + ROW_HEAD, keyEnd)
         at = keyEnd + (valueLength === DELETED ? 0 : valueLength)
         if (key < start) continue
@@ -141,7 +141,7 @@ export class SortedRun {
     while (low < high) {
       const middle = (low + high) >>> 1
       const from = middle === 0 ? 0 : this.#keyEnds[middle - 1]
-      if (compareBytes(this.#keys, { from, to: this.#keyEnds[middle] }, key) <= 0) low = middle + 1
+      if (compareBytes(this.#keys, from, this.#keyEnds[middle], key) <= 0) low = middle + 1
       else high = middle
     }
     return low - 1
@@ -192,8 +192,13 @@ export class SortedRun {
   }
 }
 
-/** Compares some bytes with a text of one character per byte. */
-function compareBytes(bytes: Buffer, { from, to }: { from: number; to: number }, text: string): number {
+/** Four bytes, lowest first; half the time of the buffer's own, which checks more. */
+function lengthAt(bytes: Buffer, at: number): number {
+  return (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24)) >>> 0
+}
+
+/** Compares some bytes with a text of one character per byte. An object for the range would be made for every row. */
+function compareBytes(bytes: Buffer, from: number, to: number, text: string): number {
   const length = Math.min(to - from, text.length)
   for (let n = 0; n < length; n++) {
     const difference = bytes[from + n] - text.charCodeAt(n)

@@ -69,7 +69,7 @@ const actions = {
         else if (Date.now() - start > 5000) reject(new Error("nothing happened"))
         else setTimeout(look, 5)
       }
-      for (let n = 0; n < 8200; n++) lookup.add([{ kind: "note", side: "item", id: "x", note: { comment: "" } }], position)
+      for (let n = 0; n < 16_400; n++) lookup.add([{ kind: "note", side: "item", id: "x", note: { comment: "" } }], position)
       look()
     }),
 }
