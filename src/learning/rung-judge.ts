@@ -256,8 +256,8 @@ export class RungJudge implements Judge {
 
   /** When a row of the segment at hand was. */
   #timeOf({ length }: Segment, row: number): number {
-    const { time, turn } = this.#rows
-    return time - (length - 1 - row) * turn
+    const { time, pace } = this.#rows
+    return time - (length - 1 - row) * pace
   }
 
   /** Counts an event of an id that was met so often before. */
