@@ -79,7 +79,7 @@ describe.concurrent("dess run --json", () => {
     const result = parse(await dess([...SMALL, "--json"]))
     expect(Object.keys(result).toSorted()).toEqual([...KEYS, ...EXTRAS].toSorted())
     expect(result).toMatchObject({
-      ...{ method: "dess-cv", preset: "calibrated", recipe: "calibrated", task: "binary", model: "mf" },
+      ...{ method: "dess-fre", preset: "calibrated", recipe: "calibrated", task: "binary", model: "mf" },
       ...{ protocol: "split", order: "time", seed: 1, data: "synthetic", interactions: 600, segments: 3 },
       lastQuarter: { accuracy: expect.any(Number), loss: expect.any(Number) },
       milliseconds: {
@@ -134,7 +134,7 @@ describe.concurrent("dess run --json", () => {
       ...[auto, [...auto, "--method", "never-grow"], table].map((words) => dess(words)),
     ])
     const { discount, interactions } = parse(chosen)
-    expect(discount).toBeCloseTo(1 - (2 / (Math.sqrt(3) * Number(interactions))) ** 0.4, 12)
+    expect(discount).toBeCloseTo(1 - (2 / (Math.sqrt(2) * Number(interactions))) ** 0.4, 12)
     expect(parse(fixed)).not.toHaveProperty("discount")
     expect(shown.stdout).toContain(`discount γ       ${Number(discount).toFixed(6)} (Corollary 1)`)
   })
@@ -193,7 +193,7 @@ describe.concurrent("what a person reads", () => {
   test("a run ends with a table of its figures", async () => {
     const { code, stdout, stderr } = await dess(SMALL)
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
-    for (const part of [/^dess-cv/, /600 in 3 segments/, /accuracy +\d+\.\d\d %/, /loss +0\.\d{4}/, /interactions\/s/])
+    for (const part of [/^dess-fre/, /600 in 3 segments/, /accuracy +\d+\.\d\d %/, /loss +0\.\d{4}/, /interactions\/s/])
       expect(stdout).toMatch(part)
   })
 
@@ -304,7 +304,7 @@ describe("Ctrl-C of the demo", () => {
         started: (child) => setTimeout(() => child.kill("SIGINT"), wait),
       })
     expect(outcome).toMatchObject({ code: 130, signal: null, stderr: "" })
-    expect(outcome?.stdout).toMatch(/\ndess-cv \(calibrated\), first \d[\d,]* /)
+    expect(outcome?.stdout).toMatch(/\ndess-fre \(calibrated\), first \d[\d,]* /)
     expect(outcome?.stdout).toContain("stopped before the end")
     const results = JSON.parse(readFileSync(join(out, "demo.json"), "utf8")) as { whole: boolean }[]
     expect(results.map(({ whole }) => whole)).toEqual([false])
@@ -473,7 +473,7 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --memory-budget 1KB", /memory budget: expected at least \d+ bytes, got 1024/],
     [
       "run --method fixed-8 --price 1e-4",
-      /price: expected with method dess-\*, recipe calibrated, preset calibrated only, got method fixed-8/,
+      /price: expected with method dess-\* or never-grow or always-grow or random-grow, recipe calibrated, preset calibrated only, got method fixed-8/,
     ],
     [
       "run --model ncf --memory-budget 1MB",

@@ -153,7 +153,7 @@ describe("a grid is refused", () => {
     [{ memoryBudget: 0.5 }, /^grid memoryBudget: expected/],
     [
       { recipes: ["paper"], price: 1e-4 },
-      /^price: expected with method dess-\*, recipe calibrated, .* only, got recipe paper/,
+      /^price: expected with method dess-\* or never-grow or always-grow or random-grow, recipe calibrated, .* only, got recipe paper/,
     ],
     [{ segment: 1 }, /^segment: expected at least 2 with the split protocol/],
     [{ methods: ["dess-magic"] }, /^method: expected one of .*, got "dess-magic"/],
