@@ -38,7 +38,7 @@ const JUDGED = 500
 const MOST_RATE = 4
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
-const NUMBERS_PER_EVENT = 16
+const NUMBERS_PER_EVENT = 8
 
 /** Shares of a budget above and below which the price moves, and how far it may. */
 const FULL = 0.95
@@ -256,8 +256,8 @@ export class RungJudge implements Judge {
 
   /** When a row of the segment at hand was. */
   #timeOf({ length }: Segment, row: number): number {
-    const { time, pace } = this.#rows
-    return time - (length - 1 - row) * pace
+    const { time, turn } = this.#rows
+    return time - (length - 1 - row) * turn
   }
 
   /** Counts an event of an id that was met so often before. */

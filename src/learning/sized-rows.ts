@@ -92,11 +92,6 @@ export class SizedRows<M extends SizedModel = SizedModel> {
     return 2 / Math.max(2, user.count * this.#processes + item.count)
   }
 
-  /** Turns from one event taken in here to the next: other processes take in theirs meanwhile. */
-  get pace(): number {
-    return this.turn * this.#processes
-  }
-
   /** How many processes of this one's size there are, by their events of late: each has users of its own. */
   get #processes(): number {
     const { here, elsewhere } = this.#events

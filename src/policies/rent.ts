@@ -106,6 +106,7 @@ export class Rent implements SizePolicy {
   learn(side: Side, round: Round): Uint8Array {
     const arms = new Uint8Array(round.length)
     const { dimension } = this.#options
+    for (const rung of this.#rungs[side]) rung.learn()
     for (let l = 0; l < round.length; l++) {
       const rung = this.#rungs[side][round.steps[l]]
       arms[l] = rung.bound(round.contexts, l * dimension) > round.keepRewards[l] ? 1 : 0
@@ -114,6 +115,7 @@ export class Rent implements SizePolicy {
     return arms
   }
 
+  /** Notes a round; it is learned when a bound is asked for, together with what else is noted of it. */
   learnUnplayed(side: Side, round: Round): void {
     const { dimension } = this.#options
     const { steps, contexts, growRewards, length } = round
@@ -125,7 +127,6 @@ export class Rent implements SizePolicy {
       }
       this.#rungs[side][steps[l]].note(contexts, l * dimension, reward)
     }
-    for (const rung of this.#rungs[side]) rung.learn()
   }
 
   /** Counts what was heard of each rung, and begins a trial where that is too little. */

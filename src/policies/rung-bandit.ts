@@ -86,7 +86,7 @@ export class RungBandit {
     }
   }
 
-  /** Learns what was noted. */
+  /** Learns what was noted, all of it at once: the rows of a round are discounted together, as others that are told of them will. */
   learn(): void {
     const fresh = this.#fresh
     if (fresh[ROWS] === 0) return
@@ -116,6 +116,7 @@ export class RungBandit {
 
   /** UCB of the context at `x[offset …]`. */
   bound(x: Float64Array, offset: number): number {
+    this.learn()
     if (!this.#isEstimated) this.#estimate()
     const [y, d, gramSquared] = [this.#solved, this.#dimension, this.#gramSquared]
     for (let i = 0; i < d; i++) y[i] = x[offset + i]
@@ -131,6 +132,7 @@ export class RungBandit {
 
   /** xᵀθ */
   mean(x: Float64Array, offset: number): number {
+    this.learn()
     if (!this.#isEstimated) this.#estimate()
     let mean = 0
     for (let i = 0; i < this.#dimension; i++) mean += this.#theta[i] * x[offset + i]
@@ -176,11 +178,13 @@ export class RungBandit {
 
   /** From now on what is learned is also kept apart, for `writeEvidence`. */
   record(): void {
+    this.learn()
     this.#since = new Float64Array(this.#known.length)
   }
 
   /** What was learned since: sums without what was known before. */
   writeEvidence(out: Packer): void {
+    this.learn()
     const since = this.#since ?? new Float64Array(1)
     out.count(since[ROWS])
     if (since[ROWS] > 0) for (let k = 1; k < since.length; k++) out.double(since[k])
@@ -195,11 +199,15 @@ export class RungBandit {
     sums[ROWS] = rows
     sums.set(from.doubles(sums.length - 1), 1)
     this.#check(from, sums, sums.subarray(this.#gramAt))
-    return () => this.#add(sums)
+    return () => {
+      this.learn()
+      this.#add(sums)
+    }
   }
 
   /** All that is known, in doubles. */
   writeAll(out: Packer): void {
+    this.learn()
     out.double(this.#weight)
     for (const value of this.#known) out.double(value)
     for (const value of this.#gramSquared) out.double(value)
@@ -229,6 +237,7 @@ export class RungBandit {
   }
 
   #restore(weight: number, known: Float64Array, gramSquared: Float64Array): void {
+    this.#fresh.fill(0)
     this.#weight = weight
     this.#known.set(known)
     this.#gramSquared.set(gramSquared)
@@ -236,6 +245,7 @@ export class RungBandit {
   }
 
   save(state: State): void {
+    this.learn()
     state.put("weight", Float64Array.of(this.#weight))
     state.put("known", this.#known)
     state.put("gramSquared", this.#gramSquared)

@@ -244,11 +244,11 @@ describe.concurrent("what a person reads", () => {
     expect(readFileSync(join(out, "demo.md"), "utf8")).toMatch(/\| dess-cv \(calibrated\) \|/)
     const results = JSON.parse(readFileSync(join(out, "demo.json"), "utf8")) as {
       name: string
-      result: { embeddingBytesOverTime: { user: number; item: number } }
+      result: { rowBytesOverTime: { user: number; item: number } }
     }[]
     const entry = (prefix: string) => results.find(({ name }) => name.startsWith(prefix))
-    const bytes = (prefix: string) => entry(prefix)?.result.embeddingBytesOverTime ?? { user: 0, item: 0 }
-    const [random, target] = [bytes("random-grow"), bytes("dess-cv (calibrated)")]
+    const bytes = (prefix: string) => entry(prefix)?.result.rowBytesOverTime ?? { user: 0, item: 0 }
+    const [random, target] = [bytes("random-grow"), bytes("dess-fre (calibrated)")]
     // Equal to 2 %, or the name says that it could not be.
     const holds = (side: "user" | "item") => {
       const ratio = random[side] / target[side]

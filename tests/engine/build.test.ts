@@ -44,12 +44,12 @@ function tablesOf({ learner }: Run): EmbeddingTable[] {
 const FROZEN = {
   learning: "4",
   hashes: {
-    "dess-fre binary": "258c9d332f94c084",
-    "dess-fre topk": "d3d2c80eeeafdc1e",
-    "dess-fre multiclass": "c4681823c8588807",
-    "dess-cv binary": "258c9d332f94c084",
-    "dess-cv topk": "d3d2c80eeeafdc1e",
-    "dess-cv multiclass": "c4681823c8588807",
+    "dess-fre binary": "1e67c1d2b2d94fe8",
+    "dess-fre topk": "f9de0bcca27ab727",
+    "dess-fre multiclass": "4a5eb16cd9c71416",
+    "dess-cv binary": "1e67c1d2b2d94fe8",
+    "dess-cv topk": "f9de0bcca27ab727",
+    "dess-cv multiclass": "4a5eb16cd9c71416",
     "uniform-8 binary": "535d21d6645ad1c1",
     "uniform-8 topk": "7618921a8669899e",
     "uniform-8 multiclass": "904c5fbcfd05cee8",

@@ -453,7 +453,9 @@ test("records kept without their timelines make the same tables and no lines, an
   const setting = { preset: "calibrated", recipe: "calibrated" } as const
   const calibrated = buildReport(makeRecords({ method: "dess-cv", setting }, [0.6]))
   expect(renderMarkdown(whole)).not.toMatch(/preset: paper .*rent/)
-  expect(renderMarkdown(calibrated)).toMatch(/preset: calibrated \(discount 0\.99995, subgaussian 0\.25, patience 0\.1\)/)
+  expect(renderMarkdown(calibrated)).toMatch(
+    /preset: calibrated \(discount 0\.99995, subgaussian 0\.25, patience 0\.1\)/,
+  )
 })
 
 test("labels are moved apart as far as needed and not beyond the edges", () => {

@@ -14,6 +14,7 @@ const NAMES: Record<keyof Status["memory"]["parts"], string> = {
   items: "items",
   packed: "packed items",
   journal: "events under way",
+  lookup: "lookup table",
   fixed: "fixed",
 }
 
