@@ -73,7 +73,7 @@ describeWithRedis("users of a cluster", (redis) => {
     const [reader, other] = [await read(redis(), cluster), await read(redis(), cluster)]
     await feed(reader, [...colours(1500)])
     await reader.drain()
-    await eventually("items", async () => (await reader.recommend({ items: ["item 1"] }))[0].source === "model")
+    await eventually("items", async () => (await reader.recommend({ items: ["item 1"] }))[0]?.source === "model")
     await trainer.stop()
     const names = async (list: Promise<{ item: string }[]>) => (await list).map(({ item }) => item)
     const options = { count: 80, seen: true }

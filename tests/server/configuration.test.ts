@@ -47,7 +47,7 @@ test("sizes and durations may be plain numbers in flags and variables, too", () 
 
 test("what opening would refuse is found without opening", async () => {
   const directory = join(folder, "tried")
-  await (await Recommender.open({ directory, features: ["a", "b"], threads: 1 })).close()
+  await (await Recommender.open({ directory, method: "dess-cv", features: ["a", "b"], threads: 1 })).close()
   expect((await tryOptions({ directory, segment: 100 })).run.method).toBe("dess-cv")
   await expect(tryOptions({ directory, features: ["a"] })).rejects.toThrow(/features: expected .*created with/)
   await expect(tryOptions({ memoryBudget: 10 })).rejects.toThrow(/memory budget: expected at least/)
