@@ -108,12 +108,12 @@ const HOST = `
 import { Recommender } from "./dist/index.js"
 import { Faults } from "./tools/faults/faults.mjs"
 const faults = Faults.own()
-const options = { directory: process.env.FOLDER, segment: 10, delay: 50, threads: 1, snapshotDelay: 100 }
+const options = { directory: process.env.FOLDER, segment: 10, delay: 1000, threads: 1, snapshotDelay: 100 }
 const events = (n) => Array.from({ length: n }, (_, i) => ({ user: "u" + (i % 5), item: "i" + i, key: "k" + n + i, type: "t" + n }))
 const recommender = await Recommender.open(options)
 await recommender.observe(events(15))
 faults.arm({ classes: ["open", "create", "write", "sync", "truncate", "rename", "unlink", "mkdir"], code: process.env.CODE })
-// The segment's timer, a snapshot and the lookup table's flush all come to a disk that refuses.
+// The timer of the open segment and a snapshot come to a disk that refuses.
 await new Promise((resolve) => setTimeout(resolve, 2500))
 const state = recommender.status().state
 const list = await recommender.recommend("u1")
