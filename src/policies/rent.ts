@@ -106,6 +106,7 @@ export class Rent implements SizePolicy {
   learn(side: Side, round: Round): Uint8Array {
     const arms = new Uint8Array(round.length)
     const { dimension } = this.#options
+    // What the last round noted of rungs nobody has asked about since.
     for (const rung of this.#rungs[side]) rung.learn()
     for (let l = 0; l < round.length; l++) {
       const rung = this.#rungs[side][round.steps[l]]
