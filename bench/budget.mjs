@@ -50,8 +50,9 @@ async function feed(target, events) {
   }
   clearInterval(timer)
   const { users, items, memory } = await target.status()
-  const { fixed: _, ...growing } = memory.parts
-  const counted = Object.values(growing).reduce((sum, bytes) => sum + bytes, 0)
+  const parts = Object.entries(memory.parts).map(([part, bytes]) => `${part} ${(bytes / MEGABYTE).toFixed(1)}`)
+  process.stderr.write(`  counted, MB: ${parts.join(", ")}\n`)
+  const counted = Object.values(memory.parts).reduce((sum, bytes) => sum + bytes, 0)
   return { users: users.held, items: items.held, empty, counted, most, budget: memory.budget }
 }
 

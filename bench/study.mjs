@@ -1,5 +1,5 @@
 /**
- * The study behind the calibrated default (docs/calibration.md): one stream, the frontier by price beside the uniform
+ * The study behind the calibrated default (docs/lab/calibration.md): one stream, the frontier by price beside the uniform
  * sizes, numbers held among ids of equal frequency (in the end, and when they were met in the second half), whether sizes
  * follow true dimensions, and how regret grows: as method.md counts it, and on the embedded stream beyond what the best
  * linear policy in hindsight would be charged.

@@ -1,5 +1,5 @@
 /**
- * What the calibrated default could have been instead (docs/calibration.md): other rewards, constants, ways to explore and
+ * What the calibrated default could have been instead (docs/lab/calibration.md): other rewards, constants, ways to explore and
  * contexts of its policy, without one of its parts, other recipes for the rows; which ids gain from a rung; and how fast
  * vectors follow when every taste changes. dess-cv, binary or `--task topk`.
  */
@@ -13,7 +13,7 @@ import { SizedLearner } from "../dist/learning/sized-learner.js"
 import { FactorModel } from "../dist/models/calibrated/factor.js"
 import { SequenceModel } from "../dist/models/calibrated/sequence.js"
 import { PRESETS } from "../dist/policies/presets.js"
-import { LEAST_PRICE } from "../dist/policies/rent.js"
+import { LEAST_SHARE, USUAL_LOSS } from "../dist/policies/rent.js"
 import { cutSegments } from "../dist/stream/segments.js"
 import { printGains } from "./variants/gains.mjs"
 import { exploring, POLICY_VARIANTS, Variant } from "./variants/policy.mjs"
@@ -47,8 +47,8 @@ const RANKING = {
   "ids start with 128 numbers": { start: 128 },
   "ids start with 128 numbers, the frame is not turned": { start: 128, still: true },
   "the frame is not turned": { still: true },
-  "a fifth of the price": { price: 0.2 * LEAST_PRICE.topk },
-  "five times the price": { price: 5 * LEAST_PRICE.topk },
+  "a fifth of the price": { price: 0.2 * LEAST_SHARE * USUAL_LOSS.topk },
+  "five times the price": { price: 5 * LEAST_SHARE * USUAL_LOSS.topk },
   "ε as large as a new item's numbers": { lift: 1 },
   "rungs judged from the first event on": { warmupEvents: 0 },
   "σ .5, patience .2": { settings: { subgaussian: 0.5, patience: 0.2 } },

@@ -1,6 +1,6 @@
 /**
  * DESS (CIKM '23) in one file: Algorithm 1 with NCF, LinUCB on frequency and diversity, and warm growth, in plain loops.
- * It computes what `dess run --recipe paper --method dess-cv` computes, and imports nothing of it. docs/method.md explains.
+ * It computes what `dess run --recipe paper --method dess-cv` computes, and imports nothing of it. docs/method/method.md explains.
  *
  *   node dess-in-300-lines.mjs ratings.csv     rows of user,item,rating in time order; without a file a made-up stream
  */

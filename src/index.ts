@@ -11,24 +11,29 @@ export {
 export { Recommender } from "./engine/open.ts"
 export type {
   Accepted,
+  Boost,
   Bytes,
   Duration,
   Event,
   Explanation,
   FeedbackOptions,
   FeedbackView,
+  Filter,
   GuestOptions,
   Id,
   ItemEntry,
   ItemView,
+  ListOptions,
   LiveReport,
   ObserveOptions,
+  PageOptions,
   Prediction,
+  Properties,
+  PropertyValue,
   Receipt,
   Recommendation,
   RecommenderOptions,
   RecommendOptions,
-  SimilarOptions,
   SimilarUser,
   SnapshotInfo,
   Source,
@@ -49,11 +54,16 @@ export { type KernelOptions, openKernels } from "./kernels/open.ts"
 export { matchProbability } from "./learning/equal-memory.ts"
 export { Run, runStream } from "./learning/loop.ts"
 export { RUN_DEFAULTS, type RunOptions } from "./learning/options.ts"
+export type { CreateModel, ModelStart, OwnModel } from "./learning/own.ts"
 export type { Measures, Milliseconds, RunResult, SegmentReport } from "./learning/report.ts"
+export type { LabelledPairs, Pairs, PlainModel, PlainRanker } from "./models/controls/model.ts"
 export { EmbeddingTable, type TableOptions } from "./models/embedding-table.ts"
 export { DEFAULT_SIZES, type ModelBatch, type PassResult } from "./models/model.ts"
+export type { OwnRowModel } from "./models/own/row-model.ts"
 export { Model, type ModelOptions } from "./models/paper/model.ts"
 export { LinUcb, type LinUcbOptions } from "./policies/lin-ucb.ts"
+export type { CreatePolicy, OwnOptions, PolicyStart } from "./policies/own.ts"
+export type { Choices, Round, SizePolicy } from "./policies/policy.ts"
 export {
   discountFor,
   type RegretBound,

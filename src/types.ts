@@ -1,6 +1,7 @@
-/** Types that every module uses. */
+/** What every module uses. */
 
-export type Side = "user" | "item"
+export const SIDES = ["user", "item"] as const
+export type Side = (typeof SIDES)[number]
 
 /** 0 keeps the size, 1 grows it by one step. */
 export type Arm = 0 | 1
@@ -33,8 +34,14 @@ export interface Segment extends InteractionBatch {
   trainLength: number
   /** When it was closed, in milliseconds since 1970; live only. */
   time?: number
+  /** How many events each row counts as, 0 or more; left out where it is 1 of all. */
+  weight?: Float32Array | undefined
+  /** Whether people may come back to items. Default false. */
+  repeats?: boolean
   /** Bytes of the names of each row's ids; live, with a budget in bytes. */
   nameBytes?: Record<Side, Uint16Array>
+  /** Bytes that are kept of items' properties; with them. */
+  propertyBytes?: number
 }
 
 /** Item features: row `i` of `values` belongs to item index `i`; `present[i]` is 0 for an item without an entry. */

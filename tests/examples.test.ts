@@ -20,9 +20,9 @@ const node = async (...args: string[]) => (await promisify(execFile)(process.exe
 
 test("every code block of the README is a file in examples, and every example is shown or linked there", () => {
   const readme = readFileSync(join(ROOT, "README.md"), "utf8")
-  const files = readdirSync(join(ROOT, "examples")).map((name) => ({
-    name,
-    code: readFileSync(join(ROOT, "examples", name), "utf8"),
+  const files = readdirSync(join(ROOT, "examples"), { withFileTypes: true }).map((entry) => ({
+    name: entry.name,
+    code: entry.isFile() ? readFileSync(join(ROOT, "examples", entry.name), "utf8") : "",
   }))
   const blocks = [...readme.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code)
   for (const block of blocks) expect(files.map(({ code }) => code)).toContain(block)
@@ -88,8 +88,8 @@ test("examples/dess-in-300-lines.mjs has 300 lines of code, imports nothing but 
 
 test("importing dess loads its own files and Node's, none of the optional packages", () => {
   // What is loaded when it is asked for counts too.
-  const doors = ["index.js", "datasets/open.js", "datasets/prepare.js", "engine/recommender.js"]
-  const seen = new Set(doors.map((name) => join(ROOT, "dist", name)))
+  const entries = ["index.js", "datasets/open.js", "datasets/prepare.js", "engine/recommender.js"]
+  const seen = new Set(entries.map((name) => join(ROOT, "dist", name)))
   const packages: string[] = []
   for (const file of seen)
     for (const [, name] of readFileSync(file, "utf8").matchAll(/^(?:import |.*\bfrom )"([^"]+)";?$/gm)) {

@@ -21,6 +21,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["experiments", "engine"],
   ["server", "cluster"],
   ["cli"],
+  ["testing"],
   ["index"],
 ]
 

@@ -1,6 +1,6 @@
 /**
  * What comments and documents refer to exists: sections of the method (`method.md §5`, or `§5` alone), documents and
- * their headings (`docs/engine.md#damage`, `docs/engine.md, section Damage`), and files of this repository.
+ * their headings (`docs/guide/engine.md#damage`, `docs/guide/engine.md, section Damage`), and files of this repository.
  */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs"
@@ -37,14 +37,14 @@ const toAnchor = (heading: string) =>
 /** References of a text that lead nowhere. */
 function findLost(text: string, tree: Tree): string[] {
   const sections = new Set(
-    tree.headings("docs/method.md")?.flatMap((heading) => /^(\d+)\. /.exec(heading)?.slice(1) ?? []),
+    tree.headings("docs/method/method.md")?.flatMap((heading) => /^(\d+)\. /.exec(heading)?.slice(1) ?? []),
   )
   // A comment breaks its lines anywhere.
   const flat = text.replaceAll(/\n[ \t]*(?:\*(?!\/)|\/\/|#)?[ \t]*/g, " ")
   const lost: string[] = []
   for (const [whole, number] of flat.matchAll(/§ ?(\d+)/g)) if (!sections.has(number)) lost.push(`method.md ${whole}`)
   for (const [whole, document, anchor, section] of flat.matchAll(
-    /\b(docs\/[\w-]+\.md)(?:#([\w-]+)|, section "?([^",.;)*]+))?/g,
+    /\b(docs\/(?:[\w-]+\/)*[\w-]+\.md)(?:#([\w-]+)|, section "?([^",.;)*]+))?/g,
   )) {
     const headings = tree.headings(document)
     const found =
@@ -81,7 +81,8 @@ test("every section, document and file that is referred to exists", () => {
 
 describe("the checker", () => {
   const tree: Tree = {
-    headings: (document) => ({ "docs/method.md": ["The method", "2. The model"], "docs/a.md": ["On disk"] })[document],
+    headings: (document) =>
+      ({ "docs/method/method.md": ["The method", "2. The model"], "docs/a.md": ["On disk"] })[document],
     exists: (path) => path === "src/a/b.ts",
   }
 
@@ -101,7 +102,7 @@ describe("the checker", () => {
     "(method.md §2)",
     "docs/a.md#on-disk",
     "docs/a.md, section On disk.",
-    "docs/method.md, section The model",
+    "docs/method/method.md, section The model",
     "src/a/b.ts",
   ])("finds %j", (text) => {
     expect(findLost(text, tree)).toEqual([])

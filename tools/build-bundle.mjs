@@ -1,11 +1,13 @@
 /**
  * Bundles what tsc wrote to dist/bundle, which is what the package runs: reading 180 small files takes Node longer than
- * running them. It has the two entry points, the library and the command, and the programs that they start in a thread or a
+ * running them. It has the entry points, the library, its contracts for tests and the command, and the programs that they start in a thread or a
  * process of their own. Folders below dist are one deep, as the modules are, so that paths taken from import.meta hold in
- * both. The declarations that the library's names lead to go to dist/types.
+ * both. typebox is bundled, too: the service needs a tenth of it, and its licence is written beside. The declarations that the
+ * library's names lead to go to dist/types. For modules that require there is a file of its own beside each entry point: Node
+ * hands them the module as it is, but TypeScript's node16 does not know that and asks for declarations that say so.
  */
 
-import { cpSync, readFileSync, rmSync } from "node:fs"
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
 import { build } from "vite"
@@ -17,27 +19,67 @@ await build({
   configFile: false,
   logLevel: "warn",
   publicDir: false,
+  ssr: { noExternal: ["typebox"] },
   build: {
     ssr: true,
     target: "node20",
     minify: false,
     outDir: `${dist}bundle`,
     emptyOutDir: true,
+    license: { fileName: "licences.md" },
     rolldownOptions: {
-      input: ["index", "cli/main", "engine/worker", "experiments/cell-process"].map((name) => `${dist}${name}.js`),
-      output: { entryFileNames: "[name].js", chunkFileNames: "[name]-[hash].js" },
+      input: ["index", "testing", "cli/main", "engine/worker", "experiments/cell-process"].map(
+        (name) => `${dist}${name}.js`,
+      ),
+      output: {
+        entryFileNames: "[name].js",
+        chunkFileNames: "[name]-[hash].js",
+        // Names stay, so that a stack says where it was; comments and spaces are a third of the install.
+        minify: { compress: true, mangle: { keepNames: true, toplevel: false }, codegen: { removeWhitespace: true } },
+      },
     },
   },
 })
 
 rmSync(join(dist, "types"), { recursive: true, force: true })
 const taken = new Set()
-takeTypes(join(dist, "index.d.ts"))
+for (const entry of ["index", "testing"]) {
+  takeTypes(join(dist, `${entry}.d.ts`))
+  writeFileSync(join(dist, `bundle/${entry}.cjs`), `module.exports = require("./${entry}.js")\n`)
+  writeFileSync(join(dist, `types/${entry}.d.cts`), await requiredTypes(entry))
+}
 
+/** @param {string} file */
 function takeTypes(file) {
   if (taken.has(file)) return
   taken.add(file)
   cpSync(file, join(dist, "types", relative(dist, file)))
   for (const [, path] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.[^"]+)\.ts"/g))
     takeTypes(join(dirname(file), `${path}.d.ts`))
+}
+
+/**
+ * The declarations of an entry point for modules that require it: every name, as the module that is imported has it.
+ * @param {string} entry
+ */
+async function requiredTypes(entry) {
+  const mode = '{ with: { "resolution-mode": "import" } }'
+  const module = `import("./${entry}.js", ${mode})`
+  const values = Object.entries(await import(`${dist}bundle/${entry}.js`))
+  const names = [...readFileSync(join(dist, `${entry}.d.ts`), "utf8").matchAll(/export (type )?\{([^}]*)\}/g)].flatMap(
+    ([, type, list]) =>
+      list
+        .split(",")
+        .map((name) => name.trim())
+        .filter((name) => name !== "" && (type !== undefined || name.startsWith("type ")))
+        .map((name) => name.replace(/^type /, "")),
+  )
+  const declared = [...taken].map((file) => readFileSync(file, "utf8")).join("\n")
+  const isType = (name) => new RegExp(`^export (declare )?(class|interface|type) ${name}\\b`, "m").test(declared)
+  return [
+    `export type { ${names.join(", ")} } from "./${entry}.js" with { "resolution-mode": "import" }`,
+    ...values.map(([name]) => `export declare const ${name}: typeof ${module}.${name}`),
+    ...values.filter(([name]) => isType(name)).map(([name]) => `export type ${name} = ${module}.${name}`),
+    "",
+  ].join("\n")
 }

@@ -1,4 +1,4 @@
-/** Draws the pictures of docs/method.md: `npm run build && node tools/draw-method.mjs`. The curves are real runs. */
+/** Draws the pictures of docs/method/method.md: `npm run build && node tools/draw-method.mjs`. The curves are real runs. */
 
 import { writeFileSync } from "node:fs"
 import { drawFigure, openDrawing } from "../dist/experiments/drawing.js"

@@ -1,7 +1,11 @@
-/** Installs Debian's Chromium, Redis and C compiler for the tests that need them, where there is none and we may; says so where we may not. */
+/**
+ * Installs what tests need where it is missing and we may, and says so where we may not: Debian's Chromium, Redis, Postgres and C
+ * compiler, and the runtimes that npm has inside packages.
+ */
 
 import { execFileSync, spawnSync } from "node:child_process"
-import { existsSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
 import { buildFaults } from "./faults/faults.mjs"
 
 const chromium = process.env.CHROMIUM ?? "/usr/bin/chromium"
@@ -14,6 +18,12 @@ install({
   debian: "redis-server",
   tests: "cluster tests",
 })
+install({
+  name: "postgres",
+  isThere: existsSync("/usr/lib/postgresql"),
+  debian: "postgresql",
+  tests: "tests of the Postgres source",
+})
 if (process.platform === "linux")
   install({
     name: "C compiler",
@@ -21,6 +31,22 @@ if (process.platform === "linux")
     debian: "gcc libc6-dev",
     tests: "tests of failing disks",
   })
+installRuntimes()
+
+function installRuntimes() {
+  const folder = fileURLToPath(new URL("./runtimes/", import.meta.url))
+  const { optionalDependencies } = JSON.parse(readFileSync(`${folder}package.json`, "utf8"))
+  const versionOf = (/** @type {string} */ name) => {
+    const file = `${folder}node_modules/${name}/package.json`
+    return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")).version : undefined
+  }
+  const isThere = Object.entries(optionalDependencies).every(([name, wanted]) => wanted.endsWith(versionOf(name)))
+  if (isThere) return
+  console.log("Installing Node 20 to 26, Bun and Deno for the tests of the package …")
+  const words = ["ci", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+  if (spawnSync("npm", words, { timeout: 300_000, shell: process.platform === "win32" }).status !== 0)
+    console.warn("\nNO RUNTIMES and they cannot be installed: the tests of the package on them WILL BE SKIPPED.\n")
+}
 
 /** @param {{ name: string, isThere: boolean, debian: string, tests: string }} program */
 function install({ name, isThere, debian, tests }) {

@@ -2,7 +2,7 @@
 
 import { Random } from "../../dist/kernels/random.js"
 import { LinUcb } from "../../dist/policies/lin-ucb.js"
-import { LEAST_PRICE, RENT, Rent } from "../../dist/policies/rent.js"
+import { LEAST_SHARE, RENT, Rent, USUAL_LOSS } from "../../dist/policies/rent.js"
 import { lossesAfter, lossesOfProbe } from "./rewards.mjs"
 
 const SIDES = ["user", "item"]
@@ -113,7 +113,8 @@ export class Variant extends Rent {
       dimension: coordinate ? 4 : 3,
       sizes: { user: tables.user.sizes, item: tables.item.sizes },
       price,
-      leastPrice: LEAST_PRICE.binary,
+      leastShare: LEAST_SHARE,
+      usualLoss: USUAL_LOSS.binary,
       ...RENT,
       ...variant.settings,
       // Where rewards are 0 and 1, that is their spread.

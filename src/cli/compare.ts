@@ -1,13 +1,13 @@
 /** `dess compare`: a grid of runs, in parallel, resumable. */
 
-import { readFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
-import { dirname, join } from "node:path"
+import { dirname, join, relative } from "node:path"
 import { DessError, show } from "../errors.ts"
 import { cellKey, expandGrid } from "../experiments/cells.ts"
 import { type Comparison, compare } from "../experiments/compare.ts"
-import { DATA_OPTIONS, type DataEntry } from "../experiments/data.ts"
-import { completeGrid, type Grid } from "../experiments/grid.ts"
+import { DATA_OPTIONS, type DataEntry, notesOf } from "../experiments/data.ts"
+import { type Grid, openGrid } from "../experiments/grid.ts"
 import { buildReport } from "../experiments/report.ts"
 import { isDone } from "../experiments/results.ts"
 import { GRID_KEYS, GRID_SCHEMA } from "../experiments/schema.ts"
@@ -15,6 +15,7 @@ import { dropUndefined, RUN_OPTIONS } from "../learning/options.ts"
 import { CompareView, describeCell } from "./compare-view.ts"
 import { describeFlags, parseFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
+import { makeFolder } from "./output.ts"
 import { formatTables } from "./report-text.ts"
 import { formatSeconds, plain } from "./terminal.ts"
 
@@ -71,7 +72,8 @@ Examples
   dess compare --data ml-latest-small --methods dess-cv,dess-fre --seeds 2
   dess compare --paper table2 --data ml-1m --limit 200000 --seeds 3 --out results/table2
   dess compare --config grid.json --jobs 4 --out results/mine && dess report results/mine
-  dess compare --methods dess-fre --no-controls --interactions 20000 --seeds 7,8,9`
+  dess compare --methods dess-fre --no-controls --interactions 20000 --seeds 7,8,9
+  dess compare --plugin ./mine.mjs --methods mine,mine:least=20,dess-fre --seeds 3`
 
 export async function compareCommand(args: string[]): Promise<void> {
   const values = parseFlags(args.map(pluralOf), COMPARE_FLAGS)
@@ -79,11 +81,14 @@ export async function compareCommand(args: string[]): Promise<void> {
   if (values.schema) return console.log(JSON.stringify(GRID_SCHEMA, null, 2))
   const config = values.config === undefined ? {} : readConfig(values.config)
   const base = values.config === undefined ? "." : dirname(values.config)
-  const given = rebaseData(config, base)
-  const grid = { ...given, ...gridOf(values, given.data) }
+  const given = await rebase(config, base)
+  const grid: Grid = { ...given, ...gridOf(values, given.data) }
+  const full = await openGrid(grid)
   const out = values.out ?? join("results", grid.paper ?? "compare")
   const { jobs = grid.paper === "time" ? 1 : availableParallelism(), threads = 1 } = values
-  const cells = expandGrid(completeGrid(grid))
+  for (const data of full.data)
+    for (const note of await notesOf(data)) process.stderr.write(`dess: ${data.name}: ${note}\n`)
+  const cells = expandGrid(full)
   const view = new CompareView(new Map(cells.map((cell) => [cellKey(cell), cell])), jobs)
   const started = performance.now()
   const comparison = await untilStopped((signal) =>
@@ -92,12 +97,27 @@ export async function compareCommand(args: string[]): Promise<void> {
       jobs,
       threads,
       signal,
+      command: ["dess", "compare", ...args].map(quoteWord).join(" "),
       onStart: (cell, key) => view.start(cell, key),
       onProgress: (key, interactions, total) => view.progress(key, interactions, total),
       onCell: (record, kept) => view.end(record, kept),
     }),
   ).finally(() => view.close())
+  writeConfig(out, grid)
   tell(comparison, { out, seconds: (performance.now() - started) / 1000, json: values.json === true })
+}
+
+const quoteWord = (word: string) => (/^[\w./:=,@+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
+
+/** The grid as a file beside its results: `dess compare --config` of it makes them again. Paths start from the file. */
+function writeConfig(out: string, grid: Grid): void {
+  const from = (path: string) => (path === "synthetic" ? path : relative(out, path) || ".")
+  const data = grid.data?.map((entry) =>
+    typeof entry === "string" ? from(entry) : { ...entry, path: from(entry.path) },
+  )
+  const plugin = grid.plugin === undefined ? {} : { plugin: from(grid.plugin) }
+  makeFolder(out)
+  writeFileSync(join(out, "config.json"), `${JSON.stringify({ ...grid, ...(data && { data }), ...plugin }, null, 2)}\n`)
 }
 
 /** `--recipe paper`, as dess run has it, means `--recipes paper`. */
@@ -147,10 +167,14 @@ function readConfig(path: string): Grid {
   }
 }
 
-/** Checks the file's grid and makes its data paths start from the file's folder. */
-function rebaseData(config: Grid, base: string): Grid {
-  const { data } = completeGrid(config, base)
-  return config.data === undefined ? config : { ...config, data: data.map(({ bytes: _, ...entry }) => entry) }
+/** Checks the file's grid and makes its paths start from the file's folder. */
+async function rebase(config: Grid, base: string): Promise<Grid> {
+  const { data, own } = await openGrid(config, base)
+  return {
+    ...config,
+    ...(own && { plugin: own.path }),
+    ...(config.data && { data: data.map(({ bytes: _, ...entry }) => entry) }),
+  }
 }
 
 type Values = ReturnType<typeof parseFlags<typeof COMPARE_FLAGS>>

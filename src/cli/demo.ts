@@ -1,11 +1,11 @@
-/** `dess demo` (npm start): DESS against the controls and fixed sizes on the embedded stream, one table at the end. */
+/** `dess demo` (npm start): predictions and lists of DESS against a handful of controls on the embedded stream. */
 
 import { join } from "node:path"
 import { memoryCurve, SeriesRecorder } from "../experiments/series.ts"
 import type { RunOptions } from "../learning/options.ts"
 import type { RunResult, SegmentReport } from "../learning/report.ts"
-import { DEFAULT_SIZES } from "../models/model.ts"
 import { type SyntheticStream, synthetic } from "../stream/synthetic/synthetic.ts"
+import { renderDemo } from "./demo-page.ts"
 import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
 import { makeFolder, writeFiles } from "./output.ts"
@@ -40,34 +40,52 @@ interface Entry {
   options: RunOptions
 }
 
-/** DESS, the same model at other sizes, fixed sizes, and the plain models. */
-const ENTRIES: readonly Entry[] = [
-  { name: "dess-fre (calibrated)", options: { method: "dess-fre" } },
-  { name: "dess-cv (calibrated)", options: { method: "dess-cv" } },
-  { name: "dess-cv (paper)", options: { method: "dess-cv", preset: "paper" } },
-  { name: "random-grow", options: { method: "random-grow" } },
-  { name: "never-grow", options: { method: "never-grow" } },
-  { name: "always-grow", options: { method: "always-grow" } },
-  ...DEFAULT_SIZES.map((size) => ({ name: `uniform-${size}`, options: { method: `uniform-${size}` } })),
-  { name: "uniform-4@8", options: { method: "uniform-4@8" } },
-  { name: "uniform-16@8", options: { method: "uniform-16@8" } },
-  { name: "fixed-128", options: { method: "fixed-128" } },
-  { name: "fixed-222", options: { method: "fixed-222" } },
-  { name: "plain-bias", options: { method: "plain-bias" } },
-  { name: "plain-factor-4", options: { method: "plain-factor-4" } },
+interface Part {
+  title: string
+  measure: "loss" | "ndcg"
+  entries: readonly Entry[]
+  columns: readonly TableColumn[]
+  cells(result: RunResult): string[]
+}
+
+const entry = (method: string, own: RunOptions = {}): Entry => ({ name: method, options: { method, ...own } })
+const right = (title: string): TableColumn => ({ title, align: "right" })
+const SIZES = [right("per user"), right("per item"), right("rows"), right("held"), right("events/s")]
+
+/** DESS and a handful of controls: the same model at one size for all, sizes by chance, the paper's policy, no vectors. */
+const PARTS: readonly Part[] = [
+  {
+    title: "Predictions: is an event a like?",
+    measure: "loss",
+    entries: [
+      entry("dess-fre"),
+      entry("random-grow"),
+      entry("uniform-4"),
+      entry("uniform-16"),
+      entry("uniform-16@8"),
+      entry("fixed-128"),
+      entry("plain-bias"),
+      { name: "dess-cv, paper's policy", options: { method: "dess-cv", preset: "paper" } },
+    ],
+    columns: [{ title: "method" }, right("accuracy"), right("loss"), ...SIZES],
+    cells: (result) => [formatPercent(result.accuracy), formatMeasure(result.loss)],
+  },
+  {
+    title: "Lists: are the next events among ten of all items?",
+    measure: "ndcg",
+    entries: ["dess-fre", "fixed-128", "plain-neighbours", "plain-knn", "plain-popular"].map((method) =>
+      entry(method, { task: "topk" }),
+    ),
+    columns: [{ title: "method" }, right("recall@10"), right("NDCG@10"), ...SIZES],
+    cells: (result) => [formatMeasure(result.recall), formatMeasure(result.ndcg)],
+  },
 ]
 
-const COLUMNS: readonly TableColumn[] = [
-  { title: "method" },
-  { title: "accuracy", align: "right" },
-  { title: "loss", align: "right" },
-  { title: "user size", align: "right" },
-  { title: "item size", align: "right" },
-  { title: "rows", align: "right" },
-  { title: "regret users", align: "right" },
-  { title: "regret items", align: "right" },
-  { title: "events/s", align: "right" },
-]
+/** Ranking all items takes longer than one prediction: lists are made for the first part of the stream. */
+const LISTS_SHARE = 0.3
+
+const LEGEND = `loss: squared error of the predicted probability, less is better. per user, per item: mean length of a vector.
+rows: bytes of all vectors. held: rows, counts of ids and what users have met. random-grow has the bytes of dess-fre.`
 
 export async function demoCommand(args: string[]): Promise<void> {
   const { help, interactions = 200_000, seed = 1, out = "report" } = parseFlags(args, FLAGS)
@@ -76,21 +94,39 @@ export async function demoCommand(args: string[]): Promise<void> {
     return
   }
   const started = performance.now()
-  const stream = synthetic({ interactions, seed })
+  const streams = [interactions, Math.ceil(interactions * LISTS_SHARE)].map((length) =>
+    synthetic({ interactions: length, seed }),
+  )
   makeFolder(out)
-  const results = await untilStopped((signal) => runEntries(stream, seed, signal))
-  const rows = results.map(({ name, result }) => cells(name, result))
-  const [{ result: first }] = results
-  rows.push(["majority class", formatPercent(first.majorityAccuracy), ...Array(COLUMNS.length - 2).fill("–")])
-  const took = formatSeconds((performance.now() - started) / 1000)
-  const stopped = results.length < ENTRIES.length || results.some(({ whole }) => !whole)
-  const title = `The embedded stream: ${first.interactions.toLocaleString("en")} interactions, binary task, calibrated recipe, seed ${seed}, ${took}${stopped ? "; stopped before the end" : ""}.`
-  console.log(`\n${formatTable(COLUMNS, rows)}\n\n${title}`)
-  writeFiles(out, {
-    "demo.md": `# DESS and its controls\n\n${title}\n\n${formatMarkdown(COLUMNS, rows)}\n`,
-    "demo.json": `${JSON.stringify(results, null, 2)}\n`,
+  const parts = await untilStopped(async (signal) => {
+    const outcomes: Outcome[][] = []
+    for (const [p, { entries }] of PARTS.entries())
+      if (!signal.aborted) outcomes.push(await runEntries(streams[p], { entries, seed, signal }))
+    return outcomes
   })
-  console.log(`Report: ${join(out, "demo.md")}`)
+  const stopped = parts.length < PARTS.length || parts.some((part, p) => !isWhole(part, PARTS[p]))
+  const tables = parts.map((outcomes, p) => {
+    const { title, columns, measure } = PARTS[p]
+    const length = Math.max(...outcomes.map(({ result }) => result.interactions)).toLocaleString("en")
+    return {
+      title: `${title} (${length} events).`,
+      measure: measure === "loss" ? "loss, less is better" : "NDCG@10, more is better",
+      columns,
+      rows: outcomes.map((one) => cells(one, PARTS[p])),
+      points: outcomes.map(({ name, result }) => ({ name, bytes: heldOf(result), value: result[measure] ?? 0 })),
+    }
+  })
+  const took = formatSeconds((performance.now() - started) / 1000)
+  const last = `The embedded stream, default recipe, seed ${seed}, ${took}${stopped ? "; stopped before the end" : ""}.`
+  for (const { title, columns, rows } of tables) console.log(`\n${title}\n\n${formatTable(columns, rows)}`)
+  console.log(`\n${LEGEND}\n\n${last}`)
+  const text = tables.map(({ title, columns, rows }) => `## ${title}\n\n${formatMarkdown(columns, rows)}\n\n`)
+  writeFiles(out, {
+    "demo.md": `# DESS and its controls\n\n${last}\n\n${text.join("")}${LEGEND}\n`,
+    "demo.html": renderDemo(last, LEGEND, tables),
+    "demo.json": `${JSON.stringify(parts.flat(), null, 2)}\n`,
+  })
+  console.log(`Report: ${join(out, "demo.html")}`)
   if (stopped) process.exitCode = 130
 }
 
@@ -101,17 +137,23 @@ interface Outcome {
   result: RunResult
 }
 
+const isWhole = (outcomes: readonly Outcome[], { entries }: Part) =>
+  outcomes.length === entries.length && outcomes.every(({ whole }) => whole)
+
 /** One after the other until the signal; the method it stopped says how far it came. */
-async function runEntries(stream: SyntheticStream, seed: number, signal: AbortSignal): Promise<Outcome[]> {
+async function runEntries(
+  stream: SyntheticStream,
+  { entries, seed, signal }: { entries: readonly Entry[]; seed: number; signal: AbortSignal },
+): Promise<Outcome[]> {
   const outcomes: Outcome[] = []
   const recorder = new SeriesRecorder()
-  for (const { name, options: own } of ENTRIES) {
-    if (signal.aborted) break
+  for (const { name, options: own } of entries) {
+    if (signal.aborted && outcomes.length > 0) break
     const options = { ...own, seed }
     const follow = own.method === "random-grow" ? memoryCurve(recorder.series()) : undefined
     const report = outcomes.length === 0 ? (segment: SegmentReport) => recorder.add(segment) : undefined
     const matched = { ...options, ...(follow && { follow }) }
-    const result = await drive(stream, matched, { label: name.padEnd(26), signal, report })
+    const result = await drive(stream, matched, { label: name.padEnd(24), signal, report })
     const whole = result.interactions === stream.interactions
     const far = whole ? "" : `, first ${result.interactions.toLocaleString("en")}`
     outcomes.push({ name: `${name}${follow ? " (equal bytes)" : ""}${far}`, whole, result })
@@ -119,16 +161,16 @@ async function runEntries(stream: SyntheticStream, seed: number, signal: AbortSi
   return outcomes
 }
 
-function cells(name: string, r: RunResult): string[] {
+const heldOf = ({ memory: { rows, indicators, met } }: RunResult) => rows + indicators + met
+
+function cells({ name, result }: Outcome, part: Part): string[] {
   return [
     name,
-    formatPercent(r.accuracy),
-    formatMeasure(r.loss),
-    r.meanSize.user.toFixed(1),
-    r.meanSize.item.toFixed(1),
-    formatBytes(r.rowBytes),
-    r.regret === null ? "–" : r.regret.user.toFixed(0),
-    r.regret === null ? "–" : r.regret.item.toFixed(0),
-    Math.round(r.interactionsPerSecond).toLocaleString("en"),
+    ...part.cells(result),
+    result.meanSize.user.toFixed(1),
+    result.meanSize.item.toFixed(1),
+    formatBytes(result.memory.rows),
+    formatBytes(heldOf(result)),
+    Math.round(result.interactionsPerSecond).toLocaleString("en"),
   ]
 }

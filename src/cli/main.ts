@@ -18,6 +18,10 @@ const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: str
     summary: "run a grid of methods, tasks, models, data and seeds",
     load: async () => (await import("./compare.ts")).compareCommand,
   },
+  sweep: {
+    summary: "search a method's own options on the first part of a stream, report on the rest",
+    load: async () => (await import("./sweep.ts")).sweepCommand,
+  },
   serve: {
     summary: "the live recommender over HTTP",
     load: async () => (await import("./serve.ts")).serveCommand,

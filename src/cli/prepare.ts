@@ -1,9 +1,10 @@
 /** `dess prepare`: data as published → a folder that `dess run --data` reads in constant memory. */
 
+import { existsSync } from "node:fs"
 import { parseColumnChoice } from "../datasets/header.ts"
 import type { Dedupe, Manifest } from "../datasets/manifest.ts"
 import { type PrepareOptions, type PrepareProgress, prepareData } from "../datasets/prepare.ts"
-import { downloadsFolder, PUBLISHED } from "../datasets/publishers.ts"
+import { describePublished, downloadsFolder, PUBLISHED } from "../datasets/publishers.ts"
 import { DessError, show } from "../errors.ts"
 import { dropUndefined } from "../learning/options.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
@@ -18,6 +19,14 @@ const READING = {
     examples: ["user=<name>,item=<name>,rating=<name>,timestamp=<name>"],
   },
   ratingScale: { type: "string", description: "scale of the ratings, e.g. 0-10 (0-5)", examples: ["<lo-hi>"] },
+  implicit: { type: "boolean", description: "every row is a positive, whether there are ratings or not" },
+  types: {
+    type: "array",
+    items: { type: "string" },
+    minItems: 1,
+    description: "kinds of events that count (all); their column is recognised, or type=<name> of --columns",
+    examples: ["click,buy"],
+  },
   likeThreshold: {
     type: "number",
     description: "a rating above it, on that scale, is a like (7/10 of the scale: 3.5 of 5)",
@@ -57,7 +66,8 @@ Usage: dess prepare <source> --out <dir> [options]
 
 Source
   a name            ${Object.keys(PUBLISHED).slice(0, 7).join(", ")},
-                    ${Object.keys(PUBLISHED).slice(7).join(", ")}: fetched from the publisher
+                    ${Object.keys(PUBLISHED).slice(7, 12).join(", ")},
+                    ${Object.keys(PUBLISHED).slice(12).join(", ")}: fetched from the publisher
   a folder or zip   MovieLens (genres, or the tag genome where there is one), RecBole (.inter, .item), Parquet
   a file            CSV, TSV, JSON lines, .inter, Parquet; gzip or zstd; Amazon's ratings files without a header too
 
@@ -91,10 +101,13 @@ export async function prepareCommand(args: string[]): Promise<void> {
     memoryBytes: memory === undefined ? undefined : memory * 2 ** 30,
     mirror: rest.mirror ?? (process.env.DESS_MIRROR || undefined),
   }
+  if (Object.hasOwn(PUBLISHED, source) && !existsSync(source))
+    process.stderr.write(`dess: ${source}: ${describePublished(source)}\n`)
   const started = performance.now()
   const manifest = await untilStopped((signal) => prepare(source, { ...dropUndefined(options), signal }))
   if (manifest === undefined) return
   if (manifest.source.encoding === "latin-1") noteLatin1(manifest.source.from)
+  for (const note of manifest.notes ?? []) process.stderr.write(`dess: ${manifest.name}: ${note}\n`)
   const seconds = (performance.now() - started) / 1000
   console.log(json ? JSON.stringify(summarise(manifest, out, seconds)) : describe(manifest, out, seconds))
 }
@@ -145,7 +158,9 @@ function describe(manifest: Manifest, out: string, seconds: number): string {
   return [
     `${name}: ${count(interactions)} interactions of ${count(users)} users with ${count(items)} items, ${day(manifest.firstTimestamp)} to ${day(manifest.lastTimestamp)}`,
     taken.length > 0 ? `left out: ${taken.join(", ")}` : "",
-    `ratings from ${ratingScale.min} to ${ratingScale.max}; a like is more than ${likeThreshold}`,
+    manifest.implicit
+      ? "no ratings"
+      : `ratings from ${ratingScale.min} to ${ratingScale.max}; a like is more than ${likeThreshold}`,
     features === undefined
       ? "item features: none, so dess-fre rather than dess-cv"
       : `item features: ${count(features.columns.length)} ${kind}, for ${count(features.items)} items`,

@@ -2,8 +2,9 @@
 
 import { join } from "node:path"
 import { DessError, show } from "../errors.ts"
+import { writeParquetFiles } from "../experiments/parquet-files.ts"
 import { buildReport, drawFigures, type Report } from "../experiments/report.ts"
-import { readResults } from "../experiments/results.ts"
+import { type CellRecord, readResults } from "../experiments/results.ts"
 import { writeReport } from "../experiments/write-report.ts"
 import { describeFlags, parseArguments } from "./flags.ts"
 import { formatTables } from "./report-text.ts"
@@ -12,7 +13,7 @@ const FLAGS = {
   out: {
     type: "string",
     description:
-      "where the files go (<dir>/report): report.html (one page, needs nothing else), report.md, summary.csv, runs.csv, figures/*.svg",
+      "where the files go (<dir>/report): report.html (one page, needs nothing else), report.md, summary.csv, runs.csv, latex/*.tex, figures/*.svg and *.pdf, segments.parquet, users.parquet",
     examples: ["<dir>"],
   },
   noFigures: { type: "boolean", description: "tables only" },
@@ -28,8 +29,9 @@ The results folder of dess compare may still be growing.
 ${describeFlags({ Options: FLAGS })}
 
 Tables are laid out like the paper's; where a data set is one of the paper's four (ml-20m, ml-latest, amazon-books,
-amazon-cds) the paper's figures stand beside ours. Mean ± standard deviation over seeds, paired t-test of every DESS
-method against the best baseline, and below each table which controls beat which DESS method.
+amazon-cds) the paper's figures stand beside ours. Mean ± standard deviation over seeds; a star where every paired
+test (seeds, blocks of the stream, users) carries it after Holm's correction; below each table which controls beat
+which method, and which cannot be told apart.
 
 Examples
   dess report results/compare
@@ -48,8 +50,19 @@ export async function reportCommand(args: string[]): Promise<void> {
   const report = buildReport(records, { figures: !values.noFigures })
   const pictures = await drawOrTell(report)
   const files = writeReport(values.out ?? join(directory, "report"), { report, records, pictures })
+  await writeParquetOrTell(values.out ?? join(directory, "report"), records)
   if (values.json) console.log(JSON.stringify(asJson(report)))
   else console.log(`${formatTables(report, { costs: true })}\n\n${files.slice(0, 4).join("\n")}`)
+}
+
+/** DuckDB, which writes Parquet, is optional. */
+async function writeParquetOrTell(directory: string, records: readonly CellRecord[]): Promise<void> {
+  try {
+    await writeParquetFiles(directory, records)
+  } catch (error) {
+    if (!(error instanceof DessError) || error.code !== "UNSUPPORTED") throw error
+    process.stderr.write(`dess: ${error.message}\n`)
+  }
 }
 
 /** The packages that draw to files are optional: without them only the page, which draws its own, has figures. */
@@ -71,6 +84,9 @@ function asJson({ title, facts, parts }: Report): object {
       title: part.title,
       tables: part.tables,
       costs: part.blocks.map(({ title: name, costs }) => ({ ...costs, title: name })),
+      differences: part.blocks.flatMap(({ title: name, differences }) =>
+        differences ? [{ ...differences, title: name }] : [],
+      ),
     })),
   }
 }

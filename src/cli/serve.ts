@@ -2,7 +2,6 @@
 
 import { join } from "node:path"
 import { type ParseArgsConfig, parseArgs } from "node:util"
-import { setFlagsFromString } from "node:v8"
 import { DessError } from "../errors.ts"
 import { requirePackages } from "../server/packages.ts"
 import { ReplayLine } from "./terminal.ts"
@@ -45,6 +44,7 @@ export async function serveCommand(args: string[]): Promise<void> {
     page: join(import.meta.dirname, "..", "web"),
     onError: (error, where) => say(`${where}: ${describe(error)}`),
     onReplay: (progress) => line.update(progress),
+    say,
   })
   const { settings, keys } = configuration
   say(`listening on ${service.url} (${keys.write ? "with API keys" : "this machine only, without API keys"})`)
@@ -58,23 +58,13 @@ export async function serveCommand(args: string[]): Promise<void> {
     if (isStopping()) return
     throw error
   }
-  if (settings.memoryBudget !== undefined) boundHeaps()
   const place = settings.cluster === undefined ? settings.directory : `the cluster (role ${settings.role ?? "both"})`
   say(place ? `ready; everything is kept in ${place}` : "ready; in memory only, nothing is kept (--directory)")
   if (settings.demo) {
     const kept = place ? `; its users and items stay in ${place}, use another for yours` : ""
-    say(`feeding the embedded stream at ${settings.rate} events per second${kept}`)
+    say(`feeding a simulated film shop: 50,000 events at once, then ${settings.rate} events per second${kept}`)
   }
   await stopped
-}
-
-/**
- * Requests leave garbage behind whatever is kept. By default V8 lets its young generation grow to 32 MB and the old one to
- * four times what lives; under a budget the first stays as it is when the service is ready, and the second grows by a half.
- */
-function boundHeaps(): void {
-  setFlagsFromString("--semi-space-growth-factor=1")
-  setFlagsFromString("--heap-growing-percent=50")
 }
 
 /** Resolves when a signal has stopped the service; a second signal does not wait. */
@@ -134,6 +124,7 @@ Examples
   dess serve --demo --rate 500
   dess serve --directory data --memory-budget 256MB
   DESS_WRITE_KEY=$(openssl rand -hex 24) dess serve --directory data --host 0.0.0.0
+  PGPASSWORD=… dess serve --directory data --source postgres://shop@db/shop --source-table purchases
   dess serve --cluster redis://10.0.0.1:6379,redis://10.0.0.2:6379 --wait 1
   curl -d '{"user":"ada","item":"dune","rating":5}' -H 'content-type: application/json' localhost:8080/v1/interactions
   curl localhost:8080/v1/users/ada/recommendations`

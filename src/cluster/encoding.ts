@@ -4,6 +4,8 @@ import { ByteReader, ByteWriter } from "../engine/byte-buffer.ts"
 import { DessError } from "../errors.ts"
 
 const EVENT_VERSION = 1
+/** An event that does not weigh 1, or whose item may be recommended all the same. */
+const WEIGHED = 3
 /** In place of an event's version: the user is to be forgotten. */
 const FORGET = 2
 const RECORD_VERSION = 1
@@ -16,6 +18,9 @@ export interface ClusterEvent {
   rating: number
   /** Seconds. */
   timestamp: number
+  /** Default 1. */
+  weight?: number | undefined
+  stays?: boolean | undefined
   /** No event: the user is to be forgotten, with everything before. */
   forget?: true
 }
@@ -25,27 +30,31 @@ export function forgetEvent(user: string): ClusterEvent {
   return { user, item: "", rating: Number.NaN, timestamp: Date.now() / 1000, forget: true }
 }
 
-/** version, rating, timestamp, length of the user's name, user, item */
-export function encodeEvent({ user, item, rating, timestamp, forget }: ClusterEvent): Buffer {
+/** version, rating, timestamp, length of the user's name, user, [weight, whether it stays], item */
+export function encodeEvent({ user, item, rating, timestamp, weight = 1, stays, forget }: ClusterEvent): Buffer {
   const users = Buffer.byteLength(user)
-  const bytes = Buffer.allocUnsafe(15 + users + Buffer.byteLength(item))
-  bytes[0] = forget ? FORGET : EVENT_VERSION
+  const isPlain = weight === 1 && !stays
+  const bytes = Buffer.allocUnsafe(15 + users + (isPlain ? 0 : 5) + Buffer.byteLength(item))
+  bytes[0] = forget ? FORGET : isPlain ? EVENT_VERSION : WEIGHED
   bytes.writeFloatLE(rating, 1)
   bytes.writeDoubleLE(timestamp, 5)
   bytes.writeUInt16LE(users, 13)
   bytes.write(user, 15)
-  bytes.write(item, 15 + users)
+  if (!isPlain) bytes[bytes.writeFloatLE(weight, 15 + users)] = stays ? 1 : 0
+  bytes.write(item, 15 + users + (isPlain ? 0 : 5))
   return bytes
 }
 
 export function decodeEvent(bytes: Buffer): ClusterEvent {
-  if (bytes[0] !== FORGET) checkVersion("event", bytes[0], EVENT_VERSION)
+  if (bytes[0] !== FORGET && bytes[0] !== WEIGHED) checkVersion("event", bytes[0], EVENT_VERSION)
   const users = bytes.readUInt16LE(13)
+  const isWeighed = bytes[0] === WEIGHED
   return {
     rating: bytes.readFloatLE(1),
     timestamp: bytes.readDoubleLE(5),
     user: bytes.toString("utf8", 15, 15 + users),
-    item: bytes.toString("utf8", 15 + users),
+    item: bytes.toString("utf8", 15 + users + (isWeighed ? 5 : 0)),
+    ...(isWeighed && { weight: bytes.readFloatLE(15 + users), stays: bytes[19 + users] === 1 }),
     ...(bytes[0] === FORGET ? { forget: true } : {}),
   }
 }
@@ -57,6 +66,8 @@ export interface Stored {
   row: Uint8Array
   /** Of a user: indices of items met, oldest first, where the row does not have them. */
   met?: number[]
+  /** Of a user: of those, items that may be recommended all the same. */
+  staying?: number[]
   /** Of an item: events, and the count of likes that fades, as of a clock. */
   popularity?: Popularity
 }
@@ -69,16 +80,18 @@ export interface Popularity {
 
 const MET = 1
 const POPULARITY = 2
+const STAYING = 4
 
-/** version and parts, length of the name, name, [items met], [popularity], row */
-export function encodeStored({ name, row, met, popularity }: Stored): Buffer {
+/** version and parts, length of the name, name, [items met], [of them staying], [popularity], row */
+export function encodeStored({ name, row, met, staying, popularity }: Stored): Buffer {
   const writer = new ByteWriter(32 + 3 * name.length + row.length + 5 * (met?.length ?? 0))
-  writer.byte((RECORD_VERSION << 4) | (met ? MET : 0) | (popularity ? POPULARITY : 0))
+  writer.byte((RECORD_VERSION << 4) | (met ? MET : 0) | (popularity ? POPULARITY : 0) | (staying ? STAYING : 0))
   writer.text(name)
-  if (met) {
-    writer.whole(met.length)
-    for (const item of met) writer.whole(item)
-  }
+  for (const list of [met, staying])
+    if (list) {
+      writer.whole(list.length)
+      for (const item of list) writer.whole(item)
+    }
   if (popularity) {
     writer.whole(popularity.events)
     writer.float32(popularity.trend)
@@ -92,7 +105,9 @@ export function decodeStored(bytes: Buffer): Stored {
   checkVersion("row", bytes[0] >> 4, RECORD_VERSION)
   const reader = new ByteReader(bytes.subarray(1))
   const stored: Stored = { name: reader.text(), row: bytes }
-  if (bytes[0] & MET) stored.met = Array.from({ length: reader.whole() }, () => reader.whole())
+  const list = () => Array.from({ length: reader.whole() }, () => reader.whole())
+  if (bytes[0] & MET) stored.met = list()
+  if (bytes[0] & STAYING) stored.staying = list()
   if (bytes[0] & POPULARITY)
     stored.popularity = { events: reader.whole(), trend: reader.float32(), clock: reader.whole() }
   stored.row = reader.rest()

@@ -4,7 +4,7 @@ import { createHash, randomBytes } from "node:crypto"
 import { DessError } from "../errors.ts"
 import type { Cluster } from "./cluster.ts"
 import { type ClusterEvent, decodeEvent, encodeEvent } from "./encoding.ts"
-import type { Argument, Reply } from "./redis.ts"
+import { type Argument, LastingOutage, type Reply } from "./redis.ts"
 import { runAndWait } from "./scripts.ts"
 
 export interface LogOptions {
@@ -119,7 +119,7 @@ export class Log {
       try {
         return (await run()) as unknown[]
       } catch (error) {
-        const passing = error instanceof DessError && error.code === "UNAVAILABLE" && !/OOM|--wait/.test(error.message)
+        const passing = error instanceof DessError && error.code === "UNAVAILABLE" && !(error instanceof LastingOutage)
         if (!passing || Date.now() >= until) throw error
         await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_PAUSE, PAUSE * tries)))
       }
@@ -132,8 +132,7 @@ export class Log {
     const { reply, reached } = await runAndWait(this.#cluster.redis, "append", { keys, args, replicas })
     // Too many waiting: nothing was written.
     if (reached >= replicas || (reply as Reply[])[0] === -2) return reply
-    throw new DessError(
-      "UNAVAILABLE",
+    throw new LastingOutage(
       `--wait: expected ${replicas} replicas to have the events within a second, got ${reached}; send them again with the same keys`,
     )
   }

@@ -1,7 +1,9 @@
 /** What a reader has in memory: all items, recently requested users, and the learner that scores them. */
 
 import type { Catalogue } from "../engine/catalogue.ts"
-import type { CheckedItem, CheckedTrial } from "../engine/check.ts"
+import type { CheckedTrial } from "../engine/check.ts"
+import { type CheckedItem, detailsOf, mergeItem } from "../engine/item-entries.ts"
+import { Lookup } from "../engine/lookup.ts"
 import type { ReadModel } from "../engine/reading.ts"
 import type { StoredItem } from "../engine/records.ts"
 import { DessError } from "../errors.ts"
@@ -51,6 +53,7 @@ export class Mirror implements ReadModel {
   readonly #users = new Map<string, CachedUser>()
   readonly #fetching = new Map<string, Promise<CachedUser | undefined>>()
   readonly #entries: Entries
+  readonly #details = new Lookup({ directory: undefined, mostKeys: 0, onFailure: () => {} })
   #grown = false
   /** The version of the global state in memory. */
   #global = 0
@@ -73,6 +76,7 @@ export class Mirror implements ReadModel {
       this.reader.refresh([index])
     })
     this.#entries = new Entries(cluster, (index, entry) => this.#noteEntry(index, entry))
+    catalogue.detailStore = () => this.#details
   }
 
   async explain(side: Side, index: number): Promise<LearnerExplanation | undefined> {
@@ -135,6 +139,12 @@ export class Mirror implements ReadModel {
     await this.#items.fetchNames([index])
     this.#noteItem(index)
     this.#catalogue.put(index, entry)
+    this.#details.add([{ kind: "details", item: index, details: detailsOf(entry) }], 0)
+  }
+
+  /** Bytes of titles and properties. */
+  get detailBytes(): number {
+    return this.#details.heldBytes
   }
 
   #noteItem(index: number): void {
@@ -202,14 +212,38 @@ export class Mirror implements ReadModel {
     if (this.#users.has(name) && this.#users.get(name)?.index !== user.index) this.dropUser(name)
     // Unknown, or named and not learned yet.
     if (number < 0 || record.length === 0) return user
-    const { row, met } = decodeStored(record)
+    const { row, met, staying } = decodeStored(record)
     if (row.length > 0) this.#run.shared.putRow("user", user.index, row)
     this.#users.delete(name)
     this.#users.set(name, user)
     this.#catalogue.names.user.set(user.index, name)
-    this.#catalogue.setHistory(user.index, met ?? this.#run.shared.met(user.index) ?? [])
+    this.#catalogue.setHistory(user.index, met ?? this.#run.shared.met(user.index) ?? [], staying)
     this.#dropOldest()
     return user
+  }
+
+  /** What a user has met, as this process knows it, the latest last; undefined for an unknown one. */
+  async trailOf(name: string): Promise<{ item: string; isLiked: boolean; stays: boolean }[] | undefined> {
+    await this.#fetch(name)
+    const user = this.#users.get(name)
+    const own = this.recent(name)
+    if (!user && own.length === 0) return undefined
+    const found = new Map<string, { item: string; isLiked: boolean; stays: boolean }>()
+    const add = (item: string | undefined, isLiked: boolean, stays: boolean) => {
+      if (item === undefined) return
+      const before = found.get(item)
+      found.delete(item)
+      found.set(item, { item, isLiked, stays: stays && (before?.stays ?? true) })
+    }
+    if (user) {
+      const { item: names } = this.#catalogue.names
+      const staying = new Set(this.#catalogue.staying(user.index))
+      const latest = this.#run.shared.model.latestOf?.(user.index) ?? []
+      for (const item of this.#catalogue.history(user.index)) add(names.name(item), false, staying.has(item))
+      for (const item of latest) add(names.name(item), true, staying.has(item))
+    }
+    for (const { item, rating, stays = false } of own) add(item, this.#catalogue.like(rating) === 1, stays)
+    return [...found.values()]
   }
 
   #dropOldest(): void {
@@ -245,14 +279,9 @@ export class Mirror implements ReadModel {
     const before = await Promise.all(
       entries.map(({ item }) => readEntry(this.#cluster, this.#items.find(item) as number)),
     )
-    entries.forEach(({ item, categories, hidden, features }, i) => {
-      const index = this.#items.find(item) as number
-      const old = merged.get(index) ?? before[i]
-      merged.set(index, {
-        categories: categories ?? old.categories,
-        hidden: hidden ?? old.hidden,
-        features: features === undefined ? old.features : features,
-      })
+    entries.forEach((entry, i) => {
+      const index = this.#items.find(entry.item) as number
+      merged.set(index, mergeItem(merged.get(index) ?? before[i], entry))
     })
     await writeEntries(
       this.#cluster,
@@ -266,5 +295,6 @@ export class Mirror implements ReadModel {
     clearTimeout(this.#timer)
     this.#run.close()
     this.#kernels.close()
+    await this.#details.close()
   }
 }

@@ -4,10 +4,11 @@
  * they contain.
  */
 
+import { weighRows } from "../engine/event-types.ts"
 import { DessError } from "../errors.ts"
 import { BudgetExceeded } from "../learning/limiter.ts"
 import type { Run } from "../learning/loop.ts"
-import { binaryLabel, classLabel } from "../stream/labels.ts"
+import { binaryLabel, classLabel, effectiveRating } from "../stream/labels.ts"
 import type { Segment } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
 import {
@@ -63,6 +64,8 @@ export class Partition {
   readonly #index = new Map<string, number>()
   readonly #names = new Map<number, string>()
   readonly #met = new Map<number, number[]>()
+  /** Of what a user has met, items that may be recommended all the same. */
+  readonly #staying = new Map<number, Set<number>>()
   #fresh: { name: string; number: number }[] = []
   /** Users evicted since the last segment, whose rows may be in the write under way. */
   readonly #evicted = new Set<string>()
@@ -156,8 +159,9 @@ export class Partition {
       }
       // Known by name, lost before its first row.
       if (record.length === 0) return
-      const { row, met } = decodeStored(record)
+      const { row, met, staying } = decodeStored(record)
       if (met) this.#met.set(index, met)
+      if (staying) this.#staying.set(index, new Set(staying))
       if (row.length > 0) run.shared.putRow("user", index, row)
     })
   }
@@ -197,6 +201,7 @@ export class Partition {
     this.#index.delete(name)
     this.#names.delete(index)
     this.#met.delete(index)
+    this.#staying.delete(index)
     this.touched.user.delete(index)
   }
 
@@ -229,10 +234,9 @@ export class Partition {
   learn(events: readonly LogEntry[], time: number): Promise<void> {
     const { run, cluster } = this.#context
     this.#evicted.clear()
-    const segment = this.#segment(
-      events.map(({ event }) => event),
-      time,
-    )
+    const all = events.map(({ event }) => event)
+    const segment = this.#segment(all, time)
+    this.#noteStaying(all, segment)
     this.#context.catchUp(segment.item)
     const counters = new Map<string, number>([["applied", events.length]])
     try {
@@ -291,13 +295,52 @@ export class Partition {
       trainLength: length,
       time,
     }
-    events.forEach(({ user, item, rating, timestamp }, r) => {
+    events.forEach(({ user, item, rating, timestamp, weight = 1 }, r) => {
       segment.user[r] = this.#index.get(user) as number
       segment.item[r] = items.find(item) as number
-      segment.rating[r] = Number.isNaN(rating) ? 5 : rating
+      segment.rating[r] = effectiveRating(rating, weight)
       segment.timestamp[r] = timestamp
     })
-    return segment
+    const weight = this.#weigh(events)
+    const repeats = events.some(({ stays }) => stays)
+    return { ...segment, ...(weight && { weight }), ...(repeats && { repeats }) }
+  }
+
+  #weigh(events: readonly ClusterEvent[]): Float32Array | undefined {
+    const rows = {
+      rating: Float32Array.from(events, ({ rating }) => rating),
+      weight: Float32Array.from(events, ({ weight = 1 }) => weight),
+      stays: Uint8Array.from(events, ({ stays }) => (stays ? 1 : 0)),
+    }
+    return weighRows(rows, this.#context.cluster.options.run)
+  }
+
+  /** Notes which items met first in a segment may be recommended all the same, and which may not any more. */
+  #noteStaying(events: readonly ClusterEvent[], { user, item }: Segment): void {
+    const known = new Map<number, Set<number>>()
+    events.forEach(({ stays }, r) => {
+      const staying = this.#staying.get(user[r])
+      if (!stays) staying?.delete(item[r])
+      if (!stays && !known.has(user[r])) return
+      const met = known.get(user[r]) ?? new Set(this.#metBy(user[r], { user, item, before: r }))
+      known.set(user[r], met)
+      if (stays && !met.has(item[r])) this.#staying.set(user[r], (staying ?? new Set()).add(item[r]))
+      met.add(item[r])
+    })
+    for (const one of known.keys()) {
+      const staying = this.#staying.get(one)
+      for (const oldest of staying ?? []) {
+        if ((staying as Set<number>).size <= LONGEST_MET) break
+        staying?.delete(oldest)
+      }
+    }
+  }
+
+  /** What a user has met, with rows of a segment before one. */
+  #metBy(user: number, p: Pick<Segment, "user" | "item"> & { before: number }): number[] {
+    const met = [...(this.#rowsKnowMet ? (this.#context.run.shared.met(user) ?? []) : (this.#met.get(user) ?? []))]
+    for (let r = 0; r < p.before; r++) if (p.user[r] === user) met.push(p.item[r])
+    return met
   }
 
   #meetItem(user: number, item: number): void {
@@ -343,7 +386,8 @@ export class Partition {
       const row = run.shared.takeRow("user", index) ?? new Uint8Array(0)
       const name = this.#names.get(index) ?? ""
       const met = this.#rowsKnowMet ? undefined : (this.#met.get(index) ?? [])
-      const record = encodeStored({ name, row, ...(met ? { met } : {}) })
+      const staying = this.#staying.get(index)
+      const record = encodeStored({ name, row, ...(met && { met }), ...(staying?.size && { staying: [...staying] }) })
       return { list: keys.rows("users", this.number, number), place: number % ROWS_PER_BUCKET, record }
     })
     write.addRows(rows)

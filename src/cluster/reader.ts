@@ -8,12 +8,15 @@ import { Catalogue } from "../engine/catalogue.ts"
 import {
   type CheckedEvent,
   checkEvents,
-  checkItems,
+  checkMerge,
   checkName,
+  checkOptionNames,
   checkTrials,
   isGuest,
   toArray,
 } from "../engine/check.ts"
+import { hasTypes } from "../engine/event-types.ts"
+import { checkItems } from "../engine/item-entries.ts"
 import { countGrowing, fixedBytes } from "../engine/process-memory.ts"
 import { checkPage, Reading } from "../engine/reading.ts"
 import type {
@@ -24,19 +27,24 @@ import type {
   Id,
   ItemEntry,
   ItemView,
+  ListOptions,
   LiveReport,
   MemoryParts,
+  Merged,
+  NamedEvent,
+  PageOptions,
   Prediction,
+  PreviewOptions,
   Receipt,
   Recommendation,
   Recommender,
   RecommendOptions,
-  SimilarOptions,
   SnapshotInfo,
   Status,
   Trial,
 } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
+import { effectiveRating } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
 import { forgetEvent } from "./encoding.ts"
@@ -89,7 +97,7 @@ export class ClusterRecommender implements Recommender {
       users: options.users ?? 10_000,
       onNote: options.onNote ?? (() => {}),
     })
-    this.#reading = new Reading(this.#catalogue, this.#mirror)
+    this.#reading = new Reading(this.#catalogue, this.#mirror, () => this.#cluster.options.types)
     this.#log = new Log(cluster, { keys, queue: Math.ceil(queue / cluster.partitions), wait: options.wait ?? 0 })
   }
 
@@ -126,9 +134,13 @@ export class ClusterRecommender implements Recommender {
 
   async observe(given: Event | readonly Event[]): Promise<Accepted> {
     this.#may("writer")
-    const events = checkEvents(given, this.#cluster.options.scale, Date.now() / 1000)
-    if (events.some(({ type }) => type !== undefined))
-      throw new DessError("UNSUPPORTED", "event type: expected none, a cluster keeps no types of events (--cluster)")
+    const { scale, types } = this.#cluster.options
+    const events = checkEvents(given, { scale, now: Date.now() / 1000, types })
+    if (!hasTypes(types) && events.some(({ type }) => type !== undefined))
+      throw new DessError(
+        "UNSUPPORTED",
+        "event type: expected one of --types, got one without: a cluster keeps what an event weighs, not its type",
+      )
     const { accepted, duplicates, last, ids } = await this.#log.append(events)
     this.#duplicates += duplicates
     if (this.#options.role !== "writer") this.#keep(events, ids)
@@ -137,9 +149,9 @@ export class ClusterRecommender implements Recommender {
 
   /** Has events count before they are learned. */
   #keep(events: readonly CheckedEvent[], ids: readonly (string | undefined)[]): void {
-    events.forEach(({ user, item, rating }, at) => {
+    events.forEach(({ user, item, rating, weight, stays }, at) => {
       const id = ids[at]
-      if (id !== undefined) this.#mirror.own.add(user, { item, rating: Number.isNaN(rating) ? 5 : rating, id })
+      if (id !== undefined) this.#mirror.own.add(user, { item, rating: effectiveRating(rating, weight), stays, id })
     })
   }
 
@@ -163,19 +175,28 @@ export class ClusterRecommender implements Recommender {
   recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
   recommend(guest: GuestOptions): Promise<Recommendation[]>
   async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<Recommendation[]> {
-    if (isGuest(first)) return this.#read().recommendToGuest(first)
+    if (isGuest(first, options)) return this.#read().recommendToGuest(first)
     const { after, ...query } = options
     const reading = await this.#with(first, { after })
     return reading.recommend(first, query)
   }
 
-  async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {
+  async preview(user: Id, trials: readonly Trial[], options: PreviewOptions = {}) {
+    checkOptionNames("options", options, ["count", "include"])
     const checked = checkTrials(trials, this.#cluster.options.scale)
-    return (await this.#with(user)).recommend(user, { count }, checked)
+    return (await this.#with(user)).recommend(user, options, checked)
   }
 
-  async similar(item: Id, options: SimilarOptions = {}): Promise<Recommendation[]> {
+  async similar(item: Id, options: ListOptions = {}): Promise<Recommendation[]> {
     return this.#read().similar(item, options)
+  }
+
+  async popular(options: ListOptions = {}): Promise<Recommendation[]> {
+    return this.#read().general("trending", options)
+  }
+
+  async newest(options: ListOptions = {}): Promise<Recommendation[]> {
+    return this.#read().general("new", options)
   }
 
   predict(user: Id, item: Id): Promise<Prediction>
@@ -196,6 +217,7 @@ export class ClusterRecommender implements Recommender {
   }
 
   async explain(side: Side, id: Id, options: Pick<RecommendOptions, "after"> = {}): Promise<Explanation> {
+    checkOptionNames("options", options, ["after"])
     const reading = side === "user" ? await this.#with(id, options) : this.#read()
     return reading.explain(side, id)
   }
@@ -223,13 +245,13 @@ export class ClusterRecommender implements Recommender {
     return this.#read().has(side, id)
   }
 
-  ids(side: Side, options: { offset?: number; count?: number } = {}): string[] {
+  ids(side: Side, options: PageOptions = {}): string[] {
     if (side === "item") return this.#read().ids(side, options)
     throw new DessError("UNSUPPORTED", "users: expected list(), they are not in this process")
   }
 
   /** Users by partition, in each in the order they came. */
-  async list(side: Side, options: { offset?: number; count?: number } = {}): Promise<string[]> {
+  async list(side: Side, options: PageOptions = {}): Promise<string[]> {
     const reading = this.#read()
     if (side === "item") return reading.ids(side, options)
     const { offset, count } = checkPage(options)
@@ -241,13 +263,17 @@ export class ClusterRecommender implements Recommender {
     return this.#read().history(user, options)
   }
 
+  async search(query: string, options: PageOptions = {}): Promise<ItemView[]> {
+    return this.#read().search(query, options)
+  }
+
   items(): Iterable<ItemView & { features: readonly number[] | null }> {
     return this.#read().items()
   }
 
   // Operations
 
-  events(): AsyncIterable<{ user: string; item: string; rating?: number; timestamp: number }> {
+  events(): AsyncIterable<NamedEvent> {
     throw new DessError("UNSUPPORTED", "events: expected a single machine; dess cluster snapshot writes all there is")
   }
 
@@ -261,6 +287,22 @@ export class ClusterRecommender implements Recommender {
 
   async similarUsers(): Promise<never> {
     throw new DessError("UNSUPPORTED", "users: expected a single machine, a cluster does not compare them")
+  }
+
+  /** The user's log gets what the guest met, to stand for it and teach nothing; the guest is forgotten. */
+  async merge(guest: Id, user: Id): Promise<Merged> {
+    this.#may("writer")
+    const names = checkMerge(guest, user)
+    const found = await this.#mirror.trailOf(names.guest)
+    if (found === undefined) return { ...names, found: false, history: 0 }
+    const timestamp = Date.now() / 1000
+    const events = found.map(({ item, isLiked, stays }) => ({
+      ...{ user: names.user, item, timestamp, rating: Number.NaN, key: undefined, stays },
+      weight: isLiked ? 0 : -Number.EPSILON,
+    }))
+    if (events.length > 0) await this.#log.append(events)
+    await this.forget(names.guest)
+    return { ...names, found: true, history: events.length }
   }
 
   async forget(user: Id): Promise<Receipt> {
@@ -322,7 +364,8 @@ export class ClusterRecommender implements Recommender {
       items: { known: sum(({ items }) => items), held: held.item.seen, hidden: this.#catalogue.hidden.size },
       memory: {
         budget: null,
-        parts: { ...this.#growing(), fixed: this.#fixedBytes },
+        parts: this.#growing(),
+        fixed: this.#fixedBytes,
         heldBytes: held.heldBytes,
         embeddingBytes: held.embeddingBytes,
         sizes: { user: held.user.histogram, item: held.item.histogram },
@@ -344,9 +387,16 @@ export class ClusterRecommender implements Recommender {
     }
   }
 
-  #growing(): Omit<MemoryParts, "fixed"> {
+  #growing(): MemoryParts {
     const { held, reader } = this.#mirror
-    return countGrowing({ held, catalogue: this.#catalogue, reader, waiting: this.#mirror.own.count, lookupBytes: 0 })
+    return countGrowing({
+      held,
+      catalogue: this.#catalogue,
+      reader,
+      waiting: this.#mirror.own.count,
+      lookupBytes: this.#mirror.detailBytes,
+      ruleBytes: this.#reading.rules.bytes,
+    })
   }
 
   async close(): Promise<void> {

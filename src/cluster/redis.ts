@@ -28,6 +28,13 @@ type ClusterClient = RedisClusterType<None, None, None, 2>
 const OLDEST = [7, 0]
 const SLOTS = 16_384
 
+/** Trying again in a moment does not help. */
+export class LastingOutage extends DessError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("UNAVAILABLE", message, options)
+  }
+}
+
 export class Redis {
   readonly #package: Package
   readonly #options: RedisOptions
@@ -188,8 +195,7 @@ export class Redis {
     if (error instanceof DessError) return error
     const message = error instanceof Error ? error.message : String(error)
     if (message.startsWith("OOM"))
-      return new DessError(
-        "UNAVAILABLE",
+      return new LastingOutage(
         "cluster memory: expected room for what is written, Redis is full (OOM); raise its maxmemory or add nodes, then try again: nothing was lost",
         { cause: error },
       )

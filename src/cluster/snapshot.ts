@@ -9,7 +9,9 @@ import type { EngineState } from "../engine/archive.ts"
 import { thisBuild } from "../engine/build.ts"
 import { Catalogue } from "../engine/catalogue.ts"
 import { openDirectory, readCreatedOptions } from "../engine/directory.ts"
+import { detailsOf } from "../engine/item-entries.ts"
 import { setFeatures } from "../engine/item-features.ts"
+import { Lookup, type LookupChange } from "../engine/lookup.ts"
 import { Recommender } from "../engine/open.ts"
 import { fixedOptions } from "../engine/options.ts"
 import { listSnapshots, readNewest, snapshotPath, writeSnapshot } from "../engine/snapshots.ts"
@@ -56,8 +58,10 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
       catalogue.names.item.set(index, name)
       catalogue.setItem(index, { events: items.popularity(index).events, trend: items.trend(index) })
     }
+    const details: LookupChange[] = []
     const reading = new Entries(cluster, (index, item) => {
       catalogue.put(index, item)
+      details.push({ kind: "details", item: index, details: detailsOf(item) })
       if (features) setFeatures(features, [index], [item.features])
     })
     for (const owner of cluster.all) await reading.load(owner)
@@ -66,12 +70,12 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
         for (const { index, stored } of portion) {
           catalogue.names.user.set(index, stored.name)
           if (stored.row.length > 0) run.shared.putRow("user", index, stored.row)
-          catalogue.setHistory(index, stored.met ?? run.shared.met(index))
+          catalogue.setHistory(index, stored.met ?? run.shared.met(index), stored.staying)
         }
     const sum = (name: string) => before.reduce((total, { counters }) => total + counters[name], 0)
     catalogue.setTotals({ likes: sum("likes"), classes: [0, 1, 2, 3, 4].map((c) => sum(`class${c}`)) })
     const events = before.reduce((total, { applied }) => total + applied, 0)
-    const bytes = await write(place, { cluster, run, features, catalogue, events })
+    const bytes = await write(place, { cluster, run, features, catalogue, details, events })
     // Streams need not reach back behind it.
     for (const { partition, offset } of before) {
       const key = cluster.keys.of(partition, "state")
@@ -90,21 +94,25 @@ async function write(
     run: Run
     features: ItemFeatures | undefined
     catalogue: Catalogue
+    details: readonly LookupChange[]
     events: number
   },
 ): Promise<number> {
-  const { cluster, run, features, catalogue, events } = p
+  const { cluster, run, features, catalogue, details, events } = p
   const segments = Math.max(1, Math.ceil(events / cluster.options.segment))
   const place = await openDirectory(directory)
   try {
     const created = fixedOptions(cluster.options)
     place.create(created)
+    const lookup = new Lookup({ directory, mostKeys: 0, onFailure: () => {} })
+    lookup.add(details, 0)
+    await lookup.close()
     const state = new State()
     catalogue.save(state.at("catalogue"))
     const engine: EngineState = {
       ...{ segments, accepted: events, position: 0, time: Date.now(), limits: {} },
       ...{ journal: place.id, created: created as unknown as Json, build: thisBuild(), mixed: undefined },
-      ...{ lookup: false, erasures: [], unreleased: [], gone: [] },
+      ...{ lookup: details.length > 0, erasures: [], unreleased: [], gone: [] },
     }
     state.set("engine", engine as unknown as Json)
     run.save(state.at("run"))
@@ -210,10 +218,12 @@ async function fill(cluster: Cluster, state: State, directory: string): Promise<
       await redis.send(key, ["DEL", key])
       await redis.send(key, ["RPUSH", key, ...list.map(({ record }) => record)] as Argument[])
     })
+    const lookup = new Lookup({ directory, readOnly: true, mostKeys: 0, onFailure: () => {} })
     const entries = Array.from(catalogue.entries, ([index, entry]) => ({
       index: toCluster.get(index) as number,
-      entry,
+      entry: { ...entry, ...lookup.details(index) },
     }))
+    await lookup.close()
     for (let from = 0; from < entries.length; from += ENTRIES_AT_ONCE)
       await writeEntries(cluster, entries.slice(from, from + ENTRIES_AT_ONCE))
     const nothing = cluster.all.map(() => START)

@@ -5,7 +5,7 @@ import { DEFAULT_SCALE, type RatingScale } from "../stream/interaction.ts"
 import { LIKE_THRESHOLD } from "../stream/labels.ts"
 import type { Order } from "../stream/order.ts"
 import type { Stream } from "../stream/stream.ts"
-import type { ColumnChoice } from "./header.ts"
+import type { ColumnChoice, Reading } from "./header.ts"
 
 export interface OpenOptions {
   /** Default "time", which is stable. */
@@ -20,6 +20,10 @@ export interface OpenOptions {
   likeThreshold?: number
   /** Columns that are not called what they usually are. */
   columns?: ColumnChoice
+  /** Every row is a positive, whether there are ratings or not. */
+  implicit?: boolean
+  /** Kinds of events that count, where a column says what kind a row is; all without it. */
+  types?: readonly string[]
 }
 
 /** A stream that comes from files. The counts are for tables, never for learning. */
@@ -31,6 +35,12 @@ export interface DataStream extends Stream {
   readonly ratingScale: RatingScale
   /** On the internal scale. */
   readonly likeThreshold: number
+  /** Without ratings: every row is a positive. */
+  readonly implicit?: boolean
+  /** Which columns were taken for what; what `dess prepare` made has none. */
+  readonly reading?: Reading
+  /** What has to be said loudly of how it was read. */
+  readonly notes?: readonly string[]
   /** Present where the file was not UTF-8 and was taken as Latin-1. */
   readonly encoding?: "latin-1"
   userName(index: number): string

@@ -1,48 +1,80 @@
-/** Finds the columns of user, item, rating and timestamp by the names in common use. */
+/** Finds the columns of user, item, rating, timestamp and kind of event by the names in common use. */
 
 import { DessError, show } from "../errors.ts"
 
 export type ColumnRole = "user" | "item" | "rating" | "timestamp"
 
-/** Column names (or places from 1) given by hand; roles left out are recognised. */
-export type ColumnChoice = Partial<Record<ColumnRole, string>>
+/** What a column of an event may be beside that: its kind, and what it weighs. */
+export type KindRole = "type" | "weight"
 
-/** Place of each column, from 0. */
-export type ColumnPlaces = Record<ColumnRole, number>
+type EventRole = ColumnRole | "type"
+
+/** Column names (or places from 1) given by hand; roles left out are recognised. */
+export type ColumnChoice = Partial<Record<ColumnRole | KindRole, string>>
+
+/** Place of each column, from 0; −1 for a rating, timestamp, type or signal that is not there. */
+export type ColumnPlaces = Record<EventRole | "signal", number>
 
 export const ROLES: readonly ColumnRole[] = ["user", "item", "rating", "timestamp"]
+const EVENT_ROLES: readonly EventRole[] = [...ROLES, "type"]
+
+/** Which columns of a file were taken for what, and what that means. */
+export interface Reading {
+  /** By role, their names; `signal` is a column whose rows count from a value on, as a click of all that was shown. */
+  taken: Partial<Record<EventRole | "signal", string>>
+  ignored: readonly string[]
+  /** Without ratings: every row is a positive. */
+  implicit: boolean
+  /** Without times: rows are taken in the order of the file. */
+  untimed: boolean
+  /** From which value of the signal on a row counts. */
+  leastSignal?: number
+}
 
 /** Lower case, letters and digits only; the first that is there wins (`parent_asin` before `asin`, as its users advise). */
-const NAMES: Record<ColumnRole, readonly string[]> = {
+const NAMES: Record<EventRole, readonly string[]> = {
   user: ["userid", "user", "uid", "reviewerid", "customerid", "memberid", "visitorid", "username"],
   item: [
     ...["movieid", "itemid", "item", "iid", "parentasin", "asin", "imdbid", "productid", "bookid", "isbn"],
     ...["businessid", "gameid", "artistid", "trackid", "songid", "animeid", "recipeid", "movie", "product"],
+    ...["videoid", "photoid", "locationid", "venueid", "poiid", "newsid", "articleid", "clickarticleid"],
   ],
   rating: ["rating", "ratings", "overall", "stars", "score", "ratingscore", "reviewrating", "starrating", "bookrating"],
   timestamp: [
-    ...["timestamp", "unixreviewtime", "unixtime", "timestamps", "time", "ts", "datetime", "date"],
-    ...["ratedat", "createdat", "eventtime", "unixtimestamp", "reviewdate"],
+    ...["timestamp", "timems", "unixreviewtime", "unixtime", "timestamps", "time", "ts", "datetime", "date"],
+    ...["ratedat", "createdat", "eventtime", "unixtimestamp", "reviewdate", "clicktimestamp", "checkintime"],
+  ],
+  type: [
+    "type",
+    "eventtype",
+    "event",
+    "actiontype",
+    "action",
+    "behaviortype",
+    "behavior",
+    "interactiontype",
+    "feedbacktype",
   ],
 }
 
-/** What to do where there is none. */
-const WITHOUT: Partial<Record<ColumnRole, string>> = {
-  rating: "; clicks without ratings: add a column of fives and use --task topk",
-  timestamp: "; without times: add the number of the line",
-}
+/** Columns of what was shown or begun, and from which value on their publishers count it: KuaiRand, Yambda. */
+const SIGNALS: readonly { name: string; least: number }[] = [
+  { name: "isclick", least: 1 },
+  { name: "playedratiopct", least: 50 },
+]
 
 /** Reads `user=…,item=…,rating=…,timestamp=…`. */
 export function parseColumnChoice(text: string): ColumnChoice {
   const choice: ColumnChoice = {}
   for (const part of text.split(",")) {
     const cut = part.indexOf("=")
-    const role = part.slice(0, cut).trim() as ColumnRole
+    const role = part.slice(0, cut).trim() as EventRole | KindRole
     const name = part.slice(cut + 1).trim()
-    if (cut < 0 || !ROLES.includes(role) || name === "" || choice[role] !== undefined) {
+    const isKnown = [...EVENT_ROLES, "weight"].includes(role)
+    if (cut < 0 || !isKnown || name === "" || choice[role] !== undefined) {
       throw new DessError(
         "INVALID_ARGUMENT",
-        `columns: expected user=<name>,item=<name>,rating=<name>,timestamp=<name>, each once, got ${show(part)}`,
+        `columns: expected user=<name>,item=<name>,rating=<name>,timestamp=<name>,type=<name>,weight=<name>, each once, got ${show(part)}`,
       )
     }
     choice[role] = name
@@ -56,37 +88,98 @@ export function countRoles(header: readonly string[]): number {
   return ROLES.filter((role) => NAMES[role].some((name) => keys.has(name))).length
 }
 
-/** Finds the four columns in a header, or refuses with what was expected and what is there. */
-export function findColumns(header: readonly string[], choice: ColumnChoice, where: string): ColumnPlaces {
-  refuseDuplicates(header, where)
-  const places = { user: -1, item: -1, rating: -1, timestamp: -1 }
-  for (const role of ROLES) {
-    const chosen = choice[role]
-    places[role] = chosen === undefined ? recognise(role, header, where) : findChosen(role, chosen, { header, where })
-  }
-  for (const role of ROLES) {
-    const twin = ROLES.find((other) => other !== role && places[other] === places[role])
-    if (twin === undefined) continue
-    throw new DessError("INVALID_ARGUMENT", `columns: expected four, got one for both ${role} and ${twin} (${where})`)
-  }
-  return places
+/** What a header is read with. */
+export interface HeaderOptions {
+  choice: ColumnChoice
+  /** Ratings are not to be read, whether there are any or not. */
+  implicit?: boolean
+  /** Named in errors. */
+  where: string
 }
 
-/** As `findColumns`, but rating and timestamp may be missing: a click has no rating. */
+/** Finds the columns of a header, or refuses with what was expected and what is there. */
+export function readHeader(
+  header: readonly string[],
+  { choice, implicit = false, where }: HeaderOptions,
+): { reading: Reading; places: ColumnPlaces } {
+  refuseDuplicates(header, where)
+  if (implicit && choice.rating !== undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `columns: expected no rating with implicit data, got ${show(choice.rating)}`,
+    )
+  const keys = header.map(keyOf)
+  const places: ColumnPlaces = { user: -1, item: -1, rating: -1, timestamp: -1, type: -1, signal: -1 }
+  for (const role of EVENT_ROLES) {
+    const chosen = choice[role]
+    const needed = role === "user" || role === "item"
+    if (chosen !== undefined) places[role] = findChosen(role, chosen, { header, where })
+    else if (needed || NAMES[role].some((name) => keys.includes(name))) places[role] = recognise(role, header, where)
+  }
+  if (implicit) places.rating = -1
+  const signal = places.rating < 0 ? SIGNALS.find(({ name }) => keys.includes(name)) : undefined
+  if (signal) places.signal = keys.indexOf(signal.name)
+  for (const role of EVENT_ROLES) {
+    const twin = EVENT_ROLES.find((other) => other !== role && places[other] >= 0 && places[other] === places[role])
+    if (twin === undefined) continue
+    // Two roles may be recognised in one column only if one of them was given by hand.
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `columns: expected one for each role, got one for both ${role} and ${twin} (${where})`,
+    )
+  }
+  const found = Object.entries(places).filter(([, place]) => place >= 0)
+  const taken = Object.fromEntries(found.map(([role, place]) => [role, header[place]]))
+  const used = new Set(Object.values(places))
+  return {
+    places,
+    reading: {
+      taken,
+      ignored: header.filter((_, place) => !used.has(place)),
+      implicit: places.rating < 0,
+      untimed: places.timestamp < 0,
+      ...(signal && { leastSignal: signal.least }),
+    },
+  }
+}
+
+/** The columns of a live event; a rating and a time may be missing. */
 export function findEventColumns(
   header: readonly string[],
   choice: ColumnChoice,
   where: string,
-): Partial<ColumnPlaces> & Pick<ColumnPlaces, "user" | "item"> {
-  const keys = new Set(header.map(keyOf))
-  const missing = (role: ColumnRole) => choice[role] === undefined && !NAMES[role].some((name) => keys.has(name))
-  const optional = (["rating", "timestamp"] as const).filter(missing)
-  // A place that nothing has, so that the rest is found and checked as usual.
-  const padded = [...header, ...optional.map((role) => `no ${role}`)]
-  const chosen = { ...choice, ...Object.fromEntries(optional.map((role) => [role, `no ${role}`])) }
-  const places: Partial<ColumnPlaces> = findColumns(padded, chosen, where)
-  for (const role of optional) delete places[role]
-  return places as Partial<ColumnPlaces> & Pick<ColumnPlaces, "user" | "item">
+): Partial<Record<ColumnRole, number>> & Record<"user" | "item", number> {
+  const { places } = readHeader(header, { choice, where })
+  const { user, item, rating, timestamp } = places
+  return { user, item, ...(rating < 0 ? {} : { rating }), ...(timestamp < 0 ? {} : { timestamp }) }
+}
+
+/** The places of the columns of what kind of event it is, where there are any. */
+export function findKindColumns(
+  header: readonly string[],
+  choice: ColumnChoice,
+  where: string,
+): Partial<Record<KindRole, number>> {
+  const keys = header.map(keyOf)
+  const places: Partial<Record<KindRole, number>> = {}
+  for (const role of ["type", "weight"] as const) {
+    const known = (role === "type" ? NAMES.type : ["weight"]).find((name) => keys.includes(name))
+    if (choice[role] !== undefined) places[role] = findChosen(role, choice[role], { header, where })
+    else if (known !== undefined) places[role] = keys.indexOf(known)
+  }
+  return places
+}
+
+/** Says which columns of a header are taken for what, and which are not read. */
+export function describeColumns(
+  header: readonly string[],
+  taken: Readonly<Record<string, number | undefined>>,
+): string {
+  const roles = Object.entries(taken).filter((entry): entry is [string, number] => entry[1] !== undefined)
+  const places = new Set(roles.map(([, place]) => place))
+  const ignored = header.filter((_, place) => !places.has(place))
+  const found = roles.map(([role, place]) => (header[place] === role ? role : `${role} from ${show(header[place])}`))
+  return `${found.join(", ")}${ignored.length > 0 ? `; not read: ${list(ignored)}` : ""}`
 }
 
 /** The place of the item column. */
@@ -105,13 +198,13 @@ function keyOf(name: string): string {
     .replace(/[^a-z0-9]/g, "")
 }
 
-function recognise(role: ColumnRole, header: readonly string[], where: string): number {
+function recognise(role: EventRole, header: readonly string[], where: string): number {
   const keys = header.map(keyOf)
   const known = NAMES[role].find((name) => keys.includes(name))
   if (known === undefined) {
     throw new DessError(
       "INVALID_DATA",
-      `${role} column: expected one of ${NAMES[role].slice(0, 6).join(", ")}, …, got ${list(header)} (${where}); name it with --columns ${role}=<name>${WITHOUT[role] ?? ""}`,
+      `${role} column: expected one of ${NAMES[role].slice(0, 6).join(", ")}, …, got ${list(header)} (${where}); name it with --columns ${role}=<name>`,
     )
   }
   const place = keys.indexOf(known)
@@ -123,7 +216,11 @@ function recognise(role: ColumnRole, header: readonly string[], where: string): 
   )
 }
 
-function findChosen(role: ColumnRole, chosen: string, { header, where }: { header: readonly string[]; where: string }) {
+function findChosen(
+  role: EventRole | KindRole,
+  chosen: string,
+  { header, where }: { header: readonly string[]; where: string },
+) {
   const bare = header.map((name) => name.replace(/:\w+$/, ""))
   for (const names of [header, bare]) if (names.includes(chosen)) return names.indexOf(chosen)
   const place = /^\d+$/.test(chosen) ? Number(chosen) : 0

@@ -2,12 +2,13 @@
 
 import { DessError, show } from "../errors.ts"
 import type { TextFile } from "./bytes.ts"
-import { type ColumnChoice, type ColumnPlaces, countRoles, findColumns, ROLES } from "./header.ts"
+import { type ColumnChoice, type ColumnPlaces, countRoles, type Reading, readHeader } from "./header.ts"
 import { type RecordFormat, readRecords, recordTexts } from "./records.ts"
 
 export interface RatingsLayout extends RecordFormat {
   header: boolean
   places: ColumnPlaces
+  reading: Reading
   /** Fields of every line. */
   width: number
 }
@@ -24,7 +25,10 @@ const DELIMITERS = [",", "\t", ";", "|", "::"] as const
 const SAMPLE = 1000
 
 /** Detects the layout of a file from its first lines, or refuses it. */
-export async function detectLayout(file: TextFile, choice: ColumnChoice = {}): Promise<RatingsLayout> {
+export async function detectLayout(
+  file: TextFile,
+  { choice = {}, implicit = false }: { choice?: ColumnChoice; implicit?: boolean } = {},
+): Promise<RatingsLayout> {
   const { path } = file
   const [head] = await readSample(file, { delimiter: "", quoted: false }, 1)
   if (head === undefined) {
@@ -38,19 +42,18 @@ export async function detectLayout(file: TextFile, choice: ColumnChoice = {}): P
   const [first] = rows
   const where = `${path}, line 1`
   if (hasHeader(first)) {
-    return { ...format, header: true, width: first.length, places: findColumns(first, choice, where) }
+    return { ...format, header: true, width: first.length, ...readHeader(first, { choice, implicit, where }) }
   }
-  if (delimiter === "::" && first.length === 4 && Object.keys(choice).length === 0) return DAT_LAYOUT
-  const places = findPlaces(rows, choice, path)
-  return { ...format, header: false, width: first.length, places }
+  if (delimiter === "::" && first.length === 4 && Object.keys(choice).length === 0 && !implicit) return DAT_LAYOUT
+  return { ...format, header: false, width: first.length, ...findPlaces(rows, { choice, implicit, path }) }
 }
 
 /** A header is a first line that names a column we know, or in which nothing is a number. */
-function hasHeader(first: readonly string[]): boolean {
+export function hasHeader(first: readonly string[]): boolean {
   return countRoles(first) > 0 || first.every((text) => text === "" || Number.isNaN(Number(text)))
 }
 
-function chooseDelimiter(line: string): string {
+export function chooseDelimiter(line: string): string {
   let best: string = DELIMITERS[0]
   let score = 0
   for (const delimiter of DELIMITERS) {
@@ -61,26 +64,55 @@ function chooseDelimiter(line: string): string {
   return best
 }
 
-/**
- * Columns of a file without a header. Only the Amazon ratings files are recognised: there users look
- * like A2SUAM1J3GNN3B and items like B00004CWX1 or an ISBN, and both orders circulate.
- */
-function findPlaces(rows: readonly string[][], choice: ColumnChoice, path: string): ColumnPlaces {
+/** A published form without a header: what stands in which column of nearly every line. */
+interface Headerless {
+  forms: readonly RegExp[]
+  choice: ColumnChoice
+}
+
+const AMAZON_USER = /^A[0-9A-Z]{11,27}$/
+const AMAZON_ITEM = /^(B[0-9A-Z]{9}|\d{9}[\dX])$/
+const NUMBER = /^-?\d+(\.\d+)?$/
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/
+const TWITTER_TIME = /^[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d \+0000 \d{4}$/
+
+const HEADERLESS: readonly Headerless[] = [
+  // Amazon's ratings of 2014 and 2018: both orders circulate.
+  {
+    forms: [AMAZON_USER, AMAZON_ITEM, NUMBER, NUMBER],
+    choice: { user: "1", item: "2", rating: "3", timestamp: "4" },
+  },
+  {
+    forms: [AMAZON_ITEM, AMAZON_USER, NUMBER, NUMBER],
+    choice: { user: "2", item: "1", rating: "3", timestamp: "4" },
+  },
+  // Gowalla, Brightkite: user, time, latitude, longitude, place.
+  { forms: [NUMBER, ISO_TIME, NUMBER, NUMBER, /./], choice: { user: "1", item: "5", timestamp: "2" } },
+  // Foursquare of NYC and Tokyo: user, venue, category and its name, latitude, longitude, zone, time.
+  {
+    forms: [/./, /./, /./, /./, NUMBER, NUMBER, NUMBER, TWITTER_TIME],
+    choice: { user: "1", item: "2", timestamp: "8" },
+  },
+  // Steam-200k: user, game, purchase or play, hours, 0.
+  { forms: [NUMBER, /./, /^(purchase|play)$/, NUMBER, NUMBER], choice: { user: "1", item: "2", type: "3" } },
+]
+
+/** Columns of a file without a header: by hand, or of a form in HEADERLESS. */
+function findPlaces(
+  rows: readonly string[][],
+  { choice, implicit, path }: { choice: ColumnChoice; implicit: boolean; path: string },
+): { places: ColumnPlaces; reading: Reading } {
   const width = rows[0].length
   const names = Array.from({ length: width }, (_, i) => String(i + 1))
-  if (ROLES.every((role) => choice[role] !== undefined)) return findColumns(names, choice, path)
-  if (width === 4) {
-    const share = (place: number, form: RegExp) =>
-      rows.filter((row) => form.test(row[place] ?? "")).length / rows.length
-    const user = /^A[0-9A-Z]{11,27}$/
-    const item = /^(B[0-9A-Z]{9}|\d{9}[\dX])$/
-    for (const [u, i] of [
-      [0, 1],
-      [1, 0],
-    ]) {
-      if (share(u, user) < 0.9 || share(i, item) < 0.9) continue
-      return findColumns(names, { user: names[u], item: names[i], rating: "3", timestamp: "4", ...choice }, path)
-    }
+  const where = path
+  if (choice.user !== undefined && choice.item !== undefined) return readHeader(names, { choice, implicit, where })
+  const share = (place: number, form: RegExp) => rows.filter((row) => form.test(row[place] ?? "")).length / rows.length
+  const known = HEADERLESS.find(
+    ({ forms }) => forms.length === width && forms.every((form, place) => share(place, form) >= 0.9),
+  )
+  if (known) {
+    const { rating: _, ...without } = known.choice
+    return readHeader(names, { choice: { ...(implicit ? without : known.choice), ...choice }, implicit, where })
   }
   throw new DessError(
     "INVALID_DATA",
@@ -98,6 +130,8 @@ async function readSample(file: TextFile, format: RecordFormat, limit: number): 
 }
 
 function plainLayout(delimiter: string): RatingsLayout {
-  const places = { user: 0, item: 1, rating: 2, timestamp: 3 }
-  return { delimiter, quoted: false, header: false, width: 4, places }
+  const places = { user: 0, item: 1, rating: 2, timestamp: 3, type: -1, signal: -1 }
+  const taken = { user: "1", item: "2", rating: "3", timestamp: "4" }
+  const reading = { taken, ignored: [], implicit: false, untimed: false }
+  return { delimiter, quoted: false, header: false, width: 4, places, reading }
 }

@@ -1,7 +1,7 @@
 /** Records of a table as events or items of the live recommender. Ids and ranges are checked where they are taken. */
 
 import { DessError, show } from "../errors.ts"
-import { type ColumnChoice, findEventColumns, findItemColumn } from "./header.ts"
+import { type ColumnChoice, findEventColumns, findItemColumn, findKindColumns } from "./header.ts"
 import { parseTime, toSeconds } from "./time.ts"
 
 export interface EventRow {
@@ -10,11 +10,16 @@ export interface EventRow {
   rating?: number
   timestamp?: number
   key?: string
+  type?: string
+  weight?: number
 }
 
 export interface ItemRow {
   item: string
+  title?: string
   categories?: string[]
+  properties?: Record<string, string | number | boolean | (string | number)[]>
+  expires?: number | string
   hidden?: boolean
   features?: number[]
 }
@@ -24,13 +29,19 @@ type Where = () => string
 
 /** A reader that remembers which columns are which; records of JSON lines may have different ones. */
 export function createEventReader(choice: ColumnChoice): (row: Row, where: Where) => EventRow {
-  const known = new Map<string, { names: string[]; places: ReturnType<typeof findEventColumns> }>()
+  type Found = {
+    names: string[]
+    places: ReturnType<typeof findEventColumns>
+    kinds: ReturnType<typeof findKindColumns>
+  }
+  const known = new Map<string, Found>()
   return (row, where) => {
     const names = Object.keys(row)
     const shape = names.join("\n")
     let found = known.get(shape)
     if (!found) {
-      found = { names, places: findEventColumns(names, choice, where()) }
+      const at = where()
+      found = { names, places: findEventColumns(names, choice, at), kinds: findKindColumns(names, choice, at) }
       known.set(shape, found)
     }
     const { user, item, rating, timestamp } = found.places
@@ -40,6 +51,11 @@ export function createEventReader(choice: ColumnChoice): (row: Row, where: Where
     if (stars !== undefined && stars !== null) event.rating = readNumber("rating", stars, where)
     if (time !== undefined && time !== null) event.timestamp = readTime(time, where)
     if (typeof row.key === "string") event.key = row.key
+    const { type, weight } = found.kinds
+    const kind = type === undefined ? undefined : row[names[type]]
+    const worth = weight === undefined ? undefined : row[names[weight]]
+    if (kind !== undefined && kind !== null && kind !== "") event.type = String(kind)
+    if (worth !== undefined && worth !== null && worth !== "") event.weight = readNumber("weight", worth, where)
     return event
   }
 }
@@ -54,6 +70,11 @@ export function createItemReader(choice: ColumnChoice): (row: Row, where: Where)
       entry.categories = readList(categories).filter((name) => name !== "" && name !== "(no genres listed)")
     if (row.features !== undefined && row.features !== null)
       entry.features = readList(row.features).map((value) => readNumber("features", value, where))
+    if (typeof row.title === "string" && row.title !== "") entry.title = row.title
+    if (row.properties !== undefined && row.properties !== null && row.properties !== "")
+      entry.properties = readProperties(row.properties, where)
+    if (row.expires !== undefined && row.expires !== null && row.expires !== "")
+      entry.expires = Number.isNaN(Number(row.expires)) ? String(row.expires) : Number(row.expires)
     if (row.hidden !== undefined && row.hidden !== null) entry.hidden = readTruth(row.hidden, where)
     return entry
   }
@@ -65,6 +86,18 @@ function readId(value: unknown): string {
 
 function readList(value: unknown): string[] {
   return Array.isArray(value) ? value.map(String) : value === "" ? [] : String(value).split("|")
+}
+
+/** An object, or one as JSON. What is in it is checked where it is taken. */
+function readProperties(value: unknown, where: Where): NonNullable<ItemRow["properties"]> {
+  let found = value
+  try {
+    if (typeof value === "string") found = JSON.parse(value)
+  } catch {
+    // falls through to the refusal
+  }
+  if (typeof found === "object" && found !== null) return found as NonNullable<ItemRow["properties"]>
+  throw new DessError("INVALID_DATA", `properties: expected a JSON object, got ${show(value)} (${where()})`)
 }
 
 function readNumber(noun: string, value: unknown, where: Where): number {

@@ -4,6 +4,7 @@ import { existsSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { DessError, show } from "../errors.ts"
 import type { RatingScale } from "../stream/interaction.ts"
+import type { Reading } from "./header.ts"
 
 export type Dedupe = "last" | "first" | "none"
 
@@ -27,6 +28,11 @@ export interface Manifest {
   items: number
   firstTimestamp: number
   lastTimestamp: number
+  /** Without ratings: every row is a positive. */
+  implicit?: boolean
+  /** Which columns of the source were taken for what, and what has to be said loudly of it. */
+  reading?: Reading
+  notes?: readonly string[]
   /** The scale of the source; the ratings in the folder are on the internal one, 0 to 5. */
   ratingScale: RatingScale
   /** On the scale of the source. */

@@ -1,18 +1,22 @@
 /** Opens a path as a stream: a MovieLens folder, a CSV, TSV or NDJSON file, or what `dess prepare` made. */
 
 import { existsSync, statSync } from "node:fs"
-import { join } from "node:path"
+import { tmpdir } from "node:os"
+import { basename, join } from "node:path"
 import { DessError } from "../errors.ts"
-import { streamFromColumns } from "../stream/columns.ts"
+import { type Columns, streamFromColumns } from "../stream/columns.ts"
 import { DEFAULT_SCALE } from "../stream/interaction.ts"
 import { textFile } from "./bytes.ts"
 import { type DataStream, type OpenOptions, scaleThreshold } from "./data-stream.ts"
-import { nameOf, RATINGS_FILES, readText } from "./formats.ts"
-import { isPrepared } from "./manifest.ts"
+import type { Duck } from "./duck.ts"
+import { describeReading, type FileChoice, nameOf, type Rows, readTexts } from "./formats.ts"
+import type { Reading } from "./header.ts"
+import { isPrepared, readManifest } from "./manifest.ts"
 import { genreFeatures, readMovies } from "./movies.ts"
 import { NameTable } from "./names.ts"
 import { openPrepared } from "./prepared.ts"
-import { collectColumns } from "./ratings.ts"
+import { collectColumns, type Names, newTally, type ReadOptions, refuseEmpty, refuseUnknownTypes } from "./ratings.ts"
+import { findSource } from "./source.ts"
 
 export type { DataStream, OpenOptions } from "./data-stream.ts"
 
@@ -21,11 +25,28 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
   const stats = existsSync(path) ? statSync(path) : undefined
   if (stats === undefined) throw new DessError("NOT_FOUND", `data: expected a file or folder, got nothing at ${path}`)
   if (stats.isDirectory() && isPrepared(path)) return openPrepared(path, options)
-  const file = stats.isDirectory() ? findRatings(path) : path
-  const { ratingScale = DEFAULT_SCALE, likeThreshold, columns: choice = {}, ...rest } = options
+  const { form, files } = await findSource(path)
+  const [file] = files
+  const { ratingScale = DEFAULT_SCALE, likeThreshold, columns: choice = {}, implicit = false, types, ...rest } = options
+  if (choice.weight !== undefined)
+    throw new DessError(
+      "UNSUPPORTED",
+      "columns: expected no weight in a stream of experiments, where every event counts once",
+    )
   const names = { users: new NameTable(), items: new NameTable() }
-  const text = textFile(file)
-  const columns = await collectColumns(await readText(text, choice, { scale: ratingScale, names }), names, file)
+  const tally = newTally()
+  const reader = { scale: ratingScale, names, tally, ...(types && { types: new Set(types) }) }
+  const texts = form === "parquet" ? [] : files.map(textFile)
+  const { columns, reading } =
+    form === "parquet"
+      ? await collectParquet(files, { choice, implicit, ...reader })
+      : await collect(await readTexts(texts, { choice, implicit }, reader), names)
+  refuseUnknownTypes(types, tally, reading)
+  if (tally.rows === 0) refuseEmpty(file)
+  const notes = [
+    ...(files.length > 1 ? [`read as one: ${files.map((name) => basename(name)).join(", ")}`] : []),
+    ...describeReading(reading, tally),
+  ]
   const movies = await readMovies(file)
   const features = movies === undefined ? undefined : genreFeatures(movies)
   const stream = streamFromColumns({
@@ -36,18 +57,54 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
   })
   return {
     ...stream,
-    ...(text.latin1 ? { encoding: "latin-1" } : {}),
+    ...(texts.some(({ latin1 }) => latin1) ? { encoding: "latin-1" } : {}),
+    reading,
+    ...(notes.length > 0 ? { notes } : {}),
+    ...(reading.implicit ? { implicit: true } : {}),
     ratingScale,
     likeThreshold: scaleThreshold(likeThreshold, ratingScale),
     ...(movies === undefined ? {} : { itemTitle: (index) => movies.get(stream.itemName(index))?.title }),
   }
 }
 
-function findRatings(folder: string): string {
-  const file = RATINGS_FILES.find((name) => existsSync(join(folder, name)))
-  if (file !== undefined) return join(folder, file)
-  throw new DessError(
-    "NOT_FOUND",
-    `data folder: expected ${RATINGS_FILES.join(", ")} or what dess prepare made, got none of them (${folder})`,
-  )
+/** Which columns of the data would be taken for what, by the beginning of its files; no row is kept. */
+export async function peekData(path: string, options: OpenOptions = {}): Promise<Reading> {
+  const nothing = { taken: {}, ignored: [], implicit: false, untimed: false }
+  if (!existsSync(path)) throw new DessError("NOT_FOUND", `data: expected a file or folder, got nothing at ${path}`)
+  if (statSync(path).isDirectory() && isPrepared(path)) {
+    const { reading = nothing, implicit = false } = readManifest(path)
+    return { ...reading, implicit }
+  }
+  const { form, files } = await findSource(path)
+  const { ratingScale: scale = DEFAULT_SCALE, columns: choice = {}, implicit = false } = options
+  const reader = { scale, names: { users: new NameTable(), items: new NameTable() }, tally: newTally() }
+  if (form === "parquet")
+    return withDuck((duck, parquet) => parquet.readParquet(duck, files, { choice, implicit, ...reader })).then(
+      ({ reading }) => reading,
+    )
+  return (await readTexts(files.map(textFile), { choice, implicit }, reader)).reading
+}
+
+interface Collected {
+  columns: Columns
+  reading: Reading
+}
+
+async function collect({ reading, blocks }: Rows, names: Names): Promise<Collected> {
+  return { reading, columns: await collectColumns(blocks, names) }
+}
+
+async function collectParquet(files: readonly string[], options: ReadOptions & FileChoice): Promise<Collected> {
+  return withDuck(async (duck, { readParquet }) => collect(await readParquet(duck, files, options), options.names))
+}
+
+/** Parquet is read with DuckDB, which is optional. */
+async function withDuck<T>(work: (duck: Duck, parquet: typeof import("./parquet.ts")) => Promise<T>): Promise<T> {
+  const { openDuck } = await import("./duck.ts")
+  const duck = await openDuck({ memoryBytes: 2 ** 30, threads: 1, temporary: join(tmpdir(), `dess-${process.pid}`) })
+  try {
+    return await work(duck, await import("./parquet.ts"))
+  } finally {
+    duck.close()
+  }
 }

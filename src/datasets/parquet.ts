@@ -1,33 +1,44 @@
 /** Interactions in Parquet files of other people → rows. */
 
 import { type Duck, quote, quoteName } from "./duck.ts"
-import { type ColumnChoice, findColumns } from "./header.ts"
+import type { FileChoice, Rows } from "./formats.ts"
+import { type ColumnPlaces, readHeader } from "./header.ts"
 import { RatingBlock, type ReadOptions, takeRow } from "./ratings.ts"
 
-/** The rows of Parquet files, one after the other. */
-export async function* readParquetRatings(
+/** The rows of Parquet files, one after the other; which columns they are is read off the first. */
+export async function readParquet(
   duck: Duck,
   files: readonly string[],
-  { choice, ...options }: ReadOptions & { choice: ColumnChoice },
+  { choice, implicit = false, ...options }: ReadOptions & FileChoice,
+): Promise<Rows> {
+  const { names } = await describeParquet(duck, files[0])
+  const { reading } = readHeader(names, { choice, implicit, where: files[0] })
+  return { reading, blocks: readRows(duck, files, { choice, implicit, ...options }) }
+}
+
+async function* readRows(
+  duck: Duck,
+  files: readonly string[],
+  { choice, implicit = false, ...options }: ReadOptions & FileChoice,
 ): AsyncGenerator<RatingBlock> {
   const rows = new RatingBlock()
   for (const file of files) {
     const { names, types } = await describeParquet(duck, file)
-    const { user, item, rating, timestamp } = findColumns(names, choice, file)
-    const [u, i, r, t] = [user, item, rating, timestamp].map((place) => quoteName(names[place]))
-    const time = /^(TIMESTAMP|DATE)/.test(types[timestamp]) ? `epoch(${t})` : looseNumber(t, types[timestamp])
-    const sql = `SELECT ${u}::VARCHAR, ${i}::VARCHAR, ${looseNumber(r, types[rating])}, ${time} FROM read_parquet(${quote(file)})`
+    const { places, reading } = readHeader(names, { choice, implicit, where: file })
+    const roles = (Object.keys(places) as (keyof ColumnPlaces)[]).filter((role) => places[role] >= 0)
+    const selected = roles.map((role) => {
+      const column = quoteName(names[places[role]])
+      const type = types[places[role]]
+      if (role === "user" || role === "item" || role === "type") return `${column}::VARCHAR`
+      return role === "timestamp" && /^(TIMESTAMP|DATE)/.test(type) ? `epoch(${column})` : looseNumber(column, type)
+    })
+    const sql = `SELECT ${selected.join(", ")} FROM read_parquet(${quote(file)})`
     let done = 0
     for await (const { length, columns } of duck.stream(sql)) {
       rows.reset(length)
       for (let k = 0; k < length; k++) {
-        const row = {
-          user: columns[0].getItem(k),
-          item: columns[1].getItem(k),
-          rating: columns[2].getItem(k),
-          timestamp: columns[3].getItem(k),
-        }
-        takeRow(rows, row, { ...options, where: () => `${file}, row ${done + k + 1}` })
+        const row = Object.fromEntries(roles.map((role, c) => [role, columns[c].getItem(k)]))
+        takeRow(rows, row, { ...options, reading, where: () => `${file}, row ${done + k + 1}` })
       }
       done += length
       yield rows

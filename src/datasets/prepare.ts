@@ -14,15 +14,15 @@ import { detectPacking, type TextFile, textFile } from "./bytes.ts"
 import { scaleThreshold } from "./data-stream.ts"
 import { type Duck, duckTextFile, openDuck, quote } from "./duck.ts"
 import { filterRows } from "./filters.ts"
-import { nameOf, readText } from "./formats.ts"
-import type { ColumnChoice } from "./header.ts"
+import { describeReading, nameOf, type Rows, readTexts } from "./formats.ts"
+import type { ColumnChoice, Reading } from "./header.ts"
 import { writeItems } from "./item-files.ts"
 import { type Filters, INTERACTIONS, ITEMS, MANIFEST, type Manifest, USERS, VERSION } from "./manifest.ts"
 import { type NameArena, NameTable } from "./names.ts"
 import { claimPartial, describeFiles, moveInto, refuseTaken, writingError } from "./out-folder.ts"
-import { readParquetRatings } from "./parquet.ts"
+import { readParquet } from "./parquet.ts"
 import { download, PUBLISHED, publishedName } from "./publishers.ts"
-import { type RatingBlock, type ReadOptions, refuseEmpty } from "./ratings.ts"
+import { newTally, type RatingBlock, type ReadOptions, refuseEmpty, refuseUnknownTypes } from "./ratings.ts"
 import { chooseEntries, findSource, type Source } from "./source.ts"
 import { extractEntry, listZip } from "./zip.ts"
 
@@ -32,6 +32,10 @@ export interface PrepareOptions extends Partial<Filters> {
   /** Whether it may take the place of a folder that `dess prepare` made before. */
   replace?: boolean
   columns?: ColumnChoice
+  /** Every row is a positive, whether there are ratings or not. */
+  implicit?: boolean
+  /** Kinds of events that count. */
+  types?: readonly string[]
   ratingScale?: RatingScale
   /** On the scale of the source. */
   likeThreshold?: number
@@ -82,6 +86,9 @@ export async function* prepareData(from: string, options: PrepareOptions): Async
         ...(result.latin1 ? { encoding: "latin-1" } : {}),
       },
       ...result.counts,
+      ...(result.reading.implicit ? { implicit: true } : {}),
+      reading: result.reading,
+      ...(result.notes.length > 0 ? { notes: result.notes } : {}),
       ratingScale,
       likeThreshold: likeThreshold ?? (LIKE_THRESHOLD * ratingScale.max) / 5,
       filters,
@@ -117,6 +124,8 @@ type Tables = Pick<Manifest, "dropped"> & {
   latin1: boolean
   counts: Pick<Manifest, "interactions" | "users" | "items" | "firstTimestamp" | "lastTimestamp">
   features: Manifest["features"] | undefined
+  reading: Reading
+  notes: string[]
 }
 
 /** Reads, filters, sorts, numbers and writes. */
@@ -137,9 +146,16 @@ async function* makeTables(options: TableOptions): AsyncGenerator<PrepareProgres
     const users = new NameTable()
     const items = new NameTable()
     const [path] = source.files
-    const file = (await detectPacking(path)) === "zstd" ? duckTextFile(duck, path) : textFile(path)
-    const reading = { ...options, scale: options.ratingScale, names: { users, items } }
-    yield* storeRows(duck, await readSource(duck, file, reading), options)
+    const packed = (await detectPacking(path)) === "zstd"
+    const texts = source.files.map((file) => (packed ? duckTextFile(duck, file) : textFile(file)))
+    const tally = newTally()
+    const wanted = options.types && { types: new Set(options.types) }
+    const reader = { scale: options.ratingScale, names: { users, items }, tally, ...wanted }
+    const { types: _, ...rest } = options
+    const { reading, blocks } = await readSource(duck, texts, { ...rest, ...reader })
+    yield* storeRows(duck, blocks, options)
+    refuseUnknownTypes(options.types, tally, reading)
+    if (tally.rows === 0) refuseEmpty(path)
     yield { phase: "filter" }
     const dropped = await filterRows(duck, filters)
     yield { phase: "sort" }
@@ -152,7 +168,8 @@ async function* makeTables(options: TableOptions): AsyncGenerator<PrepareProgres
     const features = await writeItems(duck, { ratings: source.files[0], names: items.names, into: partial })
     await checkLengths(duck, counts, partial)
     const bytes = source.files.reduce((sum, file) => sum + statSync(file).size, 0)
-    return { dropped, counts, features, bytes, latin1: file.latin1 ?? false }
+    const notes = describeReading(reading, tally)
+    return { dropped, counts, features, bytes, latin1: texts.some(({ latin1 }) => latin1), reading, notes }
   } finally {
     signal?.removeEventListener("abort", interrupt)
     duck.close()
@@ -161,19 +178,20 @@ async function* makeTables(options: TableOptions): AsyncGenerator<PrepareProgres
 
 async function readSource(
   duck: Duck,
-  file: TextFile,
-  options: TableOptions & ReadOptions,
-): Promise<AsyncIterable<RatingBlock>> {
-  const { source, columns: choice = {}, scale, names } = options
-  if (source.form === "parquet") return readParquetRatings(duck, source.files, { choice, scale, names })
-  return readText(file, choice, { scale, names })
+  texts: readonly TextFile[],
+  options: Omit<TableOptions, "types"> & ReadOptions,
+): Promise<Rows> {
+  const { source, columns: choice = {}, implicit = false, scale, names, tally, types } = options
+  const reader = { scale, names, tally, ...(types && { types }) }
+  if (source.form === "parquet") return readParquet(duck, source.files, { choice, implicit, ...reader })
+  return readTexts(texts, { choice, implicit }, reader)
 }
 
 /** Puts the rows in a table; `position` is their place in the source, which settles equal times. */
 async function* storeRows(
   duck: Duck,
   blocks: AsyncIterable<RatingBlock>,
-  { source, signal }: TableOptions,
+  { signal }: TableOptions,
 ): AsyncGenerator<PrepareProgress> {
   await duck.run("CREATE TABLE rows (u INTEGER, i INTEGER, rating FLOAT, timestamp DOUBLE, position INTEGER)")
   const writer = await duck.write("rows", ["INTEGER", "INTEGER", "FLOAT", "DOUBLE", "INTEGER"])
@@ -184,7 +202,6 @@ async function* storeRows(
     yield { phase: "read", done: position }
   }
   writer.finish()
-  if (position === 0) refuseEmpty(source.files[0])
 }
 
 /** Sorts by time and numbers the ids by first appearance. */

@@ -61,6 +61,9 @@ async function openInTime({ duck, folder, manifest, interactions }: Head): Promi
   return {
     name: manifest.name,
     ratingScale: manifest.ratingScale,
+    ...(manifest.implicit ? { implicit: true } : {}),
+    ...(manifest.reading ? { reading: manifest.reading } : {}),
+    ...(manifest.notes ? { notes: manifest.notes } : {}),
     interactions,
     users,
     items,
@@ -125,7 +128,13 @@ async function shuffleStream(stream: DataStream, { order, seed, limit }: OpenOpt
     ...(features === undefined ? {} : { features: tableOf(features, itemNames) }),
   })
   const itemTitle = (index: number) => stream.itemTitle?.(place.get(shuffled.itemName(index)) ?? -1)
-  return { ...shuffled, ratingScale: stream.ratingScale, likeThreshold: stream.likeThreshold, itemTitle }
+  const { ratingScale, likeThreshold, implicit, reading, notes } = stream
+  const said = {
+    ...(implicit === undefined ? {} : { implicit }),
+    ...(reading === undefined ? {} : { reading }),
+    ...(notes === undefined ? {} : { notes }),
+  }
+  return { ...shuffled, ratingScale, likeThreshold, ...said, itemTitle }
 }
 
 function tableOf({ columns, values, present }: ItemFeatures, names: readonly string[]) {

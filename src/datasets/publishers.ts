@@ -9,7 +9,10 @@ import { DessError, show } from "../errors.ts"
 const MOVIELENS = "https://files.grouplens.org/datasets/movielens"
 const AMAZON = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
 
-/** The Amazon files are the ratings of 2014 (22.5 and 3.7 million); later editions are read as files. */
+const AMAZON_2023 = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_2023/benchmark/5core/rating_only"
+const YAMBDA = "https://huggingface.co/datasets/yandex/yambda/resolve/main/flat"
+
+/** The Amazon files are the ratings of 2014 (22.5 and 3.7 million), or the 5-core ratings of 2023. */
 export const PUBLISHED: Readonly<Record<string, string>> = {
   "ml-100k": `${MOVIELENS}/ml-100k.zip`,
   "ml-1m": `${MOVIELENS}/ml-1m.zip`,
@@ -20,6 +23,39 @@ export const PUBLISHED: Readonly<Record<string, string>> = {
   "ml-latest-small": `${MOVIELENS}/ml-latest-small.zip`,
   "amazon-books": `${AMAZON}/ratings_Books.csv`,
   "amazon-cds": `${AMAZON}/ratings_CDs_and_Vinyl.csv`,
+  "amazon-2023-books": `${AMAZON_2023}/Books.csv.gz`,
+  "amazon-2023-cds": `${AMAZON_2023}/CDs_and_Vinyl.csv.gz`,
+  "amazon-2023-video-games": `${AMAZON_2023}/Video_Games.csv.gz`,
+  gowalla: "https://snap.stanford.edu/data/loc-gowalla_totalCheckins.txt.gz",
+  brightkite: "https://snap.stanford.edu/data/loc-brightkite_totalCheckins.txt.gz",
+  "yambda-50m-likes": `${YAMBDA}/50m/likes.parquet`,
+  "yambda-50m-listens": `${YAMBDA}/50m/listens.parquet`,
+  "yambda-5b-likes": `${YAMBDA}/5b/likes.parquet`,
+}
+
+/** On what terms the sets of a publisher may be used, in short; what counts is what the publisher says. */
+const LICENCES: readonly [RegExp, string][] = [
+  [/^ml-/, "GroupLens: research, with acknowledgement, not for sale"],
+  [/^amazon-/, "no licence published: research"],
+  [/^(gowalla|brightkite)$/, "SNAP: research, cite Cho, Myers and Leskovec 2011"],
+  [/^yambda-/, "Apache 2.0"],
+]
+
+/** Where the publisher says them. */
+const KNOWN: Readonly<Record<string, { bytes: number; sha256: string }>> = {
+  "yambda-5b-likes": {
+    bytes: 767_656_711,
+    sha256: "c1778832ffc07e492fe82e4f7a763e896471d1a28a52619232c77f7ba35d26f0",
+  },
+}
+
+/** Address, terms, size and checksum of a set known by name, to be told before it is fetched. */
+export function describePublished(name: string): string {
+  const licence = LICENCES.find(([form]) => form.test(name))?.[1] ?? "see the publisher"
+  const known = KNOWN[name]
+  const size = known ? `${(known.bytes / 1e6).toFixed(0)} MB` : "size as the publisher answers"
+  const sum = known ? `SHA-256 ${known.sha256}` : name.startsWith("ml-") ? "MD5 beside it" : "no checksum published"
+  return `${PUBLISHED[name]} (${licence}; ${size}; ${sum})`
 }
 
 /** The name of the data set that is published as a file of this name, packed or not. */
@@ -60,6 +96,7 @@ export async function* download(name: string, options: DownloadOptions): AsyncGe
   try {
     mkdirSync(downloads, { recursive: true })
     yield* fetchFile(address, part, signal)
+    await checkKnown(name, part)
     await checkSum(address, part, signal)
     renameSync(part, target)
     return target
@@ -111,6 +148,21 @@ async function* fetchFile(address: string, part: string, signal?: AbortSignal): 
   }
 }
 
+/** A file whose checksum is known has to have it. */
+async function checkKnown(name: string, path: string): Promise<void> {
+  const known = KNOWN[name]
+  if (!known) return
+  const got = await digest("sha256", path)
+  if (got !== known.sha256)
+    throw new DessError("INVALID_DATA", `download of ${name}: expected SHA-256 ${known.sha256}, got ${got}; try again`)
+}
+
+async function digest(kind: "md5" | "sha256", path: string): Promise<string> {
+  const hash = createHash(kind)
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
+  return hash.digest("hex")
+}
+
 /** GroupLens keeps the MD5 beside the file; where there is none, or none comes, the length has to do. */
 async function checkSum(address: string, path: string, signal?: AbortSignal): Promise<void> {
   const late = AbortSignal.timeout(PATIENCE_MILLISECONDS)
@@ -126,9 +178,7 @@ async function checkSum(address: string, path: string, signal?: AbortSignal): Pr
   })
   const expected = /\b[0-9a-f]{32}\b/i.exec(text.slice(0, 200))?.[0].toLowerCase()
   if (expected === undefined) return
-  const hash = createHash("md5")
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
-  const got = hash.digest("hex")
+  const got = await digest("md5", path)
   if (got === expected) return
   throw new DessError("INVALID_DATA", `download of ${address}: expected MD5 ${expected}, got ${got}; try again`)
 }

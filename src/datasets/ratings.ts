@@ -4,7 +4,7 @@ import { DessError, show } from "../errors.ts"
 import type { Columns } from "../stream/columns.ts"
 import type { RatingScale } from "../stream/interaction.ts"
 import type { TextFile } from "./bytes.ts"
-import { type ColumnChoice, type ColumnPlaces, type ColumnRole, findColumns } from "./header.ts"
+import { type ColumnChoice, type ColumnPlaces, type ColumnRole, type Reading, readHeader } from "./header.ts"
 import type { RatingsLayout } from "./layout.ts"
 import type { NameTable } from "./names.ts"
 import { fieldText, parseNumber, type RecordBlock, readRecords, recordTexts } from "./records.ts"
@@ -40,7 +40,25 @@ export class RatingBlock {
 export interface ReadOptions {
   scale: RatingScale
   names: Names
+  /** Kinds of events that count; without it all do. */
+  types?: ReadonlySet<string>
+  tally: Tally
 }
+
+/** What reading has met so far. */
+export interface Tally {
+  /** Rows taken. */
+  rows: number
+  /** Rows of each kind, taken or not. */
+  types: Map<string, number>
+  /** Rows left out for their signal. */
+  unsignalled: number
+}
+
+export const newTally = (): Tally => ({ rows: 0, types: new Map(), unsignalled: 0 })
+
+/** What a row without a rating counts as. */
+const POSITIVE = 5
 
 /** The rows of a delimited file. */
 export async function* readRatings(file: TextFile, layout: RatingsLayout, options: ReadOptions) {
@@ -49,9 +67,10 @@ export async function* readRatings(file: TextFile, layout: RatingsLayout, option
   let before = ""
   for await (const block of readRecords(file, layout)) {
     takeRecords(rows, block, { ...options, layout, from, path: file.path })
-    const last = block.count > from ? fieldText(block, block.first[block.count - 1] + layout.places.timestamp) : before
-    if (!block.ended && layout.places.timestamp === layout.width - 1)
-      refuseCut(last, before, { block, path: file.path })
+    const timed = layout.places.timestamp === layout.width - 1
+    const last =
+      timed && block.count > from ? fieldText(block, block.first[block.count - 1] + layout.places.timestamp) : before
+    if (!block.ended && timed) refuseCut(last, before, { block, path: file.path })
     before = last
     from = 0
     yield rows
@@ -67,45 +86,87 @@ function refuseCut(timestamp: string, before: string, { block, path }: { block: 
   )
 }
 
+/** Which keys of a file of JSON objects are what, by its first line. */
+export async function readJsonHeader(file: TextFile, p: { choice: ColumnChoice; implicit: boolean }): Promise<Reading> {
+  for await (const block of readRecords(file, { delimiter: "", quoted: false })) {
+    if (block.count === 0) continue
+    const where = `${file.path}, line ${block.line[0]}`
+    const keys = Object.keys(parseObject(fieldText(block, 0), () => where))
+    return readHeader(keys, { ...p, where }).reading
+  }
+  return refuseEmpty(file.path)
+}
+
 /** The rows of a file of JSON objects, one a line. */
-export async function* readJsonRatings(file: TextFile, choice: ColumnChoice, options: ReadOptions) {
+export async function* readJsonRatings(
+  file: TextFile,
+  reading: Reading,
+  options: ReadOptions,
+): AsyncGenerator<RatingBlock> {
   const rows = new RatingBlock()
-  let names: Record<ColumnRole, string> | undefined
   for await (const block of readRecords(file, { delimiter: "", quoted: false })) {
     rows.reset(block.count)
     for (let r = 0; r < block.count; r++) {
       const where = () => `${file.path}, line ${block.line[r]}`
       const record = parseObject(fieldText(block, r), where)
-      names ??= nameColumns(Object.keys(record), choice, where())
-      const { user, item, rating, timestamp } = names
-      const row = { user: record[user], item: record[item], rating: record[rating], timestamp: record[timestamp] }
-      takeRow(rows, row, { ...options, where })
+      const row = Object.fromEntries(Object.entries(reading.taken).map(([role, name]) => [role, record[name]]))
+      takeRow(rows, row, { ...options, reading, where })
     }
     yield rows
   }
 }
 
-/** Checks one row of loose values and adds it. */
+/** Checks one row of loose values and adds it, if it counts. */
 export function takeRow(
   rows: RatingBlock,
-  row: Record<ColumnRole, unknown>,
-  { scale, names, where }: ReadOptions & { where: () => string },
+  row: LooseRow,
+  { scale, names, types, tally, reading, where }: ReadOptions & { reading: Reading; where: () => string },
 ): void {
+  if (reading.taken.type !== undefined && !countType(String(row.type ?? ""), types, tally)) return
+  if (reading.leastSignal !== undefined && !(asNumber(row.signal) >= reading.leastSignal)) {
+    tally.unsignalled++
+    return
+  }
   const user = idText(row.user)
   const item = idText(row.item)
-  const rating = scaleRating(asNumber(row.rating), scale)
-  let timestamp = toSeconds(asNumber(row.timestamp))
+  const rating = reading.implicit ? POSITIVE : scaleRating(asNumber(row.rating), scale)
+  let timestamp = reading.untimed ? tally.rows : toSeconds(asNumber(row.timestamp))
   if (!(timestamp >= 0)) timestamp = parseTime(String(row.timestamp))
-  if (user === "" || item === "" || !(rating >= 0) || !(timestamp >= 0)) refuseRow(row, scale, where())
+  if (user === "" || item === "" || !(rating >= 0) || !(timestamp >= 0)) refuseRow(row, { scale, reading }, where())
   const at = rows.length++
   rows.user[at] = names.users.internText(user)
   rows.item[at] = names.items.internText(item)
   rows.rating[at] = rating
   rows.timestamp[at] = timestamp
+  tally.rows++
+}
+
+type LooseRow = Partial<Record<keyof ColumnPlaces, unknown>>
+
+/** Counts an event of a kind; whether it is one of those asked for. */
+function countType(type: string, types: ReadonlySet<string> | undefined, tally: Tally): boolean {
+  tally.types.set(type, (tally.types.get(type) ?? 0) + 1)
+  return types?.has(type) ?? true
+}
+
+/** A kind that no row has is a typing error. */
+export function refuseUnknownTypes(types: readonly string[] | undefined, tally: Tally, { taken }: Reading): void {
+  if (types === undefined) return
+  if (taken.type === undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "types: expected a column that says what kind of event a row is, got none; name it with --columns type=<name>",
+    )
+  const unknown = types.find((type) => !tally.types.has(type))
+  if (unknown !== undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `types: expected some of ${[...tally.types.keys()].map((type) => show(type)).join(", ")}, got ${show(unknown)}`,
+    )
 }
 
 /** Gathers all rows in memory. */
-export async function collectColumns(blocks: AsyncIterable<RatingBlock>, names: Names, path: string): Promise<Columns> {
+export async function collectColumns(blocks: AsyncIterable<RatingBlock>, names: Names): Promise<Columns> {
   let columns = { length: 0, ...columnsOf(0) }
   for await (const rows of blocks) {
     const length = columns.length + rows.length
@@ -123,7 +184,6 @@ export async function collectColumns(blocks: AsyncIterable<RatingBlock>, names: 
     columns.timestamp.set(rows.timestamp.subarray(0, rows.length), columns.length)
     columns.length = length
   }
-  if (columns.length === 0) refuseEmpty(path)
   return {
     user: columns.user.subarray(0, columns.length),
     item: columns.item.subarray(0, columns.length),
@@ -146,8 +206,10 @@ interface TakeOptions extends ReadOptions {
   from: number
 }
 
-function takeRecords(rows: RatingBlock, block: RecordBlock, { layout, scale, names, path, from }: TakeOptions): void {
-  const { places, width } = layout
+function takeRecords(rows: RatingBlock, block: RecordBlock, options: TakeOptions): void {
+  const { layout, scale, names, path, from, types, tally } = options
+  const { places, width, reading } = layout
+  const { implicit, untimed, leastSignal = 0 } = reading
   const { bytes, count, first, start, end, line } = block
   rows.reset(count)
   const { user, item, rating, timestamp } = rows
@@ -156,34 +218,43 @@ function takeRecords(rows: RatingBlock, block: RecordBlock, { layout, scale, nam
   for (let r = from; r < count; r++) {
     const f = first[r]
     if (first[r + 1] - f !== width) refuseWidth(recordTexts(block, r), width, `${path}, line ${line[r]}`)
+    if (places.type >= 0 && !countType(fieldText(block, f + places.type), types, tally)) continue
+    const s = f + places.signal
+    if (places.signal >= 0 && !(parseNumber(bytes, start[s], end[s]) >= leastSignal)) {
+      tally.unsignalled++
+      continue
+    }
     const u = f + places.user
     const i = f + places.item
     const x = f + places.rating
     const t = f + places.timestamp
-    const stars = scaleRating(parseNumber(bytes, start[x], end[x]), scale)
-    let seconds = toSeconds(parseNumber(bytes, start[t], end[t]))
+    const stars = implicit ? POSITIVE : scaleRating(parseNumber(bytes, start[x], end[x]), scale)
+    let seconds = untimed ? tally.rows : toSeconds(parseNumber(bytes, start[t], end[t]))
     if (!(seconds >= 0)) seconds = parseTime(fieldText(block, t))
     if (start[u] === end[u] || start[i] === end[i] || !(stars >= 0) || !(seconds >= 0)) {
-      refuseRow(rowOf(recordTexts(block, r), places), scale, `${path}, line ${line[r]}`)
+      const row = rowOf(recordTexts(block, r), places)
+      refuseRow(row, { scale, reading }, `${path}, line ${line[r]}`)
     }
     user[row] = users.intern(bytes, start[u], end[u])
     item[row] = items.intern(bytes, start[i], end[i])
     rating[row] = stars
     timestamp[row++] = seconds
+    tally.rows++
   }
   rows.length = row
 }
 
 /** The error for an invalid value of a row, with what was expected. */
-function refuseRow(row: Record<ColumnRole, unknown>, scale: RatingScale, where: string): never {
+function refuseRow(row: LooseRow, p: { scale: RatingScale; reading: Reading }, where: string): never {
+  const { scale, reading } = p
   let role: ColumnRole = "timestamp"
   let expected = "seconds or milliseconds since 1970, or a date such as 2013-02-28 14:38:27"
   let hint = ""
   const rating = asNumber(row.rating)
   if (idText(row.user) === "") [role, expected] = ["user", "an id"]
   else if (idText(row.item) === "") [role, expected] = ["item", "an id"]
-  else if (Number.isNaN(rating)) [role, expected] = ["rating", "a number"]
-  else if (Number.isNaN(scaleRating(rating, scale))) {
+  else if (!reading.implicit && Number.isNaN(rating)) [role, expected] = ["rating", "a number"]
+  else if (!reading.implicit && Number.isNaN(scaleRating(rating, scale))) {
     role = "rating"
     expected = `a number from ${scale.min} to ${scale.max}`
     hint = "; if the file is on another scale, declare it, for instance --rating-scale 0-10"
@@ -196,8 +267,7 @@ function refuseWidth(texts: string[], width: number, where: string): never {
   throw new DessError("INVALID_DATA", `line: expected ${width} fields, got ${got} (${where})`)
 }
 
-function rowOf(texts: string[], places: ColumnPlaces): Record<ColumnRole, string> {
-  const { user, item, rating, timestamp } = places
+function rowOf(texts: string[], { user, item, rating, timestamp }: ColumnPlaces): LooseRow {
   return { user: texts[user], item: texts[item], rating: texts[rating], timestamp: texts[timestamp] }
 }
 
@@ -209,10 +279,6 @@ function parseObject(text: string, where: () => string): Record<string, unknown>
     // Reported below, with the line.
   }
   throw new DessError("INVALID_DATA", `line: expected a JSON object, got ${show(text)} (${where()})`)
-}
-
-function nameColumns(keys: string[], choice: ColumnChoice, where: string): Record<ColumnRole, string> {
-  return rowOf(keys, findColumns(keys, choice, where))
 }
 
 function columnsOf(capacity: number) {

@@ -4,17 +4,20 @@ import { existsSync, readdirSync, statSync } from "node:fs"
 import { basename, join } from "node:path"
 import { DessError } from "../errors.ts"
 import { detectPacking } from "./bytes.ts"
-import { RATINGS_FILES } from "./formats.ts"
-import { isPrepared } from "./manifest.ts"
+import { partsOf, RATINGS_FILES } from "./formats.ts"
+import { FEATURES, INTERACTIONS, ITEMS, isPrepared, USERS } from "./manifest.ts"
 
 export interface Source {
   /** A word for the manifest. */
   form: "movielens" | "recbole" | "parquet" | "text"
-  /** Files of interactions; several only of Parquet. */
+  /** Files of interactions, in the order they are read; several of Parquet, and of sets cut by time. */
   files: string[]
 }
 
 const DATA_FILE = /\.(csv|tsv|txt|json|jsonl|ndjson|inter|parquet)(\.gz|\.zst)?$/i
+
+/** What is left of a prepared folder without its manifest is no data. */
+const PREPARED = [INTERACTIONS, ITEMS, USERS, FEATURES]
 
 /** What a MovieLens archive has that is read here; its other files are not unpacked. */
 const MOVIELENS_FILE = /^(ratings\.(dat|csv)|movies\.(dat|csv)|u\.(data|item|genre)|genome-(scores|tags)\.csv)$/
@@ -41,8 +44,10 @@ export async function findSource(path: string): Promise<Source> {
   const ratings = RATINGS_FILES.find((name) => existsSync(join(path, name)))
   if (ratings !== undefined) return describeFile(join(path, ratings))
   const files = readdirSync(path)
-    .filter((name) => DATA_FILE.test(name) && !name.startsWith("."))
+    .filter((name) => DATA_FILE.test(name) && !name.startsWith(".") && !PREPARED.includes(name))
     .sort()
+  const first = files.filter((name) => partsOf(join(path, name)).length > 1)
+  if (first.length === 1) return describeFile(join(path, first[0]))
   for (const ending of [".inter", ".parquet", ""]) {
     const alike = files.filter((name) => name.endsWith(ending)).map((name) => join(path, name))
     if (alike.length > 0 && ending === ".parquet") return { form: "parquet", files: alike }
@@ -58,5 +63,5 @@ export async function findSource(path: string): Promise<Source> {
 async function describeFile(path: string): Promise<Source> {
   if ((await detectPacking(path)) === "parquet") return { form: "parquet", files: [path] }
   const form = RATINGS_FILES.includes(basename(path)) ? "movielens" : path.endsWith(".inter") ? "recbole" : "text"
-  return { form, files: [path] }
+  return { form, files: partsOf(path) }
 }

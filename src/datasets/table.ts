@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { DessError, show } from "../errors.ts"
 import { detectPacking, type TextFile, textFile } from "./bytes.ts"
 import { openDuck, quote, quoteName } from "./duck.ts"
+import { chooseDelimiter, hasHeader } from "./layout.ts"
 import { describeParquet } from "./parquet.ts"
 import { fieldText, readRecords, recordTexts } from "./records.ts"
 
@@ -17,13 +18,21 @@ export interface TableBlock {
 
 export const DUCK = { memoryBytes: 512 << 20, threads: 1, temporary: tmpdir() }
 
-export async function* readTable(path: string): AsyncGenerator<TableBlock> {
+export interface TableOptions {
+  /** Told of a row that is not one, which is then passed over; without it the first one is thrown. */
+  onBad?: ((error: DessError) => void) | undefined
+}
+
+/** Columns of MovieLens' `::` files, which have no header. */
+const DAT_NAMES = ["user", "item", "rating", "timestamp"]
+
+export async function* readTable(path: string, options: TableOptions = {}): AsyncGenerator<TableBlock> {
   if ((await detectPacking(path)) === "parquet") yield* readParquet(path)
   else {
     const file = textFile(path)
     const head = await readHead(file)
-    if (head.startsWith("{")) yield* readJson(file)
-    else yield* readDelimited(file, head.includes("\t") ? "\t" : head.includes(",") ? "," : ";")
+    if (head.startsWith("{")) yield* readJson(file, options)
+    else yield* readDelimited(file, { delimiter: chooseDelimiter(head), head, ...options })
   }
 }
 
@@ -32,42 +41,63 @@ async function readHead(file: TextFile): Promise<string> {
   throw new DessError("INVALID_DATA", `data file: expected a header and rows, got an empty file (${file.path})`)
 }
 
-async function* readDelimited(file: TextFile, delimiter: string): AsyncGenerator<TableBlock> {
-  let names: string[] | undefined
-  for await (const block of readRecords(file, { delimiter, quoted: true })) {
+async function* readDelimited(
+  file: TextFile,
+  { delimiter, head, onBad }: TableOptions & { delimiter: string; head: string },
+): AsyncGenerator<TableBlock> {
+  const first = head.split(delimiter)
+  let names = delimiter === "::" && first.length === 4 && !hasHeader(first) ? DAT_NAMES : undefined
+  for await (const block of readRecords(file, { delimiter, quoted: delimiter !== "::" })) {
     const from = names ? 0 : 1
     names ??= recordTexts(block, 0)
     const rows: Record<string, unknown>[] = []
+    const lines: number[] = []
     for (let r = from; r < block.count; r++) {
       const texts = recordTexts(block, r)
-      if (texts.length !== names.length)
-        throw new DessError(
-          "INVALID_DATA",
-          `line: expected ${names.length} fields, got ${texts.length} (${file.path}, line ${block.line[r]})`,
-        )
+      if (texts.length !== names.length) {
+        const where = `${file.path}, line ${block.line[r]}`
+        refuse(`line: expected ${names.length} fields, got ${texts.length} (${where})`, onBad)
+        continue
+      }
       rows.push(Object.fromEntries(names.map((name, c) => [name, texts[c] === "" ? undefined : texts[c]])))
+      lines.push(block.line[r])
     }
-    const { line } = block
-    yield { rows, where: (row) => `${file.path}, line ${line[from + row]}`, latin1: file.latin1 ?? false }
+    yield { rows, where: (row) => `${file.path}, line ${lines[row]}`, latin1: file.latin1 ?? false }
   }
 }
 
-async function* readJson(file: TextFile): AsyncGenerator<TableBlock> {
+async function* readJson(file: TextFile, { onBad }: TableOptions): AsyncGenerator<TableBlock> {
   for await (const block of readRecords(file, { delimiter: "", quoted: false })) {
-    const where = (row: number) => `${file.path}, line ${block.line[row]}`
-    const rows = Array.from({ length: block.count }, (_, r) => parseObject(fieldText(block, r), () => where(r)))
-    yield { rows, where, latin1: file.latin1 ?? false }
+    const rows: Record<string, unknown>[] = []
+    const lines: number[] = []
+    for (let r = 0; r < block.count; r++) {
+      const text = fieldText(block, r)
+      const row = parseObject(text)
+      const where = `${file.path}, line ${block.line[r]}`
+      if (row === undefined) refuse(`line: expected a JSON object, got ${show(text)} (${where})`, onBad)
+      else {
+        rows.push(row)
+        lines.push(block.line[r])
+      }
+    }
+    yield { rows, where: (row) => `${file.path}, line ${lines[row]}`, latin1: file.latin1 ?? false }
   }
 }
 
-function parseObject(text: string, where: () => string): Record<string, unknown> {
+function refuse(message: string, onBad: TableOptions["onBad"]): void {
+  const error = new DessError("INVALID_DATA", message)
+  if (!onBad) throw error
+  onBad(error)
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   } catch {
-    // Reported below, with the line.
+    // None.
   }
-  throw new DessError("INVALID_DATA", `line: expected a JSON object, got ${show(text)} (${where()})`)
+  return undefined
 }
 
 async function* readParquet(path: string): AsyncGenerator<TableBlock> {

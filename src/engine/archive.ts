@@ -13,10 +13,13 @@ import type { Catalogue } from "./catalogue.ts"
 import type { Directory } from "./directory.ts"
 import { diskError, removeParts, syncFolder, tryTo } from "./disk.ts"
 import { findTraces } from "./erasure.ts"
+import type { EventTypes } from "./event-types.ts"
+import type { Count, Experiments } from "./experiments.ts"
 import type { Erasure, Intake } from "./intake.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
 import type { Lookup } from "./lookup.ts"
+import type { PastReports } from "./past-reports.ts"
 import { fileState, listSnapshots, readNewest, snapshotPath } from "./snapshots.ts"
 import type { Leaving } from "./trainer.ts"
 import type { KeptJournal, SnapshotInfo } from "./types.ts"
@@ -31,6 +34,7 @@ export interface EngineState {
   position: number
   time: number
   limits: Limits | undefined
+  types?: EventTypes | undefined
   /** The id of the directory, and what it was created with. */
   journal: string
   created: Json
@@ -41,6 +45,12 @@ export interface EngineState {
   /** Whether there was a lookup table. */
   lookup: boolean
   erasures: [number, Erasure][]
+  /** What lists led to. */
+  experiment?: { fingerprint: string; since: number; counts: Count[] } | undefined
+  /** How far sources of events were read. */
+  sources?: [string, string][]
+  /** The last reports, packed. */
+  reports?: string
   /** Ids that left and whose names are not given up yet. */
   unreleased: Leaving[]
 }
@@ -60,6 +70,8 @@ export interface ArchiveParts {
   intake: Intake
   learning: Learning
   lookup(): Lookup | undefined
+  experiments: Experiments | undefined
+  reports: PastReports
 }
 
 export class Archive {
@@ -104,11 +116,20 @@ export class Archive {
     intake.segments = segments
     intake.accepted = accepted
     intake.limits = engine.limits
+    intake.types = engine.types
     intake.build = engine.build
     intake.mixed = engine.mixed
     intake.gone = engine.gone ?? []
     for (const [at, erasure] of engine.erasures) intake.erasures.set(at, erasure)
+    if (engine.experiment) {
+      const { counts, ...experiment } = engine.experiment
+      intake.experiment = experiment
+      this.#parts.experiments?.reset(experiment.since)
+      if (experiment.fingerprint === this.#parts.experiments?.fingerprint) this.#parts.experiments.add(counts)
+    }
+    for (const [name, position] of engine.sources ?? []) intake.sources.set(name, position)
     intake.unreleased = engine.unreleased
+    if (engine.reports) this.#parts.reports.load(engine.reports)
     this.hadLookup = engine.lookup
     const { path } = file
     this.#taken = [{ segment: segments, position, time, accepted, path, bytes: statSync(path).size }]
@@ -155,17 +176,20 @@ export class Archive {
 
   /** Writes a snapshot of what is applied, which is everything before a position. */
   async save(position: number, shorten = false): Promise<SnapshotInfo> {
-    const { directory, catalogue, intake, learning, lookup } = this.#parts
-    const { segments, accepted, limits, build, mixed } = intake
+    const { directory, catalogue, intake, learning, lookup, experiments, reports } = this.#parts
+    const { segments, accepted, limits, types, build, mixed } = intake
     const state = new State()
     catalogue.save(state.at("catalogue"))
     const time = Date.now()
     const engine: EngineState = {
-      ...{ segments, accepted, position, time, limits, build, mixed },
+      ...{ segments, accepted, position, time, limits, types, build, mixed },
       journal: directory.id,
       created: directory.created as unknown as Json,
       lookup: lookup() !== undefined || this.hadLookup,
       erasures: [...intake.erasures],
+      experiment: experiments && intake.experiment && { ...intake.experiment, counts: experiments.save() },
+      sources: [...intake.sources],
+      reports: reports.save(),
       unreleased: [...intake.unreleased],
       gone: [...new Set([...intake.gone, ...directory.gone])],
     }
@@ -229,7 +253,7 @@ export class Archive {
     // Not before: until now a replay would have needed the records as they were.
     await journal.alone(() => files.roll())
     if (keepJournal !== "all") files.drop(position)
-    await files.change((placed) => traces.clean(placed))
+    await files.change(traces.touched, traces.clean)
     await lookup()?.compact()
     try {
       removeParts(directory.path)

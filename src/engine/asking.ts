@@ -22,7 +22,9 @@ export function findAsker(catalogue: Catalogue, reader: Reader, { user, recent =
     return told.length === 0 ? pending : [...pending, ...told].slice(-MOST_RECENT)
   }
   if (isKnown) return { user, recent: likedAfter }
-  return likedAfter(0).some((item) => reader.knows("item", item)) ? { user, recent: likedAfter } : undefined
+  const asker = { user, recent: likedAfter }
+  const hasKnown = likedAfter(0).some((item) => reader.knows("item", item))
+  return hasKnown || (reader.comeBack?.(asker).size ?? 0) > 0 ? asker : undefined
 }
 
 /** Where latest items have no part in the model: what somebody without a row is to be learned by for one list. */

@@ -11,9 +11,11 @@ import { Names } from "../ids/names.ts"
 import type { PendingItems } from "../ids/pending-items.ts"
 import { LONGEST_HISTORY } from "../ids/process-bytes.ts"
 import type { State } from "../kernels/state.ts"
-import { binaryLabel, classLabel } from "../stream/labels.ts"
-import type { Side } from "../types.ts"
+import { binaryLabel, classLabel, effectiveRating } from "../stream/labels.ts"
+import { SIDES, type Side } from "../types.ts"
 import { ByteReader, ByteWriter } from "./byte-buffer.ts"
+import { ItemProperties } from "./item-properties.ts"
+import type { Lookup } from "./lookup.ts"
 import { type EventsRecord, GONE, type StoredItem } from "./records.ts"
 import type { ItemView } from "./types.ts"
 
@@ -21,14 +23,36 @@ const DECAY_PER_EVENT = 0.97 ** (1 / 500)
 /** The weight of an event grows up to here; all counts, up to 16,000 times as much, stay numbers of 32 bits. */
 const MOST_WEIGHT = 1e30
 const NONE: ReadonlySet<number> = new Set()
-const PLAIN: StoredItem = { categories: [], hidden: false, features: null }
+/** An item nothing is said of. */
+export const PLAIN: StoredItem = { categories: [], hidden: false, features: null }
+const SECOND = 1000
+
+type EventRecordRows = Pick<EventsRecord, "user" | "item" | "rating" | "weight" | "stays">
+
+/** Up to here an item is new. */
+export const NEWCOMER_EVENTS = 20
+/** Of how often a newcomer was shown. */
+const BYTES_PER_SHOWN = 40
 
 export class Catalogue {
   readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
-  /** Items that were put. */
+  /** Items that were put, without what the lookup table has of them. */
   readonly entries = new Map<number, StoredItem>()
+  /** Changes with the items that have few events. */
+  newcomersVersion = 0
+  /** How often each of them was given a place that is kept for them, here and since the start. */
+  readonly shown = new Map<number, number>()
+  shownInAll = 0
+  readonly properties = new ItemProperties()
+  /** Where titles and properties of items are kept. */
+  detailStore: () => Pick<Lookup, "details" | "allDetails"> | undefined = () => undefined
   #entryBytes = 0
   readonly hidden = new Set<number>()
+  /** Items whose time is over, and when that of the next one is, in milliseconds. */
+  readonly #expired = new Set<number>()
+  #nextExpiry = Number.POSITIVE_INFINITY
+  /** Changes with the categories of items. */
+  categoriesVersion = 0
   /** What users liked and the model has not learned, where that counts in lists. */
   pending: PendingItems | undefined
   /** Items of each category. */
@@ -38,6 +62,8 @@ export class Catalogue {
    * many there were when it was cleaned last.
    */
   readonly #histories = new ByteLists()
+  /** Of a history, items that may be recommended all the same. */
+  readonly #staying = new ByteLists()
   #leavings = 0
   /** `last`: the segment of the last event. */
   readonly #users = new Columns({ last: "u32", cleaned: "u32" })
@@ -59,43 +85,57 @@ export class Catalogue {
   get bytes(): { names: number; met: number; items: number; entries: number } {
     return {
       names: this.names.user.bytes + this.names.item.bytes,
-      met: this.#histories.bytes + this.#users.bytes,
-      items: this.#items.bytes,
-      entries: this.#entryBytes,
+      met: this.#histories.bytes + this.#staying.bytes + this.#users.bytes,
+      items: this.#items.bytes + BYTES_PER_SHOWN * this.shown.size,
+      entries: this.#entryBytes + this.properties.bytes,
     }
   }
 
   /** Takes in events that belong to a segment, but for rows that were erased. */
-  add(rows: Pick<EventsRecord, "user" | "item" | "rating">, segment: number): void {
+  add(rows: EventRecordRows, segment: number): void {
     for (let r = 0; r < rows.user.length; r++) if (rows.user[r] !== GONE) this.#addRow(rows, r, segment)
   }
 
-  #addRow(rows: Pick<EventsRecord, "user" | "item" | "rating">, r: number, segment: number): void {
+  #addRow(rows: EventRecordRows, r: number, segment: number): void {
     const user = rows.user[r]
     const item = rows.item[r]
-    const rating = Number.isNaN(rows.rating[r]) ? 5 : rows.rating[r]
+    const eventWeight = rows.weight[r]
+    const rating = effectiveRating(rows.rating[r], eventWeight)
     this.know(item)
     this.#users.reserve(user)
     const { last, events, trend } = this.#items.at
     this.#users.at.last[user] = segment
     last[item] = segment
     events[item]++
+    if (events[item] === NEWCOMER_EVENTS) this.#settle(item)
     const like = this.like(rating)
     this.#likes += like
     this.#classes[classLabel(rating)]++
     const weight = this.#weight
     weight[0] /= DECAY_PER_EVENT
     if (like) {
-      trend[item] += weight[0]
+      trend[item] += weight[0] * eventWeight
       this.pending?.add(user, item, segment)
     }
     if (weight[0] > MOST_WEIGHT) {
       for (let i = 0; i < this.#items.length; i++) trend[i] /= weight[0]
       weight[0] = 1
     }
-    if (this.hasMet(user, item)) return
+    this.#meet(user, item, rows.stays[r] === 1)
+  }
+
+  /** Puts an item into a user's history. Once it is left out of lists it stays so. */
+  #meet(user: number, item: number, stays: boolean): void {
+    const [histories, staying] = [this.#histories, this.#staying]
+    if (this.hasMet(user, item)) {
+      if (!stays && staying.room(user) > 0) staying.remove(user, item)
+      return
+    }
     this.#setCleaned(user)
-    const histories = this.#histories
+    if (stays) {
+      if (staying.room(user) >= LONGEST_HISTORY && staying.count(user) >= LONGEST_HISTORY) staying.removeFirst(user)
+      staying.append(user, item)
+    }
     // A number takes a byte at least: short lists need not be counted.
     if (histories.room(user) >= LONGEST_HISTORY && histories.count(user) >= LONGEST_HISTORY) histories.removeFirst(user)
     histories.append(user, item)
@@ -117,28 +157,56 @@ export class Catalogue {
   know(item: number): void {
     this.#items.reserve(item)
     const { born } = this.#items.at
-    if (born[item] === 0) born[item] = ++this.#clock
+    if (born[item] !== 0) return
+    born[item] = ++this.#clock
+    this.newcomersVersion++
   }
 
-  put(item: number, entry: StoredItem | null): void {
+  #settle(item: number): void {
+    this.newcomersVersion++
+    this.shown.delete(item)
+  }
+
+  /** Whether an item is there and has few events. */
+  isNewcomer(item: number): boolean {
+    const isThere = this.entries.has(item) || (item < this.#items.length && this.#items.at.born[item] !== 0)
+    return isThere && this.events(item) < NEWCOMER_EVENTS
+  }
+
+  /** A newcomer was given a place that is kept for them. */
+  noteShown(item: number): void {
+    this.shown.set(item, (this.shown.get(item) ?? 0) + 1)
+    this.shownInAll++
+  }
+
+  put(item: number, stored: StoredItem | null): void {
+    const entry = stored && withoutDetails(stored)
+    this.properties.set(item, stored?.properties)
+    this.#expired.delete(item)
+    if (entry?.expires !== undefined) this.#nextExpiry = Math.min(this.#nextExpiry, SECOND * entry.expires)
     const known = this.entries.get(item)
-    const before = known ?? PLAIN
     this.#entryBytes += (entry ? bytesOf(entry) : 0) - (known ? bytesOf(known) : 0)
     if (entry?.hidden) this.hidden.add(item)
     else this.hidden.delete(item)
-    for (const name of before.categories) {
-      const items = this.#categories.get(name)
-      items?.delete(item)
-      if (items?.size === 0) this.#categories.delete(name)
-    }
-    for (const name of entry?.categories ?? []) {
-      const items = this.#categories.get(name) ?? new Set()
-      this.#categories.set(name, items.add(item))
-    }
+    this.#putCategories(item, known?.categories ?? [], entry?.categories ?? [])
     if (entry === null) this.entries.delete(item)
     else {
       this.entries.set(item, entry)
       this.know(item)
+    }
+  }
+
+  #putCategories(item: number, before: readonly string[], now: readonly string[]): void {
+    if (before.length === now.length && before.every((name, n) => name === now[n])) return
+    this.categoriesVersion++
+    for (const name of before) {
+      const items = this.#categories.get(name)
+      items?.delete(item)
+      if (items?.size === 0) this.#categories.delete(name)
+    }
+    for (const name of now) {
+      const items = this.#categories.get(name) ?? new Set()
+      this.#categories.set(name, items.add(item))
     }
   }
 
@@ -150,10 +218,39 @@ export class Catalogue {
     return this.entries.get(item) ?? PLAIN
   }
 
+  /** An item with what is kept elsewhere. */
+  wholeEntry(item: number): StoredItem {
+    return { ...this.entry(item), ...this.detailStore()?.details(item) }
+  }
+
+  /** Items that stand in no list now: hidden, or their time is over. */
+  *unlisted(now = Date.now()): Generator<number> {
+    if (now >= this.#nextExpiry) this.#expire(now)
+    yield* this.hidden
+    yield* this.#expired
+  }
+
+  #expire(now: number): void {
+    this.#nextExpiry = Number.POSITIVE_INFINITY
+    for (const [item, { expires }] of this.entries) {
+      if (expires === undefined) continue
+      if (SECOND * expires <= now) this.#expired.add(item)
+      else this.#nextExpiry = Math.min(this.#nextExpiry, SECOND * expires)
+    }
+  }
+
   view(item: number): ItemView {
-    const { categories, hidden, features } = this.entry(item)
-    const name = this.names.item.name(item) ?? ""
-    return { item: name, categories, hidden, hasFeatures: features !== null, events: this.events(item) }
+    const { categories, hidden, features, expires, title, properties } = this.wholeEntry(item)
+    return {
+      item: this.names.item.name(item) ?? "",
+      title: title ?? null,
+      categories,
+      properties: properties ?? {},
+      expires: expires === undefined ? null : Math.round(SECOND * expires),
+      hidden,
+      hasFeatures: features !== null,
+      events: this.events(item),
+    }
   }
 
   events(item: number): number {
@@ -173,14 +270,17 @@ export class Catalogue {
   setItem(item: number, { events, trend }: { events: number; trend: number }): void {
     this.know(item)
     this.#items.at.events[item] = events
+    if (events >= NEWCOMER_EVENTS) this.#settle(item)
     this.#items.at.trend[item] = trend * this.#weight[0]
   }
 
   /** Takes what a user has met from elsewhere, oldest first. */
-  setHistory(user: number, items: Iterable<number>): void {
+  setHistory(user: number, items: Iterable<number>, staying: Iterable<number> = []): void {
     this.#users.reserve(user)
     this.#setCleaned(user)
     this.#histories.set(user, items)
+    const open = [...staying]
+    if (open.length > 0 || this.#staying.room(user) > 0) this.#staying.set(user, open)
   }
 
   /** Takes the counts of all events from elsewhere. */
@@ -203,12 +303,19 @@ export class Catalogue {
   unmeet(user: number, item: number): void {
     this.#clean(user)
     this.#histories.remove(user, item)
+    if (this.#staying.room(user) > 0) this.#staying.remove(user, item)
   }
 
   /** Items a user has met, oldest first. */
   history(user: number): Int32Array {
     this.#clean(user)
     return this.#histories.of(user)
+  }
+
+  /** Of these, items that may be recommended all the same. */
+  staying(user: number): Int32Array {
+    this.#clean(user)
+    return this.#staying.of(user)
   }
 
   /** Takes items that left since the last time out of a user's history. */
@@ -219,7 +326,10 @@ export class Catalogue {
     const { lastLeaving } = this.#items.at
     const all = this.#histories.of(user)
     const stays = (item: number) => item >= this.#items.length || lastLeaving[item] <= cleaned
-    if (!all.every(stays)) this.#histories.set(user, all.filter(stays))
+    if (!all.every(stays)) {
+      this.#histories.set(user, all.filter(stays))
+      if (this.#staying.room(user) > 0) this.#staying.set(user, this.#staying.of(user).filter(stays))
+    }
     this.#setCleaned(user)
   }
 
@@ -237,6 +347,18 @@ export class Catalogue {
     }
   }
 
+  /** Has what a guest did be a user's, as its latest; up to a segment it is in rows or on its way there. */
+  merge(guest: number, user: number, segment: number): void {
+    const staying = new Set(this.staying(guest))
+    for (const item of this.history(guest)) this.#meet(user, item, staying.has(item))
+    if (guest < this.#users.length && this.#users.at.last[guest] > 0) {
+      this.#users.reserve(user)
+      this.#users.at.last[user] = Math.max(this.#users.at.last[user], this.#users.at.last[guest])
+    }
+    for (const item of this.pending?.since(guest, 0, Number.POSITIVE_INFINITY) ?? [])
+      this.pending?.add(user, item, segment)
+  }
+
   /** Drops what is kept of ids; their names are not touched. */
   drop(side: Side, ids: readonly number[]): void {
     if (side === "item" && ids.length > 0) {
@@ -248,8 +370,10 @@ export class Catalogue {
         this.pending?.dropUser(id)
         this.#users.clear(id)
         this.#histories.clear(id)
+        this.#staying.clear(id)
       } else {
         this.#items.clear(id)
+        this.#settle(id)
         if (id < this.#items.length) this.#items.at.lastLeaving[id] = this.#leavings
       }
     }
@@ -257,14 +381,16 @@ export class Catalogue {
 
   /** Everything; views of what changes with the next event. */
   save(state: State): void {
-    for (const side of ["user", "item"] as const) this.names[side].save(state.at(`names.${side}`))
+    for (const side of SIDES) this.names[side].save(state.at(`names.${side}`))
     const entries = new ByteWriter()
     for (const [index, entry] of this.entries) {
       entries.whole(index)
       entries.text(JSON.stringify(entry))
     }
     state.put("entries", new Uint8Array(entries.bytes))
+    this.properties.save(state.at("properties"))
     this.#histories.save(state.at("histories"))
+    this.#staying.save(state.at("staying"))
     this.#users.save(state.at("users"))
     this.#items.save(state.at("items"))
     state.put("classes", this.#classes.slice())
@@ -272,10 +398,12 @@ export class Catalogue {
   }
 
   load(state: State): void {
-    for (const side of ["user", "item"] as const) this.names[side].load(state.at(`names.${side}`))
+    for (const side of SIDES) this.names[side].load(state.at(`names.${side}`))
     const entries = new ByteReader(state.take("entries", Uint8Array))
     while (!entries.isAtEnd) this.put(entries.whole(), JSON.parse(entries.text()) as StoredItem)
+    this.properties.load(state.at("properties"))
     this.#histories.load(state.at("histories"))
+    if (state.at("staying").has("lists")) this.#staying.load(state.at("staying"))
     this.#users.load(state.at("users"))
     this.#items.load(state.at("items"))
     this.#classes.set(state.take("classes", Float64Array))
@@ -285,7 +413,12 @@ export class Catalogue {
     this.#clock = clock
     this.#likes = likes
     for (const item of this.entries.keys()) this.know(item)
+    this.newcomersVersion++
   }
+}
+
+function withoutDetails({ categories, hidden, features, expires }: StoredItem): StoredItem {
+  return { categories, hidden, features, ...(expires === undefined ? {} : { expires }) }
 }
 
 /** About what an entry takes with its place in the maps. */

@@ -2,17 +2,20 @@
 
 import { DessError, show } from "../errors.ts"
 import { checkId, checkRating, checkTimestamp, type RatingScale } from "../stream/interaction.ts"
+import { effectiveRating } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
+import { checkWeight, type EventTypes, weighEvent } from "./event-types.ts"
 import type { Note } from "./lookup.ts"
-import type { Event, GuestOptions, Id, ItemEntry, Trial } from "./types.ts"
+import type { Event, GuestItem, GuestOptions, Id, SourcePosition, Trial } from "./types.ts"
 
 /** The most elements of one call. */
 export const MOST_AT_ONCE = 10_000
 const MOST_TRIALS = 100
+/** The rating, on the internal scale, of what has none. */
+const LIKED = 5
 const LONGEST_KEY = 256
 const LONGEST_TYPE = 128
 const LONGEST_COMMENT = 4096
-const MOST_CATEGORIES = 64
 const LONGEST_CATEGORY = 128
 /** How far ahead a clock may be, in seconds. */
 const FUTURE = 86_400
@@ -27,7 +30,33 @@ export interface CheckedEvent {
   key: string | undefined
   type: string | undefined
   comment: string
+  /** How many events it counts as; below 0: the item is disliked. */
+  weight: number
+  /** Whether the item may be recommended all the same. */
+  stays: boolean
+  list?: string
+  place?: number
 }
+
+/** What events are checked against. `now`: seconds. */
+export interface EventRules {
+  scale: RatingScale
+  now: number
+  types: EventTypes | undefined
+}
+
+const EVENT_FIELDS = [
+  "user",
+  "item",
+  "rating",
+  "timestamp",
+  "key",
+  "type",
+  "weight",
+  "comment",
+  "list",
+  "place",
+] as const
 
 /** One or many, as many; refuses more than one call may bring. */
 export function toArray<T>(noun: string, value: T | readonly T[]): readonly T[] {
@@ -46,16 +75,41 @@ export function checkOptionNames<T extends object>(noun: string, given: T, known
     throw new DessError("INVALID_ARGUMENT", `${noun}: expected ${names.join(", ")}, got ${show(other)}`)
 }
 
-/** Whether a list is for somebody without an id; refuses a guest without items. */
-export function isGuest(first: Id | GuestOptions): first is GuestOptions {
+const LONGEST_POSITION = 1_000_000
+
+export function checkSource(source: SourcePosition | undefined): SourcePosition | undefined {
+  if (source === undefined) return undefined
+  checkOptionNames("source", source, ["name", "position"])
+  const { name, position } = source
+  if (typeof position !== "string" || position.length > LONGEST_POSITION)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `source position: expected a text of at most ${LONGEST_POSITION} characters, got ${show(position)}`,
+    )
+  if (typeof name !== "string" || name.length === 0 || name.length > 512)
+    throw new DessError("INVALID_ARGUMENT", `source name: expected 1 to 512 characters, got ${show(name)}`)
+  return { name, position }
+}
+
+/** Whether a list is for somebody without an id; refuses a guest without items, or with options beside. */
+export function isGuest(first: Id | GuestOptions, options: object = {}): first is GuestOptions {
   if (typeof first !== "object" || first === null) return false
-  if (Array.isArray(first.items)) return true
-  throw new DessError("INVALID_ARGUMENT", `items: expected an array of a guest's items, got ${show(first.items)}`)
+  if (!Array.isArray(first.items))
+    throw new DessError("INVALID_ARGUMENT", `items: expected an array of a guest's items, got ${show(first.items)}`)
+  if (Object.keys(options).length === 0) return true
+  throw new DessError("INVALID_ARGUMENT", `options: expected beside the guest's items, got ${show(options)} after them`)
 }
 
 export function checkSide(side: unknown): Side {
   if (side === "user" || side === "item") return side
   throw new DessError("INVALID_ARGUMENT", `side: expected "user" or "item", got ${show(side)}`)
+}
+
+/** A guest and who it is; refuses the same id twice. */
+export function checkMerge(guest: Id, user: Id): { guest: string; user: string } {
+  const names = { guest: checkName("user", guest), user: checkName("user", user) }
+  if (names.guest !== names.user) return names
+  throw new DessError("INVALID_ARGUMENT", `guest: expected another id than the user's, got ${show(guest)} twice`)
 }
 
 /** An id as a text that UTF-8 can hold. */
@@ -66,9 +120,9 @@ export function checkName(side: "user" | "item", id: Id | unknown, where = ""): 
   throw new DessError("INVALID_DATA", `${side}: expected a well-formed text, got ${show(name)}`)
 }
 
-export function checkEvents(given: Event | readonly Event[], scale: RatingScale, now: number): CheckedEvent[] {
+export function checkEvents(given: Event | readonly Event[], rules: EventRules): CheckedEvent[] {
   const all = toArray("events", given)
-  const p = { where: "", scale, now }
+  const p = { ...rules, where: "" }
   const checked = new Array<CheckedEvent>(all.length)
   for (let i = 0; i < all.length; i++)
     try {
@@ -81,12 +135,26 @@ export function checkEvents(given: Event | readonly Event[], scale: RatingScale,
   return checked
 }
 
-function checkEvent(event: unknown, p: { where: string; scale: RatingScale; now: number }): CheckedEvent {
+function checkEvent(event: unknown, p: EventRules & { where: string }): CheckedEvent {
   const { where, scale, now } = p
   const place = where === "" ? "" : ` (${where})`
   if (typeof event !== "object" || event === null)
     throw new DessError("INVALID_DATA", `event: expected an object with user and item, got ${show(event)}${place}`)
-  const { user, item, rating, timestamp, key, type, comment } = event as Record<keyof Event, unknown>
+  for (const name in event)
+    if (!(EVENT_FIELDS as readonly string[]).includes(name))
+      throw new DessError("INVALID_DATA", `event: expected ${EVENT_FIELDS.join(", ")}, got ${show(name)}${place}`)
+  const {
+    user,
+    item,
+    rating,
+    timestamp,
+    key,
+    type,
+    weight,
+    comment,
+    list,
+    place: at,
+  } = event as Record<keyof Event, unknown>
   const time = timestamp === undefined ? now : checkTimestamp(timestamp, where)
   if (time > now + FUTURE)
     throw new DessError(
@@ -105,15 +173,32 @@ function checkEvent(event: unknown, p: { where: string; scale: RatingScale; now:
       "INVALID_DATA",
       `event comment: expected a text of at most ${LONGEST_COMMENT} characters, got ${show(comment)}${place}`,
     )
+  const named = type === undefined ? undefined : checkType(type, place)
+  const own = weight === undefined ? undefined : checkWeight("event weight", weight, place)
   return {
     user: checkName("user", user, where),
     item: checkName("item", item, where),
-    type: type === undefined ? undefined : checkType(type, place),
+    type: named,
+    ...weighEvent(p.types, { type: named, weight: own }, place),
     comment: comment ?? "",
     rating: rating === undefined ? Number.NaN : checkRating(rating, where, scale),
     timestamp: time,
     key,
+    ...(list === undefined ? undefined : { list: checkListId(list, place) }),
+    ...(at === undefined ? undefined : { place: checkPlace(at, list, place) }),
   }
+}
+
+/** A list's id as an event names it. */
+function checkListId(list: unknown, place = ""): string {
+  if (typeof list === "string" && /^[0-9a-f]{6}-[a-z]+-\d*-\d+-[0-9a-f]{16}$/.test(list)) return list
+  throw new DessError("INVALID_DATA", `event list: expected the id of a list, got ${show(list)}${place}`)
+}
+
+function checkPlace(at: unknown, list: unknown, place: string): number {
+  if (list !== undefined && typeof at === "number" && Number.isInteger(at) && at >= 1 && at <= MOST_AT_ONCE) return at
+  const expected = list === undefined ? "with a list only" : "a whole number from 1 on"
+  throw new DessError("INVALID_DATA", `event place: expected ${expected}, got ${show(at)}${place}`)
 }
 
 /** A type of feedback, as a text that UTF-8 can hold. */
@@ -130,6 +215,28 @@ export function checkType(type: unknown, place = ""): string {
 export interface CheckedTrial {
   item: string
   rating: number
+  /** Whether the item may be recommended all the same. */
+  stays?: boolean
+}
+
+/** What a guest did: items alone, or with a type or weight. */
+export function checkGuestItems(given: GuestOptions["items"], types: EventTypes | undefined): CheckedTrial[] {
+  return toArray("items", given).map((one: unknown, i) => {
+    const place = ` (item ${i})`
+    if (typeof one !== "object" || one === null) return { item: checkName("item", one), rating: LIKED, stays: false }
+    checkOptionNames("guest item", one as GuestItem, ["item", "type", "weight"])
+    const { item, type, weight } = one as GuestItem
+    const weighed = weighEvent(
+      types,
+      {
+        type: type === undefined ? undefined : checkType(type, place),
+        weight: weight === undefined ? undefined : checkWeight("item weight", weight, place),
+      },
+      place,
+    )
+    const rating = effectiveRating(Number.NaN, weighed.weight)
+    return { item: checkName("item", item), rating, stays: weighed.stays }
+  })
 }
 
 export function checkTrials(given: readonly Trial[], scale: RatingScale): CheckedTrial[] {
@@ -139,51 +246,11 @@ export function checkTrials(given: readonly Trial[], scale: RatingScale): Checke
     const where = `trial ${i}`
     if (typeof trial !== "object" || trial === null)
       throw new DessError("INVALID_DATA", `trial: expected an object with item, got ${show(trial)} (${where})`)
+    checkOptionNames(where, trial as Trial, ["item", "rating"])
     const { item, rating } = trial as Record<keyof Trial, unknown>
     const value = rating === undefined ? 5 : checkRating(rating, where, scale)
     return { item: checkName("item", item, where), rating: value }
   })
-}
-
-export interface CheckedItem {
-  item: string
-  features: readonly number[] | null | undefined
-  categories: readonly string[] | undefined
-  hidden: boolean | undefined
-}
-
-export function checkItems(
-  given: ItemEntry | readonly ItemEntry[],
-  columns: readonly string[] | undefined,
-): CheckedItem[] {
-  return toArray("items", given).map((entry, i) => {
-    const place = ` (entry ${i})`
-    if (typeof entry !== "object" || entry === null)
-      throw new DessError("INVALID_DATA", `item entry: expected an object with item, got ${show(entry)}${place}`)
-    const { item, features, categories, hidden } = entry
-    if (features !== undefined && features !== null) checkFeatureRow(features, columns, place)
-    if (hidden !== undefined && typeof hidden !== "boolean")
-      throw new DessError("INVALID_DATA", `item hidden: expected true or false, got ${show(hidden)}${place}`)
-    return {
-      item: checkName("item", item, `entry ${i}`),
-      features: features ?? (features === null ? null : undefined),
-      categories: categories === undefined ? undefined : checkCategories(categories, MOST_CATEGORIES),
-      hidden,
-    }
-  })
-}
-
-function checkFeatureRow(row: readonly number[], columns: readonly string[] | undefined, place: string): void {
-  if (columns === undefined)
-    throw new DessError(
-      "INVALID_DATA",
-      `item features: expected none, the recommender was opened without feature columns${place}`,
-    )
-  if (!Array.isArray(row) || row.length !== columns.length)
-    throw new DessError("INVALID_DATA", `item features: expected ${columns.length} numbers, got ${show(row)}${place}`)
-  for (const x of row)
-    if (typeof x !== "number" || !(Math.abs(x) <= 1e6))
-      throw new DessError("INVALID_DATA", `item features: expected numbers of at most 1e6, got ${show(x)}${place}`)
 }
 
 /** Category names, each once. */
@@ -197,6 +264,11 @@ export function checkCategories(given: readonly string[], most = 1000): string[]
     "INVALID_DATA",
     `categories: expected at most ${most} texts of 1 to ${LONGEST_CATEGORY} characters, got ${show(given)}`,
   )
+}
+
+export function checkTruth(name: string, value: unknown): boolean | undefined {
+  if (value === undefined || typeof value === "boolean") return value
+  throw new DessError("INVALID_ARGUMENT", `${name}: expected true or false, got ${show(value)}`)
 }
 
 /** A count a caller asks for. */

@@ -4,6 +4,9 @@ import { DessError } from "../errors.ts"
 import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
 import { findAsker, type Someone, trialsOf } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
+import { append, chooseFresh, drawToKin, type Scored } from "./newcomers.ts"
+import type { Rules } from "./rules.ts"
+import { type Chosen, Selection } from "./selection.ts"
 import type { Recommendation, Source } from "./types.ts"
 
 /** Events by which half of what an item's vector says is believed. */
@@ -14,47 +17,168 @@ export interface ListQuery extends Someone {
   total: number
   exclude: readonly number[]
   only: readonly number[] | undefined
-  categories: ReadonlySet<string> | undefined
-  seen: boolean
+  rules: Rules
+  /** true: nothing that was met is left out, false: all of it; undefined: as types of events say. */
+  seen: boolean | undefined
+  /** Whether the list is for more than the next item. */
+  lasting?: boolean | undefined
+  /** Places kept for items with few events. */
+  fresh?: number | undefined
   /** What the user is thought to have done on top. */
   trials?: readonly LabelledTrial[] | undefined
+  /** What the list begins with; "trending": what is popular. Default "model". */
+  from?: Source | undefined
 }
 
 export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQuery): Recommendation[] {
-  const { total } = query
+  const { from = "model", rules } = query
   const blocked = findBlocked(catalogue, query)
   const only = query.only && Int32Array.from(new Set(query.only))
-  const list: Recommendation[] = []
-  const add = (item: number, score: number, source: Source) => {
-    blocked[item] = 1
-    list.push({ item: catalogue.names.item.name(item) ?? "", score, source })
-  }
+  const selection = new Selection({ catalogue, reader, ...query })
   const isKnown = (item: number) => reader.knows("item", item)
-  const asker = findAsker(catalogue, reader, query)
+  const asker = from === "model" ? findAsker(catalogue, reader, query) : undefined
   const trials = (query.trials ?? trialsOf(reader, query)).filter(({ item }) => isKnown(item))
+  let fresh = 0
+  let scored = (value: number) => toScore(value, reader.outputs)
   if (asker || trials.length > 0) {
     const tried = trials.length > 0 ? tryOut(reader, asker, trials) : undefined
-    const items = only && !tried ? only.filter(isKnown) : reader.items
-    const logits = tried ?? scoresOf(reader, asker as Asker, only && items)
-    const values = toValues(logits, reader.outputs)
+    // A chance is one of all items.
+    const some = only && !tried && !reader.follow ? only.filter(isKnown) : undefined
+    const known = some ?? reader.items
+    const logits = tried ?? scoresOf(reader, asker as Asker, some)
+    const returning = tried ? undefined : reader.comeBack?.(asker as Asker)
+    const all = withReturns({ items: known, values: toValues(logits, reader.outputs) }, returning)
+    const { items, values } = reader.follow ? drawToKin(all, catalogue) : all
+    if (query.lasting) outlast(values, items, catalogue)
+    if (reader.follow && rules.factors) toLogOdds(values)
+    else if (reader.follow) scored = chances(values)
     block(values, items, blocked)
-    if (only && tried) keepOnly(values, items, only)
-    for (const place of best(values, total)) add(items[place], toScore(values[place], reader.outputs), "model")
+    if (only) keepOnly(values, items, only)
+    if (rules.factors) boost(values, items, { factors: rules.factors, isLogit: reader.outputs === 1 })
+    fresh = takeFresh(catalogue, selection, { items, values, fresh: query.fresh ?? 0 })
+    selection.take({ items, values, source: "model" })
   }
-  // Then the rest, in the order asked for or of the indices.
+  fillUp(catalogue, selection, { blocked, only, rules, from })
+  // What is new stands at the end.
+  const { chosen } = selection
+  return describe(catalogue, [...chosen.slice(fresh), ...chosen.slice(0, fresh)], scored)
+}
+
+/** Takes newcomers for the places kept for them; returns how many. */
+function takeFresh(catalogue: Catalogue, selection: Selection, p: Scored & { fresh: number }): number {
+  if (p.fresh === 0) return 0
+  const places = new Set(chooseFresh(p, catalogue, p.fresh))
+  const values = p.values.map((value, i) => (places.has(i) ? value : Number.NEGATIVE_INFINITY))
+  selection.take({ items: p.items, values, source: "model" })
+  const taken = new Set(selection.chosen.map(({ item }) => item))
+  for (let i = 0; i < p.items.length; i++) if (taken.has(p.items[i])) p.values[i] = Number.NEGATIVE_INFINITY
+  return taken.size
+}
+
+/** Logits as the log odds of the chances they stand for. */
+function toLogOdds(logits: Float32Array): void {
+  const { top, sum } = sumPowers(logits)
+  const all = top + Math.log(sum)
+  for (let i = 0; i < logits.length; i++) {
+    const share = logits[i] - all
+    const p = power(share)
+    // log(1 − p) as a series; beyond, 1 − p is far from 1.
+    const rest = p < 0.01 ? -p * (1 + p * (1 / 2 + p * (1 / 3 + p / 4))) : Math.log(Math.max(1e-9, 1 - p))
+    logits[i] = share - rest
+  }
+}
+
+/** From a logit to the chance that of all items this one comes next: softmax. */
+export function chances(logits: Float32Array): (logit: number) => number {
+  const { top, sum } = sumPowers(logits)
+  return (logit) => Math.exp(logit - top) / sum
+}
+
+/** The largest logit, and the sum of e^(logit − it). */
+function sumPowers(logits: Float32Array): { top: number; sum: number } {
+  let top = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < logits.length; i++) if (logits[i] > top) top = logits[i]
+  let sum = 0
+  const least = top - LEAST_POWER
+  // Less than 10⁻¹⁵ of the best does not change the sum; a NaN is not above it either.
+  for (let i = 0; i < logits.length; i++) if (logits[i] > least) sum += power(logits[i] - top)
+  return { top, sum }
+}
+
+/** Powers of e are 0 below −35, and stand in a table in steps of 1/64. */
+const LEAST_POWER = 35
+const STEPS = 64
+const POWERS = Float64Array.from({ length: LEAST_POWER * STEPS + 2 }, (_, n) => Math.exp(-n / STEPS))
+
+/** e^x for x ≤ 0, to ten digits: many times as fast as Math.exp. */
+function power(x: number): number {
+  if (!(x > -LEAST_POWER)) return 0
+  const n = (0.5 - x * STEPS) | 0
+  const r = x + n / STEPS
+  return POWERS[n] * (1 + r * (1 + r * (1 / 2 + r * (1 / 6 + r * (1 / 24)))))
+}
+
+/** What is trending, then what is new: in the order asked for or of the indices. */
+function fillUp(
+  catalogue: Catalogue,
+  selection: Selection,
+  p: { blocked: Uint8Array; only: Int32Array | undefined; rules: Rules; from: Source },
+): void {
+  const { blocked, only, rules } = p
+  for (const { item } of selection.chosen) blocked[item] = 1
   const length = only?.length ?? blocked.length
-  const fillUp = (source: Source, rate: (item: number) => number) => {
-    if (list.length >= total) return
+  const fill = (source: Source, rate: (item: number) => number) => {
+    if (selection.isFull) return
     const values = new Float64Array(length)
     for (let i = 0; i < length; i++) {
       const item = only ? only[i] : i
-      values[i] = blocked[item] === 0 ? rate(item) : Number.NEGATIVE_INFINITY
+      values[i] = blocked[item] === 0 ? rate(item) * (rules.factors?.[item] ?? 1) : Number.NEGATIVE_INFINITY
     }
-    for (const i of best(values, total - list.length)) add(only ? only[i] : i, source === "new" ? 0 : values[i], source)
+    selection.take({ items: only, values, source })
+    for (const { item } of selection.chosen) blocked[item] = 1
   }
-  fillUp("trending", (item) => catalogue.trend(item) || Number.NEGATIVE_INFINITY)
-  fillUp("new", (item) => catalogue.born(item))
-  return list
+  if (p.from !== "new") fill("trending", (item) => catalogue.trend(item) || Number.NEGATIVE_INFINITY)
+  fill("new", (item) => catalogue.born(item))
+}
+
+function describe(
+  catalogue: Catalogue,
+  chosen: readonly Chosen[],
+  toScore: (value: number) => number,
+): Recommendation[] {
+  return chosen.map(({ item, value, source }) => ({
+    item: catalogue.names.item.name(item) ?? "",
+    score: source === "model" ? toScore(value) : source === "new" ? 0 : value,
+    source,
+  }))
+}
+
+/**
+ * From what is next to what lasts: ζ/3 + log(1 + t), t an item's decayed count of likes. What a session is about passes by,
+ * what is popular of late stays; the odds of the model, less sure of themselves, say for whom.
+ */
+function outlast(values: Float32Array, items: Int32Array, catalogue: Catalogue): void {
+  for (let i = 0; i < values.length; i++) values[i] = values[i] / 3 + Math.log(1 + catalogue.trend(items[i]))
+}
+
+/** Multiplies the odds that logits stand for, or other values. */
+function boost(
+  values: Float32Array,
+  items: Int32Array,
+  { factors, isLogit }: { factors: Float32Array; isLogit: boolean },
+): void {
+  let [last, added] = [1, 0]
+  for (let i = 0; i < values.length; i++) {
+    const item = items[i]
+    if (item >= factors.length) continue
+    const by = factors[item]
+    if (by === 1) continue
+    if (isLogit) {
+      if (by !== last) [last, added] = [by, Math.log(by)]
+      values[i] += added
+    } else if (values[i] > 0) values[i] *= by
+    else values[i] /= by
+  }
 }
 
 /** Logits of some items, or of all. */
@@ -62,6 +186,12 @@ export function scoresOf(reader: Reader, asker: Asker, items: Int32Array | undef
   if (reader.follow) return reader.follow(asker, items)
   const user = asker.user as number
   return items ? reader.scoresOf(user, items) : reader.scores(user)
+}
+
+/** With items that somebody may come back to and the model does not know yet. */
+function withReturns({ items, values }: Scored, returning: ReadonlyMap<number, number> | undefined): Scored {
+  if (!returning || returning.size === 0) return { items, values }
+  return append({ items, values }, { items: [...returning.keys()], values: [...returning.values()] })
 }
 
 /** −∞ for all other items. */
@@ -76,35 +206,50 @@ function tryOut(reader: Reader, asker: Asker | undefined, trials: readonly Label
   throw new DessError("UNSUPPORTED", "preview: expected the calibrated recipe, this recommender has the paper's")
 }
 
-/** Items nearest to one, by the model (none where it holds no numbers); of the same categories where the model does not know it. */
+/**
+ * Items nearest to one, by the model; where there are too few, items that share a category with it, then others, both by
+ * what is trending and then new.
+ */
 export function chooseSimilar(
   catalogue: Catalogue,
   reader: Reader,
-  query: { item: number; total: number; categories: ReadonlySet<string> | undefined },
+  query: Omit<ListQuery, "seen" | "user" | "recent" | "trials"> & { item: number },
 ): Recommendation[] {
-  const { item, total, categories } = query
-  const nobody = { user: undefined, total, exclude: [item], only: undefined, seen: true }
-  if (!reader.knows("item", item)) {
-    const own = new Set(catalogue.entry(item).categories)
-    return chooseItems(catalogue, reader, { ...nobody, categories: categories ?? (own.size > 0 ? own : undefined) })
+  const { item, rules } = query
+  const nobody = { ...query, user: undefined, exclude: [...query.exclude, item], seen: true }
+  const selection = new Selection({ catalogue, reader, ...query })
+  const blocked = findBlocked(catalogue, nobody)
+  const only = query.only && Int32Array.from(new Set(query.only))
+  if (reader.knows("item", item)) {
+    const values = findNearness(catalogue, reader, item)
+    block(values, reader.items, blocked)
+    if (only) keepOnly(values, reader.items, only)
+    if (rules.factors) boost(values, reader.items, { factors: rules.factors, isLogit: false })
+    selection.take({ items: reader.items, values, source: "model" })
   }
-  const nearness = findNearness(catalogue, reader, item)
-  block(nearness, reader.items, findBlocked(catalogue, { ...nobody, categories }))
-  return best(nearness, total).map((place) => ({
-    item: catalogue.names.item.name(reader.items[place]) ?? "",
-    score: nearness[place],
-    source: "model",
-  }))
+  const alike = new Uint8Array(blocked.length).fill(1)
+  for (const name of catalogue.entry(item).categories)
+    for (const other of catalogue.itemsOf(name)) alike[other] = blocked[other]
+  for (const outside of [alike, blocked])
+    fillUp(catalogue, selection, { blocked: outside, only, rules, from: "trending" })
+  return describe(catalogue, selection.chosen, (nearness) => nearness)
 }
 
-/** How near all items are to one: cosines, each times n/(n + 10) for the events of either; −∞ where one has no vector. */
+/**
+ * How near all items are to one. First those that are met soon after it, by 1 + how likely; then the others, by the cosine;
+ * −∞ where one has no vector. What counts is the less the fewer events either has: times n/(n + 10) of both.
+ */
 function findNearness(catalogue: Catalogue, reader: Reader, item: number): Float32Array {
   const nearness = reader.nearest(item)
+  const following = reader.following?.(item)
   const { items } = reader
   const own = support(catalogue.events(item))
   for (let i = 0; i < nearness.length; i++) {
     const cosine = nearness[i]
-    nearness[i] = cosine === 0 ? Number.NEGATIVE_INFINITY : cosine * own * support(catalogue.events(items[i]))
+    const likely = following?.get(items[i])
+    const shrunk = own * support(catalogue.events(items[i]))
+    if (likely !== undefined) nearness[i] = 1 + likely * shrunk
+    else nearness[i] = cosine === 0 ? Number.NEGATIVE_INFINITY : cosine * shrunk
   }
   return nearness
 }
@@ -118,17 +263,22 @@ function findBlocked(catalogue: Catalogue, query: ListQuery): Uint8Array {
   const { itemCount, names } = catalogue
   const blocked = new Uint8Array(itemCount)
   names.item.markNameless(blocked)
-  for (const item of query.exclude) blocked[item] = 1
   if (!query.seen) {
     for (const { item } of query.trials ?? []) blocked[item] = 1
-    for (const { item } of query.recent ?? []) blocked[item] = 1
+    for (const { item, stays } of query.recent ?? []) if (!stays || query.seen === false) blocked[item] = 1
   }
-  if (!query.seen && query.user !== undefined) for (const item of catalogue.history(query.user)) blocked[item] = 1
-  for (const item of catalogue.hidden) blocked[item] = 1
-  if (!query.categories) return blocked
-  const outside = new Uint8Array(blocked.length).fill(1)
-  for (const category of query.categories) for (const item of catalogue.itemsOf(category)) outside[item] = blocked[item]
-  return outside
+  if (!query.seen && query.user !== undefined) blockMet(catalogue, query, blocked)
+  for (const item of query.exclude) blocked[item] = 1
+  for (const item of catalogue.unlisted()) blocked[item] = 1
+  const { allowed } = query.rules
+  if (allowed) for (let item = 0; item < itemCount; item++) if (allowed[item] !== 1) blocked[item] = 1
+  return blocked
+}
+
+function blockMet(catalogue: Catalogue, { user, seen }: ListQuery, blocked: Uint8Array): void {
+  const history = catalogue.history(user as number)
+  const staying = new Set(seen === false ? [] : catalogue.staying(user as number))
+  for (const item of history) if (!staying.has(item)) blocked[item] = 1
 }
 
 /** −∞ for blocked items, and for those without a score. */
@@ -176,58 +326,4 @@ export function softmax(logits: ArrayLike<number>): number[] {
 /** The mean of the ratings 1, 2, … */
 export function expected(probabilities: readonly number[]): number {
   return probabilities.reduce((sum, p, k) => sum + p * (k + 1), 0)
-}
-
-/** Up to here a short sorted list is quickest. */
-const FEW = 128
-
-function bestOfMany(values: Float32Array | Float64Array, count: number): number[] {
-  const least = values.length > count ? kthLargest(values.slice(), count) : Number.NEGATIVE_INFINITY
-  const found: number[] = []
-  let equals = 0
-  for (let i = 0; i < values.length; i++) {
-    if (values[i] > least) found.push(i)
-    else if (values[i] === least) equals++
-  }
-  for (let i = 0; equals > 0 && found.length < count && least > Number.NEGATIVE_INFINITY && i < values.length; i++)
-    if (values[i] === least) found.push(i)
-  return found.sort((a, b) => values[b] - values[a] || a - b)
-}
-
-/** By halving where it must be; the values are shuffled. */
-function kthLargest(values: Float32Array | Float64Array, k: number): number {
-  let [low, high] = [0, values.length - 1]
-  while (low < high) {
-    const pivot = values[(low + high) >> 1]
-    let [i, j] = [low, high]
-    while (i <= j) {
-      while (values[i] > pivot) i++
-      while (values[j] < pivot) j--
-      if (i > j) break
-      const value = values[i]
-      values[i++] = values[j]
-      values[j--] = value
-    }
-    if (k - 1 <= j) high = j
-    else if (k - 1 >= i) low = i
-    else break
-  }
-  return values[k - 1]
-}
-
-/** Places of the `count` largest values, best first; of equals the earlier. −∞ is never chosen. */
-export function best(values: Float32Array | Float64Array, count: number): number[] {
-  if (count > FEW) return bestOfMany(values, count)
-  const found: number[] = []
-  let least = Number.NEGATIVE_INFINITY
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i]
-    if (!(value > least)) continue
-    let at = found.length
-    while (at > 0 && values[found[at - 1]] < value) at--
-    found.splice(at, 0, i)
-    if (found.length > count) found.pop()
-    if (found.length === count) least = values[found[count - 1]]
-  }
-  return found
 }

@@ -1,11 +1,12 @@
 /** What a directory holds, for those who want it as a table: nothing is replayed, written or removed. */
 
 import type { Side } from "../types.ts"
-import { FormerNames, type NamedEvent, nameEvents } from "./former-names.ts"
+import { FormerNames, nameEvents } from "./former-names.ts"
 import { hashName } from "./intake.ts"
 import type { StoredItem } from "./records.ts"
 import { openSource, type Source } from "./source.ts"
 import { giveWay } from "./turns.ts"
+import type { NamedEvent } from "./types.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 500

@@ -124,7 +124,7 @@ function notFound(path: string): DessError {
 }
 
 /** Whether a journal of a format that is not written any more lies there. */
-export function isOldFormat(path: string): boolean {
+function isOldFormat(path: string): boolean {
   return existsSync(path) && readdirSync(path).some((name) => /^journal-\d+\.mdb$/.test(name))
 }
 
@@ -148,6 +148,12 @@ function readDescription(path: string, recover: boolean): Description | undefine
       `directory ${show(path)}: expected format ${FORMAT}, got ${show(found.format)}; use a newer dess`,
     )
   return found
+}
+
+/** What a directory was created with, without opening it; undefined where there is none or it cannot be read. */
+export function readCreated(path: string): FixedOptions | undefined {
+  const file = join(path, DESCRIPTION)
+  return existsSync(file) ? parseDescription(readFileSync(file, "utf8"))?.created : undefined
 }
 
 function isReadable(path: string): boolean {
@@ -183,7 +189,7 @@ function describeRemains(path: string, recover: boolean): Description | undefine
   if (isOldFormat(path))
     throw new DessError(
       "UNSUPPORTED",
-      `directory ${show(path)}: expected format ${FORMAT}, got that of an older dess; dess rebuild --directory ${show(path)} --out <new> makes a new one from what its journal kept`,
+      `directory ${show(path)}: expected format ${FORMAT}, got that of a dess before 0.1, which is no longer read; begin in another directory`,
     )
   if (listSnapshots(path).length === 0 && !JournalFiles.hasEvents(path)) return undefined
   const found = recover ? describeFromSnapshot(path) : undefined

@@ -23,6 +23,8 @@ interface Life {
 export interface Traces {
   /** By the position of the erasure's record: events that are taken out. */
   rows: Map<number, number>
+  /** Positions of records that may have to change, in order. */
+  touched: number[]
   /** The record without what is to go; the same where nothing is. */
   clean(placed: Placed): LogRecord
 }
@@ -49,8 +51,41 @@ export async function findTraces(
   const ofIndex = groupByIndex(lives)
   const lifeOf = (index: number, position: number) =>
     ofIndex.get(index)?.find(({ from, to }) => from <= position && position < to)
+  const clean = ({ position, record }: Placed): LogRecord => {
+    const isGone = (name: string | null) => name !== null && position < (until.get(hashName(name)) ?? 0)
+    if (record.kind === "events") {
+      const goes = (row: number) => lifeOf(record.user[row], position) !== undefined
+      return record.user.some((_, row) => goes(row)) ? withoutRows(record, goes) : record
+    }
+    if (record.kind === "names") {
+      // A guest whose history became the user's had another name.
+      const isOwn = ({ index }: (typeof record.names)[number]) => lifeOf(index, position) !== undefined
+      const goes = (one: (typeof record.names)[number]) => one.side === "user" && (isGone(one.name) || isOwn(one))
+      if (!record.names.some(goes)) return record
+      return { ...record, names: record.names.map((one) => (goes(one) ? { ...one, name: null } : one)) }
+    }
+    if (record.kind === "left") {
+      if (!record.names.user.some(isGone)) return record
+      const user = record.names.user.map((name) => (isGone(name) ? null : name))
+      return { ...record, names: { ...record.names, user } }
+    }
+    if (record.kind === "notes") {
+      const goes = (one: (typeof record.notes)[number]) => one.side === "user" && isGone(one.id)
+      if (!record.notes.some(goes)) return record
+      return { ...record, notes: record.notes.map((one) => (goes(one) ? { ...one, id: null, note: null } : one)) }
+    }
+    if (record.kind === "forget" && record.hash !== null && position <= (until.get(record.hash) ?? -1))
+      return { ...record, former: [], hash: null }
+    if (record.kind === "retract") {
+      const kept = record.rows.filter(({ user }) => lifeOf(user, position) === undefined)
+      return kept.length === record.rows.length ? record : { ...record, rows: kept }
+    }
+    return record
+  }
+  const touched: number[] = []
   let looked = 0
-  for (const { position, record } of records) {
+  for (const placed of records) {
+    const { position, record } = placed
     const released = record.kind === "left" ? record.user : record.kind === "forget" ? [record.user ?? -1] : []
     // What was counted was somebody else's.
     for (const index of released)
@@ -58,42 +93,13 @@ export async function findTraces(
         if (position < life.to) Object.assign(life, { from: position + 1, rows: 0 })
     if (record.kind === "events")
       for (const index of record.user) for (const life of ofIndex.get(index) ?? []) if (position < life.to) life.rows++
+    // Lives only get shorter from here on: what is to change in the end is among these.
+    if (clean(placed) !== record) touched.push(position)
     if (++looked % PORTION === 0) await giveWay()
   }
   const rows = new Map<number, number>()
   for (const life of lives) rows.set(life.erasure, (rows.get(life.erasure) ?? 0) + life.rows)
-  return {
-    rows,
-    clean({ position, record }) {
-      const isGone = (name: string | null) => name !== null && position < (until.get(hashName(name)) ?? 0)
-      if (record.kind === "events") {
-        const goes = (row: number) => lifeOf(record.user[row], position) !== undefined
-        return record.user.some((_, row) => goes(row)) ? withoutRows(record, goes) : record
-      }
-      if (record.kind === "names") {
-        const goes = (one: (typeof record.names)[number]) => one.side === "user" && isGone(one.name)
-        if (!record.names.some(goes)) return record
-        return { ...record, names: record.names.map((one) => (goes(one) ? { ...one, name: null } : one)) }
-      }
-      if (record.kind === "left") {
-        if (!record.names.user.some(isGone)) return record
-        const user = record.names.user.map((name) => (isGone(name) ? null : name))
-        return { ...record, names: { ...record.names, user } }
-      }
-      if (record.kind === "notes") {
-        const goes = (one: (typeof record.notes)[number]) => one.side === "user" && isGone(one.id)
-        if (!record.notes.some(goes)) return record
-        return { ...record, notes: record.notes.map((one) => (goes(one) ? { ...one, id: null, note: null } : one)) }
-      }
-      if (record.kind === "forget" && record.hash !== null && position <= (until.get(record.hash) ?? -1))
-        return { ...record, former: [], hash: null }
-      if (record.kind === "retract") {
-        const kept = record.rows.filter(({ user }) => lifeOf(user, position) === undefined)
-        return kept.length === record.rows.length ? record : { ...record, rows: kept }
-      }
-      return record
-    },
-  }
+  return { rows, touched, clean }
 }
 
 function groupByIndex(lives: readonly Life[]): Map<number, Life[]> {

@@ -3,8 +3,9 @@
 import { type EventExtra, type EventsRecord, emptyEvents, GONE } from "./records.ts"
 
 const FIRST = 1024
+const COLUMNS = ["user", "item", "rating", "timestamp", "weight", "stays"] as const
 
-type EventColumns = Pick<EventsRecord, "user" | "item" | "rating" | "timestamp">
+export type EventColumns = Omit<EventsRecord, "kind" | "extras">
 
 export class EventRows {
   /** Of more than `length` rows: the rest is to spare. Replaced where `add` needs more room. */
@@ -29,11 +30,13 @@ export class EventRows {
   }
 
   #copyRow(from: EventColumns, r: number, to: number): void {
-    const { user, item, rating, timestamp } = this.at
+    const { user, item, rating, timestamp, weight, stays } = this.at
     user[to] = from.user[r]
     item[to] = from.item[r]
     rating[to] = from.rating[r]
     timestamp[to] = from.timestamp[r]
+    weight[to] = from.weight[r]
+    stays[to] = from.stays[r]
   }
 
   /** Takes rows out; returns how many. */
@@ -42,6 +45,20 @@ export class EventRows {
     this.length = 0
     for (let r = 0; r < before; r++) if (!goes(r)) this.#copyRow(this.at, r, this.length++)
     return before - this.length
+  }
+
+  /** All rows, as they are until the next is added; none are left. */
+  lend(): EventColumns {
+    const { length, at } = this
+    this.length = 0
+    return {
+      user: at.user.subarray(0, length),
+      item: at.item.subarray(0, length),
+      rating: at.rating.subarray(0, length),
+      timestamp: at.timestamp.subarray(0, length),
+      weight: at.weight.subarray(0, length),
+      stays: at.stays.subarray(0, length),
+    }
   }
 
   /** All rows as a record of its own; none are left. */
@@ -55,8 +72,5 @@ export class EventRows {
 }
 
 function copyRows(to: EventColumns, from: EventColumns, count: number): void {
-  to.user.set(from.user.subarray(0, count))
-  to.item.set(from.item.subarray(0, count))
-  to.rating.set(from.rating.subarray(0, count))
-  to.timestamp.set(from.timestamp.subarray(0, count))
+  for (const name of COLUMNS) to[name].set(from[name].subarray(0, count))
 }

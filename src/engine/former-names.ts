@@ -3,10 +3,11 @@
  * by the first leaving after it, or, where there is none, by who has the index now.
  */
 
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import type { JournalFiles, Placed } from "./journal-files.ts"
 import { type EventsRecord, type ForgetRecord, GONE, type LeftRecord } from "./records.ts"
 import { giveWay } from "./turns.ts"
+import type { NamedEvent } from "./types.ts"
 
 /** Records looked at before others get a turn. */
 const PORTION = 500
@@ -37,7 +38,7 @@ export class FormerNames {
       if (record.user !== null) this.#add("user", record.user, { before, name: null })
       return
     }
-    for (const side of ["user", "item"] as const)
+    for (const side of SIDES)
       record[side].forEach((index, at) => {
         this.#add(side, index, { before, name: record.names[side][at] })
       })
@@ -56,14 +57,6 @@ export class FormerNames {
   }
 }
 
-/** An event as it was sent: names, and the rating on its own scale. */
-export interface NamedEvent {
-  user: string
-  item: string
-  rating?: number
-  timestamp: number
-}
-
 /** The rows of a record that belong to an id. `now`: the present name of an index; `max`: of the scale of the ratings. */
 export function nameEvents(
   { position, record }: { position: number; record: EventsRecord },
@@ -74,15 +67,27 @@ export function nameEvents(
     return name === undefined ? p.now(side, index) : (name ?? undefined)
   }
   const found: NamedEvent[] = []
+  const types = new Map(record.extras.map(({ row, type }) => [row, type]))
   for (let r = 0; r < record.user.length; r++) {
     if (record.user[r] === GONE) continue
     const [user, item] = [nameOf("user", record.user[r]), nameOf("item", record.item[r])]
     if (user === undefined || item === undefined) continue
     const rating = record.rating[r]
     const stars = Number.isNaN(rating) ? {} : { rating: reportedRating(rating, p.max) }
-    found.push({ user, item, ...stars, timestamp: record.timestamp[r] })
+    const [type, weight] = [types.get(r), shortest(record.weight[r])]
+    const kind = { ...(type !== undefined && { type }), ...(weight !== 1 && { weight }) }
+    found.push({ user, item, ...stars, timestamp: record.timestamp[r], ...kind })
   }
   return found
+}
+
+/** The shortest number that is kept as this one. */
+function shortest(kept: number): number {
+  for (let digits = 1; digits < 10; digits++) {
+    const short = Number(kept.toPrecision(digits))
+    if (Math.fround(short) === kept) return short
+  }
+  return kept
 }
 
 /** The shortest number that is kept as this one: 4.7, not 4.699999809265137. */

@@ -3,13 +3,17 @@
  * and for those that are replayed. What is gathered and not on disk yet can be taken back.
  */
 
-import { createHash } from "node:crypto"
+import { createHash, hash } from "node:crypto"
 import type { Limits } from "../ids/idle.ts"
-import type { Segment, Side } from "../types.ts"
+import { effectiveRating } from "../stream/labels.ts"
+import { type Segment, SIDES, type Side } from "../types.ts"
 import type { Build } from "./build.ts"
-import type { Catalogue } from "./catalogue.ts"
-import type { CheckedEvent, CheckedItem } from "./check.ts"
-import { EventRows } from "./event-rows.ts"
+import { type Catalogue, PLAIN } from "./catalogue.ts"
+import type { CheckedEvent } from "./check.ts"
+import { type EventColumns, EventRows } from "./event-rows.ts"
+import { type EventTypes, hasTypes } from "./event-types.ts"
+import type { Experiments } from "./experiments.ts"
+import { type CheckedItem, mergeItem } from "./item-entries.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
 import type { FeedbackEntry, FeedbackKey, Lookup, Note } from "./lookup.ts"
@@ -23,15 +27,17 @@ import {
   type LogRecord,
   type NamedIndex,
   type OtherRecord,
+  type StoredItem,
   withoutRows,
 } from "./records.ts"
 import type { Leaving } from "./trainer.ts"
+import type { SourcePosition } from "./types.ts"
 
 /** A timer takes no more. */
 const LONGEST_TIMER = 2_147_483_647
 /** Feature numbers of one record, roughly. */
 const NUMBERS_PER_RECORD = 1_000_000
-const SIDES = ["user", "item"] as const
+const NO_TYPES: EventTypes = { weights: {}, leaveOut: [] }
 
 export interface IntakeParts {
   catalogue: Catalogue
@@ -43,13 +49,19 @@ export interface IntakeParts {
   segment: number
   delay: number
   limits: Limits
+  /** How many events each row counts as; undefined where it is 1 of all. */
+  weigh(rows: EventColumns): Float32Array | undefined
   /** Milliseconds without a segment after which time goes on all the same; undefined where nothing depends on it. */
   tick: number | undefined
   /** Idempotency keys remembered; 0: none. */
   keys: number
+  /** Undefined where lists are not counted. */
+  experiments: Experiments | undefined
   /** Told of ids that leave or are erased, as their names are given up. */
   onLeft(position: number, record: LeftRecord | ForgetRecord): void
 }
+
+type SegmentRecord = Extract<OtherRecord, { kind: "segment" }>
 
 /** Records that are applied the same way when they are new and when they are replayed. */
 type PlainRecord = Exclude<OtherRecord, { kind: "segment" | "names" | "left" | "forget" }>
@@ -77,10 +89,16 @@ export class Intake {
   readonly erasures = new Map<number, Erasure>()
   /** What the tables are held to, as far as journalled. */
   limits: Limits | undefined
+  /** What the types of events weigh, as far as journalled. */
+  types: EventTypes | undefined
   /** Version and way of learning of the build that learned last, as far as journalled. */
   build: Build | undefined
   /** The build before the one that learns now, where it learned differently: the state is of more than one piece. */
   mixed: Build | undefined
+  /** What is counted of lists, as far as journalled. */
+  experiment: { fingerprint: string; since: number } | undefined
+  /** How far sources of events were read, by name, as far as journalled. */
+  readonly sources = new Map<string, string>()
   /** What was gone when it was recovered, at any time. */
   gone: string[] = []
   /** Gathered and not sealed. */
@@ -126,7 +144,7 @@ export class Intake {
   // Gathering
 
   /** Takes events; returns how many were duplicates. */
-  observe(events: readonly CheckedEvent[], replace: boolean): number {
+  observe(events: readonly CheckedEvent[], replace = hasTypes(this.types)): number {
     // All that the disk may refuse to tell comes first: a batch is taken as a whole or not at all.
     const looked = events.some(isLookedUp) ? events.map((event) => this.#lookUp(event)) : undefined
     let duplicates = 0
@@ -138,13 +156,15 @@ export class Intake {
         continue
       }
       this.#gather(event, found?.hash)
+      this.#parts.experiments?.observe(event)
       if (this.#openCount >= this.#parts.segment) this.closeSegment()
     }
     this.#arm()
     return duplicates
   }
 
-  #gather({ user, item, rating, timestamp, type, comment }: CheckedEvent, key: Buffer | undefined): void {
+  #gather(event: CheckedEvent, key: Buffer | undefined): void {
+    const { user, item, rating, timestamp, type, comment } = event
     const [userIndex, itemIndex] = [this.#index("user", user), this.#index("item", item)]
     const row = this.#rows.add()
     const { at } = this.#rows
@@ -152,6 +172,8 @@ export class Intake {
     at.item[row] = itemIndex
     at.rating[row] = rating
     at.timestamp[row] = timestamp
+    at.weight[row] = event.weight
+    at.stays[row] = event.stays ? 1 : 0
     if (key || type !== undefined)
       this.#extras.push({
         row,
@@ -246,27 +268,36 @@ export class Intake {
     this.#parts.journal.append(record, (position) => this.#apply(record, position))
   }
 
+  /** Journals lists that were given and what came of them: in one commit with the events of the same turn. */
+  count(): void {
+    const { experiments, journal } = this.#parts
+    if (experiments?.isPending && !journal.refusal) this.#append({ kind: "outcomes", counts: experiments.take() })
+  }
+
+  /** Journals how far a source was read: in one commit with all that was gathered in the same turn. */
+  moveSource({ name, position }: SourcePosition): void {
+    this.#append({ kind: "source", name, position })
+  }
+
   retract(rows: readonly FeedbackKey[], unmet: boolean): void {
     if (rows.length > 0) this.#append({ kind: "retract", rows: [...rows], unmet })
   }
 
   putItems(entries: readonly CheckedItem[]): void {
     const { catalogue } = this.#parts
-    const changed = new Map<number, ReturnType<Catalogue["entry"]>>()
-    const features: number[] = []
-    for (const { item: name, features: given, categories, hidden } of entries) {
-      const index = this.#index("item", name)
-      const before = changed.get(index) ?? catalogue.entry(index)
-      changed.set(index, {
-        categories: categories ?? before.categories,
-        hidden: hidden ?? before.hidden,
-        features: given === undefined ? before.features : given,
-      })
-      if (given !== undefined) features.push(index)
+    const changed = new Map<string, StoredItem>()
+    // All are merged before one is named: a refusal changes nothing.
+    for (const entry of entries) {
+      const known = catalogue.names.item.find(entry.item)
+      const before = changed.get(entry.item) ?? (known === undefined ? PLAIN : catalogue.wholeEntry(known))
+      changed.set(entry.item, mergeItem(before, entry))
     }
-    const items = Array.from(changed, ([index, item]) => ({ index, item }))
-    // A record of many features would be longer than a text can be.
-    const numbers = items.reduce((sum, { item }) => sum + (item.features?.length ?? 0), 0)
+    const items = Array.from(changed, ([name, item]) => ({ index: this.#index("item", name), item }))
+    const features = entries.flatMap(({ item, features }) =>
+      features === undefined ? [] : (catalogue.names.item.find(item) as number),
+    )
+    // A record of many features or properties would be longer than a text can be.
+    const numbers = items.reduce((sum, { item }) => sum + (item.features?.length ?? 0) + (item.properties ? 400 : 0), 0)
     const atOnce = Math.max(1, Math.floor((items.length * NUMBERS_PER_RECORD) / Math.max(1, numbers)))
     const withFeatures = new Set(features)
     for (let from = 0; from < items.length; from += atOnce) {
@@ -299,6 +330,21 @@ export class Intake {
     return known.length
   }
 
+  /** Journals that what a guest did is a user's. From here on the guest's name means somebody new. */
+  merge(guest: number, user: string): void {
+    const { catalogue, journal } = this.#parts
+    const into = this.#index("user", user)
+    // What is learned by then is in the guest's row.
+    this.closeSegment()
+    this.seal()
+    catalogue.names.user.remove(guest)
+    const record: LeftRecord = { kind: "left", into, user: [guest], item: [], names: { user: [user], item: [] } }
+    journal.append(record, (position) => {
+      catalogue.names.user.settle(1)
+      this.#applyLeft(record, position)
+    })
+  }
+
   /** Journals that a user is to be erased. From here on the name means somebody new. */
   forget(index: number | null, former: ForgetRecord["former"], name: string): void {
     const { catalogue, journal } = this.#parts
@@ -318,8 +364,13 @@ export class Intake {
   }
 
   /** Journals what is set where it is something else than before: whoever replays what comes has to keep to it. */
-  settle(limits: Limits, build: Build): void {
+  settle({ limits, types, build }: { limits: Limits; types: EventTypes | undefined; build: Build }): void {
     if (JSON.stringify(this.limits) !== JSON.stringify(limits)) this.#append({ kind: "limits", limits })
+    const { experiments } = this.#parts
+    if (experiments && this.experiment?.fingerprint !== experiments.fingerprint)
+      this.#append({ kind: "experiment", fingerprint: experiments.fingerprint, since: Date.now() })
+    const before = this.types ?? NO_TYPES
+    if (types && JSON.stringify(before) !== JSON.stringify(types)) this.#append({ kind: "types", types })
     const { version, learning } = build
     if (this.build?.version !== version || this.build.learning !== learning)
       this.#append({ kind: "build", version, learning })
@@ -334,9 +385,12 @@ export class Intake {
     this.#openSince = undefined
     this.#openPending = 0
     this.#endsPending++
-    this.#parts.journal.append({ kind: "segment", time }, () => {
+    const { catalogue, lookup } = this.#parts
+    const held = catalogue.properties.bytes + (lookup()?.detailBytes ?? 0)
+    const record = { kind: "segment" as const, time, ...(held > 0 && { propertyBytes: held }) }
+    this.#parts.journal.append(record, () => {
       this.#endsPending--
-      this.#applySegment(time, since)
+      this.#applySegment(record, since)
     })
     this.#armTick()
   }
@@ -396,7 +450,7 @@ export class Intake {
   replay(record: LogRecord, position: number): void {
     const { names } = this.#parts.catalogue
     if (record.kind === "events") this.#applyEvents(this.#withNames(record), position)
-    else if (record.kind === "segment") this.#applySegment(record.time, undefined)
+    else if (record.kind === "segment") this.#applySegment(record, undefined)
     else if (record.kind === "names") {
       for (const one of record.names) if (one.name !== null) this.#nameAgain(one.side, one.index, one.name)
     } else if (record.kind === "left") {
@@ -464,8 +518,10 @@ export class Intake {
   #apply(record: PlainRecord, position: number): void {
     const { catalogue, learning } = this.#parts
     if (record.kind === "tick") learning.order(() => learning.thread.tell({ kind: "tick", time: record.time }))
-    else if (record.kind === "items") this.#applyItems(record)
-    else if (record.kind === "retract") {
+    else if (record.kind === "items") {
+      this.#look(record, position)
+      this.#applyItems(record)
+    } else if (record.kind === "retract") {
       this.#look(record, position)
       if (record.unmet) for (const { user, item } of record.rows) catalogue.unmeet(user, item)
     } else if (record.kind === "notes") this.#look(record, position)
@@ -475,7 +531,13 @@ export class Intake {
         this.erasures.delete(at)
         if (user !== null && !this.#isReplaying) catalogue.names.user.recycle(user)
       }
-    } else if (record.kind === "limits") {
+    } else if (record.kind === "types") this.types = record.types
+    else if (record.kind === "outcomes") this.#parts.experiments?.add(record.counts)
+    else if (record.kind === "experiment") {
+      this.experiment = { fingerprint: record.fingerprint, since: record.since }
+      this.#parts.experiments?.reset(record.since)
+    } else if (record.kind === "source") this.sources.set(record.name, record.position)
+    else if (record.kind === "limits") {
       this.limits = record.limits
       this.#limit(record.limits)
     } else {
@@ -514,18 +576,24 @@ export class Intake {
     if (changes.length > 0) lookup.add(changes, position)
   }
 
-  #applySegment(time: number, since: number | undefined): void {
-    const { user, item, rating, timestamp } = this.#open.take()
+  #applySegment({ time, propertyBytes = 0 }: SegmentRecord, since: number | undefined): void {
+    const rows = this.#open.lend()
+    const { user, item, rating, timestamp } = rows
     const { length } = user
     if (length === 0) return
     const number = ++this.segments
-    for (let r = 0; r < length; r++) if (Number.isNaN(rating[r])) rating[r] = 5
+    const weight = this.#parts.weigh(rows)
+    for (let r = 0; r < length; r++) rating[r] = effectiveRating(rating[r], rows.weight[r])
     const segment: Segment = {
       ...{ user, item, rating, timestamp, length },
       ...{ index: number - 1, trainLength: length, time },
+      ...(weight && { weight }),
+      ...(rows.stays.includes(1) && { repeats: true }),
     }
-    if (this.limits?.bytes !== undefined)
+    if (this.limits?.bytes !== undefined) {
       segment.nameBytes = { user: this.#nameBytes("user", user), item: this.#nameBytes("item", item) }
+      segment.propertyBytes = propertyBytes
+    }
     this.#parts.learning.learn(number, segment, since)
   }
 
@@ -549,7 +617,13 @@ export class Intake {
   }
 
   #applyLeft(record: LeftRecord, position: number): void {
-    const { catalogue } = this.#parts
+    const { catalogue, learning } = this.#parts
+    const { into } = record
+    if (into !== undefined) {
+      const [from] = record.user
+      catalogue.merge(from, into, this.segments)
+      learning.order(() => learning.thread.tell({ kind: "merge", from, into }))
+    }
     for (const side of SIDES) {
       catalogue.drop(side, record[side])
       if (!this.#isReplaying) for (const index of record[side]) catalogue.names[side].recycle(index)
@@ -633,7 +707,7 @@ const isLookedUp = ({ key, type }: CheckedEvent) => key !== undefined || type !=
 const keyOf = ({ user, item, type }: FeedbackKey) => JSON.stringify([user, item, type])
 
 function hashKey(key: string): Buffer {
-  return createHash("sha256").update(key).digest().subarray(0, 16)
+  return hash("sha256", key, "buffer").subarray(0, 16)
 }
 
 /** What a name is known by while its erasure is pending. */

@@ -42,7 +42,6 @@ import {
   MOST_PAYLOAD,
 } from "./frames.ts"
 import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
-import { giveWay } from "./turns.ts"
 
 const PATTERN = /^journal-(\d{12,})\.log$/
 /** Bytes of records that are deflated together. */
@@ -322,16 +321,6 @@ export class JournalFiles {
     this.#isUnsettled = false
   }
 
-  /** Records that are gone between the first and the last: from where, and up to before where. */
-  *gaps(): Generator<{ from: number; to: number }> {
-    let expected = this.first
-    for (const { position } of this.read(this.first)) {
-      if (position > expected) yield { from: expected, to: position }
-      expected = position + 1
-    }
-    if (this.next > expected) yield { from: expected, to: this.next }
-  }
-
   /** Goes on in a new file; nothing may be appended meanwhile. */
   roll(): void {
     const last = this.#files[this.#files.length - 1]
@@ -401,22 +390,12 @@ export class JournalFiles {
     }
   }
 
-  /**
-   * Changes records of closed files; `change` returns what it is given where nothing is to be changed, and files
-   * without a change stay as they are.
-   */
-  async change(change: (placed: Placed) => LogRecord): Promise<void> {
+  /** Changes records of closed files; those that have none of the positions, which are in order, stay as they are. */
+  async change(positions: readonly number[], change: (placed: Placed) => LogRecord): Promise<void> {
     this.#settleNames()
     for (const file of [...this.#files]) {
-      if (file.end === undefined) continue
-      let changes = false
-      let looked = 0
-      for (const placed of this.#readFile(file, file.first)) {
-        changes ||= change(placed) !== placed.record
-        if (changes) break
-        if (++looked % 256 === 0) await giveWay()
-      }
-      if (changes) await this.#rewrite([file], change)
+      const { first, end } = file
+      if (end !== undefined && positions.some((at) => first <= at && at < end)) await this.#rewrite([file], change)
     }
   }
 

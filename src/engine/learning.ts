@@ -29,6 +29,7 @@ interface Waiting {
   events: number
   /** When its first event was accepted, on the clock of `performance`; undefined in a replay. */
   accepted: number | undefined
+  buffer: SegmentBuffer
 }
 
 export class Learning implements ReadModel {
@@ -40,8 +41,8 @@ export class Learning implements ReadModel {
   readonly #onEnd: (error: DessError) => void
   /** Called whenever a segment was learned. */
   #onProgress: (() => void) | undefined
-  /** What segments are handed over in, in turn. */
-  readonly #buffers = Array.from({ length: AHEAD }, () => new SegmentBuffer())
+  /** What segments are handed over in, as far as none is in it. */
+  readonly #buffers: SegmentBuffer[] = []
   readonly #orders: { segment: boolean; send: () => void }[] = []
   #ahead = 0
   #ended = false
@@ -77,15 +78,13 @@ export class Learning implements ReadModel {
     return this.ask({ kind: "publish" })
   }
 
+  /** Has a segment learned; its columns are the caller's again at once. */
   learn(number: number, segment: Segment, accepted: number | undefined): void {
-    this.#waiting.push({ number, events: segment.length, accepted })
+    const buffer = this.#buffers.pop() ?? new SegmentBuffer()
+    const lent = buffer.lend(segment)
+    this.#waiting.push({ number, events: segment.length, accepted, buffer })
     const replayed = accepted === undefined
-    const send = () => {
-      // Of those before, at most AHEAD − 1 are not learned yet.
-      const lent = this.#buffers[number % AHEAD].lend(segment)
-      this.thread.tell({ kind: "segment", number, segment: lent, replayed })
-    }
-    this.order(send, true)
+    this.order(() => this.thread.tell({ kind: "segment", number, segment: lent, replayed }), true)
   }
 
   /** Sends something after everything ordered before. */
@@ -130,7 +129,10 @@ export class Learning implements ReadModel {
     else {
       this.#ahead--
       const waiting = this.#waiting.shift()
-      if (waiting) this.#unpublished.push(waiting)
+      if (waiting) {
+        this.#buffers.push(waiting.buffer)
+        this.#unpublished.push(waiting)
+      }
       this.#pump()
       this.#onLearned(update, waiting?.events ?? 0)
       this.#onProgress?.()

@@ -1,8 +1,10 @@
 /** The lookup table of a recommender: opened when something needs it, brought up to date from the journal. */
 
 import { DessError } from "../errors.ts"
+import { SIDES } from "../types.ts"
 import type { Directory } from "./directory.ts"
 import { diskError } from "./disk.ts"
+import { detailsOf } from "./item-entries.ts"
 import { hasLookup, Lookup, type LookupChange, removeLookup } from "./lookup.ts"
 import type { LogRecord } from "./records.ts"
 import { giveWay } from "./turns.ts"
@@ -50,10 +52,10 @@ export class LookupHolder {
     return this.#lookup
   }
 
-  /** Begins one where there is none; it has everything before the position it is told. */
+  /** Begins one where there is none; it has everything before the position it is told. Waits until it has room for more. */
   ensure(position: () => number): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure)
-    if (this.#lookup) return Promise.resolve()
+    if (this.#lookup) return this.#lookup.untilRoom()
     this.#opening ??= this.#begin(position).finally(() => {
       this.#opening = undefined
     })
@@ -153,7 +155,10 @@ export class LookupHolder {
     for (const { position, record } of files.read(Math.max(lookup.applied, files.first))) {
       if (position >= p.position) break
       const changes = changesOf(record, () => nextKey++)
-      if (changes.length > 0) lookup.add(changes, position)
+      if (changes.length > 0) {
+        lookup.add(changes, position)
+        await lookup.untilRoom()
+      }
       if (++looked % PORTION === 0) await giveWay()
     }
   }
@@ -211,10 +216,10 @@ export function changesOf(record: LogRecord, nextKey: () => number): LookupChang
   if (record.kind === "retract") return record.rows.map((row) => ({ kind: "feedback", ...row, entry: null }))
   if (record.kind === "notes")
     return record.notes.flatMap(({ side, id, note }) => (id === null ? [] : { kind: "note", side, id, note }))
+  if (record.kind === "items")
+    return record.items.map(({ index, item }) => ({ kind: "details", item: index, details: detailsOf(item) }))
   if (record.kind === "left")
-    return (["user", "item"] as const).flatMap((side) =>
-      record[side].map((index) => ({ kind: "dropFeedback", side, index }) as const),
-    )
+    return SIDES.flatMap((side) => record[side].map((index) => ({ kind: "dropFeedback", side, index }) as const))
   if (record.kind === "forget" && record.user !== null)
     return [{ kind: "dropFeedback", side: "user", index: record.user }]
   return []

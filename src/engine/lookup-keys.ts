@@ -8,8 +8,8 @@ import type { Side } from "../types.ts"
 import type { FeedbackKey, FeedbackRange } from "./lookup.ts"
 import type { KeyRange } from "./sorted-run.ts"
 
-/** Feedback by user and by item, idempotency keys, notes; in order. */
-export const TABLES = ["f", "i", "k", "n"] as const
+/** Details of items, feedback by user and by item, idempotency keys, notes; in order. */
+export const TABLES = ["d", "f", "i", "k", "n"] as const
 export type Table = (typeof TABLES)[number]
 
 export const tableOf = (key: string) => key[0] as Table
@@ -70,6 +70,10 @@ export function feedbackRange({ user, item, after }: FeedbackRange): KeyRange {
   const prefix = (user === undefined ? "f" : idPrefix("user", user)) + (item === undefined ? "" : uint32(item))
   return startBehind(allOf(prefix), last)
 }
+
+/** The key of an item's details, and the item. */
+export const detailsKey = (item: number) => `d${uint32(item)}`
+export const toItem = (key: string) => Buffer.from(key, "latin1").readUInt32BE(1)
 
 /** What the keys of all notes of a side begin with. */
 export const notePrefix = (side: Side) => (side === "user" ? "nu" : "nv")

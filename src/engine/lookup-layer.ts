@@ -3,6 +3,7 @@
 import type { LookupChange } from "./lookup.ts"
 import {
   allOf,
+  detailsKey,
   feedbackKey,
   hashKey,
   idPrefix,
@@ -36,6 +37,8 @@ export class LookupLayer {
   count = 0
   position = 0
   bytes = 0
+  /** Of them those of items' details. */
+  detailBytes = 0
 
   /** `mostKeys`: it is all there is, and so many keys are kept. */
   constructor(mostKeys?: number) {
@@ -50,6 +53,8 @@ export class LookupLayer {
       this.#put(key, value)
       this.#put(twinOf(key), value)
     } else if (change.kind === "key") this.#put(hashKey(change.hash), String(change.order))
+    else if (change.kind === "details")
+      this.#put(detailsKey(change.item), change.details && JSON.stringify(change.details))
     else if (change.kind === "note")
       this.#put(noteKey(change.side, change.id), change.note && JSON.stringify([change.id, change.note]))
     else {
@@ -66,10 +71,15 @@ export class LookupLayer {
     }
     const table = this.#tables[tableOf(key)]
     const value = text && toBytes(text)
-    this.bytes += sizeOf(key, value) - (table.has(key) ? sizeOf(key, table.get(key)) : 0)
+    this.#count(key, sizeOf(key, value) - (table.has(key) ? sizeOf(key, table.get(key)) : 0))
     table.set(key, value)
     const most = this.#most?.[tableOf(key)] ?? Number.POSITIVE_INFINITY
     while (table.size > most) this.#remove(table.oldest as string)
+  }
+
+  #count(key: string, bytes: number): void {
+    this.bytes += bytes
+    if (tableOf(key) === "d") this.detailBytes += bytes
   }
 
   /** Takes out a row as if it had never been put, feedback in both orders. */
@@ -77,14 +87,14 @@ export class LookupLayer {
     const isFeedback = "fi".includes(tableOf(key))
     for (const one of isFeedback ? [key, twinOf(key)] : [key]) {
       const table = this.#tables[tableOf(one)]
-      if (table.has(one)) this.bytes -= sizeOf(one, table.get(one))
+      if (table.has(one)) this.#count(one, -sizeOf(one, table.get(one)))
       table.delete(one)
     }
   }
 
   /** Rows that can be asked for one by one. */
   get filtered(): number {
-    return this.#tables.f.size + this.#tables.k.size + this.#tables.n.size
+    return this.#tables.d.size + this.#tables.f.size + this.#tables.k.size + this.#tables.n.size
   }
 
   /** Deletes keys from older layers, but for those it has something under. */

@@ -13,6 +13,7 @@ import { diskError, keepAlive, syncFolder, tryTo } from "./disk.ts"
 import {
   allOf,
   behind,
+  detailsKey,
   feedbackKey,
   feedbackRange,
   hashKey,
@@ -21,12 +22,15 @@ import {
   startBehind,
   tableOf,
   toFeedbackKey,
+  toItem,
   toText,
   twinOf,
 } from "./lookup-keys.ts"
 import { LookupLayer } from "./lookup-layer.ts"
+import { RecentKeys } from "./recent-keys.ts"
 import { damagedRun, type KeyRange, mergeRows, type Row, SortedRun, writeRun } from "./sorted-run.ts"
 import { giveWay } from "./turns.ts"
+import type { Properties } from "./types.ts"
 
 export interface FeedbackKey extends Record<Side, number> {
   type: string
@@ -36,6 +40,12 @@ export interface FeedbackEntry {
   /** Seconds. */
   timestamp: number
   comment: string
+}
+
+/** What is said of an item and not needed to choose it. */
+export interface ItemDetails {
+  title?: string
+  properties?: Properties
 }
 
 /** What Gorse's clients say about a user or an item and expect to read back. */
@@ -55,6 +65,8 @@ export type LookupChange =
   | { kind: "key"; hash: Uint8Array; order: number }
   /** A note put, or null: taken away. */
   | { kind: "note"; side: Side; id: string; note: Note | null }
+  /** Details of an item put, or null: taken away. */
+  | { kind: "details"; item: number; details: ItemDetails | null }
 
 export interface FeedbackRange {
   user?: number | undefined
@@ -66,14 +78,19 @@ export interface FeedbackRange {
 export interface LookupOptions {
   /** Undefined: it is kept in memory. It must exist, and nobody else may have it open. */
   directory: string | undefined
+  /** Nothing in the directory is changed. */
+  readOnly?: boolean
   /** Called when writing in the background fails. It is not tried again until `flush` has succeeded. */
   onFailure(error: Error): void
   /** Told of damage that was found; what it returns is thrown. */
   onDamage?(error: DessError): DessError
 }
 
-/** Changes that are written together. */
+/** Changes that are written together, and their bytes in memory. */
 const MOST_WAITING = 16_384
+const MOST_WAITING_BYTES = 2 ** 23
+/** What may wait while some is being written: so many times as much. */
+const MOST_BEHIND = 3
 /** Bytes that are merged even when it is to be closed. */
 const QUICK_MERGE_BYTES = 2 ** 24
 /** Files of about the same size that are made one. */
@@ -106,9 +123,10 @@ export class Lookup {
   nextKey = 0
   /** Keys before this order no longer count. */
   #keysFrom = 0
+  readonly #recentKeys = new RecentKeys()
   /** One write at a time. */
   #queue: Promise<unknown> = Promise.resolve()
-  #isFlushing = false
+  #flushing: Promise<void> | undefined
   /** After a failure: nothing starts by itself. */
   #isQuiet = false
   #merging: Promise<void> | undefined
@@ -126,7 +144,7 @@ export class Lookup {
     if (directory === undefined) return
     try {
       this.#runs = openRuns(directory)
-      this.#removeMerged(directory)
+      if (!options.readOnly) this.#removeMerged(directory)
     } catch (cause) {
       this.#letGo()
       throw diskError("lookup table", cause, "give")
@@ -147,10 +165,15 @@ export class Lookup {
     return this.#options.directory === undefined ? 0 : this.#newest.count + (this.#frozen?.count ?? 0)
   }
 
-  /** Bytes of memory: what waits, and what is known of files. */
+  /** Bytes of memory: what waits, what is known of files, and the keys that came last. */
   get heldBytes(): number {
-    const layers = this.#newest.bytes + (this.#frozen?.bytes ?? 0)
+    const layers = this.#newest.bytes + (this.#frozen?.bytes ?? 0) + this.#recentKeys.bytes
     return this.#runs.reduce((sum, { run }) => sum + run.heldBytes, layers)
+  }
+
+  /** Bytes of items' details, where they are not on disk. */
+  get detailBytes(): number {
+    return this.#options.directory === undefined ? this.#newest.detailBytes : 0
   }
 
   #check(): void {
@@ -162,7 +185,9 @@ export class Lookup {
     this.#check()
     for (const change of changes) {
       this.#newest.change(change)
-      if (change.kind === "key") this.nextKey = Math.max(this.nextKey, change.order + 1)
+      if (change.kind !== "key") continue
+      this.nextKey = Math.max(this.nextKey, change.order + 1)
+      if (this.#options.directory !== undefined) this.#recentKeys.add(change.hash, change.order)
     }
     this.#newest.position = Math.max(this.#newest.position, position)
     if (this.#options.directory === undefined) this.#applied = Math.max(this.#applied, position)
@@ -170,17 +195,24 @@ export class Lookup {
   }
 
   #flushInBackground(): void {
-    if (this.waiting < MOST_WAITING || this.#isQuiet || this.#isFlushing || this.#isClosing) return
-    this.#isFlushing = true
-    this.#alone(() => this.#flush(0))
+    const isFull = this.waiting >= MOST_WAITING || this.#newest.bytes >= MOST_WAITING_BYTES
+    if (!isFull || this.#isQuiet || this.#flushing || this.#isClosing) return
+    this.#flushing = this.#alone(() => this.#flush(0))
       .catch((error: Error) => {
         this.#isQuiet = true
         this.#options.onFailure(error)
       })
       .finally(() => {
-        this.#isFlushing = false
+        this.#flushing = undefined
         this.#flushInBackground()
       })
+  }
+
+  /** Resolves when there is room for more: whoever adds a lot waits for the disk here, not in memory. */
+  async untilRoom(): Promise<void> {
+    const isBehind = () =>
+      this.#newest.count > MOST_BEHIND * MOST_WAITING || this.#newest.bytes > MOST_BEHIND * MOST_WAITING_BYTES
+    while (isBehind() && this.#flushing) await this.#flushing
   }
 
   /**
@@ -432,7 +464,7 @@ export class Lookup {
   }
 
   hasKey(hash: Uint8Array): boolean {
-    const order = this.#get(hashKey(hash))
+    const order = this.#recentKeys.find(hash) ?? this.#get(hashKey(hash))
     return order !== undefined && Number(order) >= this.#keysFrom
   }
 
@@ -452,12 +484,24 @@ export class Lookup {
     for (const { value } of this.#range(range)) yield toNote(value)[0]
   }
 
+  details(item: number): ItemDetails | undefined {
+    const value = this.#get(detailsKey(item))
+    return value === undefined ? undefined : (JSON.parse(toText(value)) as ItemDetails)
+  }
+
+  /** Details of all items that have some, in order of their indices, from one on. */
+  *allDetails(from = 0): Generator<{ item: number; details: ItemDetails }> {
+    const range = { start: detailsKey(from), end: allOf("d").end }
+    for (const { key, value } of this.#range(range))
+      yield { item: toItem(key), details: JSON.parse(toText(value)) as ItemDetails }
+  }
+
   /** Makes what waits durable and lets go of the files; it lets go of them even where the disk does not take it. */
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosing = true
     try {
-      await this.flush(0)
+      if (!this.#options.readOnly) await this.flush(0)
     } finally {
       // A small merge is finished: where many processes come and go, there would be more and more files.
       while (this.#merging) await this.#merging.catch(() => {})

@@ -6,8 +6,10 @@ import { availableCores } from "../kernels/pool.ts"
 import { dropUndefined, type FullRunOptions, type RunOptions, withDefaults } from "../learning/options.ts"
 import { DEFAULT_SCALE, type RatingScale } from "../stream/interaction.ts"
 import { checkOptionNames } from "./check.ts"
+import { checkTypes, type EventTypes } from "./event-types.ts"
 import { processPrices } from "./process-memory.ts"
 import type { Bytes, Duration, KeptJournal, RecommenderOptions, ReplayProgress } from "./types.ts"
+import { checkVariants, type ExperimentSettings } from "./variants.ts"
 
 /** Everything decided. */
 export interface EngineOptions {
@@ -18,6 +20,10 @@ export interface EngineOptions {
   segment: number
   delay: number
   limits: Limits
+  /** Undefined: as before. */
+  types: EventTypes | undefined
+  /** Undefined: lists are not counted. */
+  experiments: ExperimentSettings | undefined
   snapshotEvents: number
   snapshotDelay: number
   queue: number
@@ -45,12 +51,30 @@ const NAMES = [
   ...FIXED,
   ...(["k", "directory", "memoryBudget", "features", "scale", "segment", "delay", "idle", "snapshotEvents"] as const),
   ...(["snapshotDelay", "queue", "threads", "publishDelay", "keys", "keepJournal", "recover"] as const),
-  ...(["replay", "onReplay"] as const),
+  ...(["replay", "onReplay", "types", "leaveOut", "variants", "tracking", "conversions"] as const),
 ] satisfies (keyof RecommenderOptions)[]
 
 export type FixedOptions = Pick<FullRunOptions, (typeof FIXED)[number]> & {
   features: readonly string[] | null
   scale: RatingScale
+}
+
+function checkExperiments({ variants, tracking, conversions }: RecommenderOptions): ExperimentSettings | undefined {
+  if (tracking !== undefined && typeof tracking !== "boolean")
+    throw new DessError("INVALID_ARGUMENT", `tracking: expected true or false, got ${show(tracking)}`)
+  const checked = checkVariants(variants)
+  if (checked && tracking === false)
+    throw new DessError("INVALID_ARGUMENT", "tracking: expected true with variants, which count what comes of them")
+  if (
+    conversions !== undefined &&
+    !(Array.isArray(conversions) && conversions.every((type) => typeof type === "string"))
+  )
+    throw new DessError("INVALID_ARGUMENT", `conversions: expected types of events, got ${show(conversions)}`)
+  if (!checked && !tracking) {
+    if (conversions === undefined) return undefined
+    throw new DessError("INVALID_ARGUMENT", "conversions: expected with tracking or variants only")
+  }
+  return { variants: checked, conversions: conversions ?? ["purchase"] }
 }
 
 export function fixedOptions(options: EngineOptions): FixedOptions {
@@ -105,6 +129,8 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
       shrinkAfter: idle.shrink === undefined ? undefined : parseDuration("idle shrink", idle.shrink),
       leaveAfter: idle.leave === undefined ? undefined : parseDuration("idle leave", idle.leave),
     },
+    types: checkTypes(options.types, options.leaveOut),
+    experiments: checkExperiments(options),
     snapshotEvents: whole("snapshot events", options.snapshotEvents ?? 200_000, 1),
     snapshotDelay: parseDuration("snapshot delay", options.snapshotDelay ?? "15m"),
     queue: whole("queue", options.queue ?? 100_000, segment),

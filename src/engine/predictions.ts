@@ -3,8 +3,9 @@
 import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
 import { findAsker } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { checkName } from "./check.ts"
-import { expected, scoresOf, sigmoid, softmax } from "./choose.ts"
+import { checkName, checkOptionNames } from "./check.ts"
+import { chances, expected, scoresOf, sigmoid, softmax } from "./choose.ts"
+import { drawToKin } from "./newcomers.ts"
 import type { Pause } from "./turns.ts"
 import type { Id, Prediction } from "./types.ts"
 
@@ -29,6 +30,7 @@ interface CheckedPair {
 }
 
 function checkPair(pair: Pair): CheckedPair {
+  if (typeof pair === "object" && pair !== null) checkOptionNames("pair", pair, ["user", "item"])
   return { user: checkName("user", pair?.user), item: checkName("item", pair?.item) }
 }
 
@@ -91,6 +93,18 @@ function predictAt(
   }
   const logits = scored.length > 0 ? scoresOf(reader, asker as Asker, Int32Array.from(scored)) : undefined
   const average = catalogue.average()
+  // Of lists: the chance of all items that this one comes next, and of one that is not known that of any.
+  const all = logits && reader.follow ? reader.follow(asker as Asker) : undefined
+  const drawn = all && drawToKin({ items: reader.items, values: all }, catalogue)
+  const chance = drawn ? chances(drawn.values) : sigmoid
+  const newcomers =
+    drawn &&
+    new Map(
+      Array.from(drawn.items, (item, i) => [item, drawn.values[i]] as const).filter(([item]) =>
+        catalogue.isNewcomer(item),
+      ),
+    )
+  const any = reader.follow ? 1 / (reader.items.length + 1) : average.likes
   const { outputs } = reader
   let at = 0
   for (let i = 0; i < places.length; i++) {
@@ -98,7 +112,7 @@ function predictAt(
     const { item } = checked[places[i]]
     const both = { user: userKnown, item: known[i] }
     if (outputs === 1) {
-      const score = logits && from !== undefined ? sigmoid(logits[from]) : average.likes
+      const score = logits && from !== undefined ? chance(newcomers?.get(scored[from]) ?? logits[from]) : any
       predictions[places[i]] = { user, item, score, known: both }
       continue
     }

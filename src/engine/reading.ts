@@ -5,21 +5,26 @@ import type { LearnerExplanation } from "../learning/learner.ts"
 import type { LabelledTrial, Reader } from "../learning/reader.ts"
 import { classLabel } from "../stream/labels.ts"
 import type { Side } from "../types.ts"
+import { findAsker } from "./asking.ts"
+import { best } from "./best.ts"
 import type { Catalogue } from "./catalogue.ts"
 import {
   type CheckedTrial,
-  checkCategories,
   checkCount,
+  checkGuestItems,
   checkName,
   checkOptionNames,
   checkSide,
+  checkTruth,
   checkType,
   MOST_AT_ONCE,
   toArray,
 } from "./check.ts"
-import { best, chooseItems, chooseSimilar, type ListQuery } from "./choose.ts"
+import { chooseItems, chooseSimilar, type ListQuery } from "./choose.ts"
+import type { EventTypes } from "./event-types.ts"
 import type { FeedbackEntry, FeedbackKey, Lookup } from "./lookup.ts"
 import { PAIRS_AT_ONCE, type Pair, type PredictionSource, predictInPieces, predictSome } from "./predictions.ts"
+import { RuleBook } from "./rules.ts"
 import { Turns } from "./turns.ts"
 import type {
   Explanation,
@@ -27,22 +32,32 @@ import type {
   FeedbackView,
   GuestOptions,
   Id,
+  Included,
   ItemView,
+  ListOptions,
+  PageOptions,
   Prediction,
   Recommendation,
   RecommendOptions,
-  SimilarOptions,
   SimilarUser,
 } from "./types.ts"
+import { explainItem, NOTHING } from "./why.ts"
 
+const LIST_OPTIONS = [
+  ...(["count", "offset", "exclude", "only", "categories"] as const),
+  ...(["filter", "boost", "cap", "diversity", "include"] as const),
+] as const satisfies readonly (keyof ListOptions)[]
+const INCLUDED: readonly Included[] = ["title", "categories", "properties"]
 const MOST_ITEMS = 1000
 const MOST_OFFSET = 10_000
 const MOST_LISTED = 100_000
 const USERS_AT_ONCE = 512
+/** Items a user has met that are told of it. */
+const MOST_TOLD = 20
+const ITEMS_AT_ONCE = 2048
+const LONGEST_QUERY = 256
 /** Entries of feedback looked at for one answer; of a rare type a page may be short. */
 const MOST_LOOKED_AT = 10_000
-/** The rating, on the internal scale, of what has none. */
-const LIKED = 5
 
 /** Where a page of feedback ended, as a text that says nothing. */
 function writeAfter({ user, item, type }: FeedbackKey): string {
@@ -89,10 +104,15 @@ export class Reading {
   readonly #model: ReadModel
   readonly #source: PredictionSource
   readonly #turns = new Turns()
+  readonly rules: RuleBook
+  readonly #types: () => EventTypes | undefined
 
-  constructor(catalogue: Catalogue, model: ReadModel) {
+  /** `types`: of events, as they are set now. */
+  constructor(catalogue: Catalogue, model: ReadModel, types: () => EventTypes | undefined = () => undefined) {
     this.#catalogue = catalogue
     this.#model = model
+    this.rules = new RuleBook(catalogue)
+    this.#types = types
     this.#source = { catalogue, reader: model.reader, recent: (user) => this.#recent(user) }
   }
 
@@ -112,47 +132,102 @@ export class Reading {
 
   /** For somebody without an id. */
   recommendToGuest({ items, ...options }: GuestOptions): Recommendation[] {
-    const recent = toArray("items", items).map((item) => ({ item: checkName("item", item), rating: LIKED }))
-    return this.#list(options, { user: undefined, recent: this.#label(recent) })
+    return this.#list(options, { user: undefined, recent: this.#label(checkGuestItems(items, this.#types())) })
   }
 
   /** Indices of known items. */
-  #findItems(ids: readonly Id[]): number[] {
+  #findItems(noun: string, ids: readonly Id[]): number[] {
     const { item: items } = this.#catalogue.names
-    return toArray("items", ids)
+    if (!Array.isArray(ids))
+      throw new DessError("INVALID_ARGUMENT", `${noun}: expected a list of ids, got ${show(ids)}`)
+    return toArray(noun, ids)
       .map((id) => items.find(checkName("item", id)))
       .filter((index) => index !== undefined)
   }
 
   #list(options: RecommendOptions, asked: Pick<ListQuery, "user" | "recent" | "trials">): Recommendation[] {
-    checkOptionNames("options", options, ["count", "offset", "exclude", "only", "categories", "seen"])
+    checkOptionNames("options", options, [...LIST_OPTIONS, "seen", "lasting", "fresh", "why"])
+    const seen = checkTruth("seen", options.seen)
+    const lasting = checkTruth("lasting", options.lasting)
+    const why = checkTruth("why", options.why) ?? false
+    const fresh = checkCount("fresh", options.fresh, { least: 0, most: MOST_ITEMS, otherwise: 0 })
+    const { reader } = this.#model
+    if (lasting && !reader.follow)
+      throw new DessError("UNSUPPORTED", "lasting: expected with the top-k task and the calibrated recipe only")
+    if (why && !reader.lifts)
+      throw new DessError("UNSUPPORTED", "why: expected the top-k task with the default recipe, got another")
+    const list = this.#page(options, (query) =>
+      chooseItems(this.#catalogue, reader, { ...asked, ...query, seen, lasting, fresh }),
+    )
+    return why ? this.#explained(list, options, asked) : list
+  }
+
+  /** With what speaks for each item. */
+  #explained(
+    list: Recommendation[],
+    options: RecommendOptions,
+    asked: Pick<ListQuery, "user" | "recent">,
+  ): Recommendation[] {
+    const { reader } = this.#model
+    const names = this.#catalogue.names.item
+    const { factors } = this.rules.compile(options)
+    const asker = findAsker(this.#catalogue, reader, asked)
+    const items = list.filter(({ source }) => source === "model").map(({ item }) => names.find(item) as number)
+    const lifts = asker && reader.lifts ? reader.lifts(asker, items) : []
+    const found = new Map(items.map((item, i) => [names.name(item), { item, lifts: lifts[i] }]))
+    return list.map((one) => {
+      const known = found.get(one.item)
+      if (!known?.lifts)
+        return { ...one, why: { parts: { ...NOTHING, popularity: one.source === "trending" ? 1 : 0 }, items: [] } }
+      return { ...one, why: explainItem(known.lifts, factors?.[known.item] ?? 1, (item) => names.name(item)) }
+    })
+  }
+
+  /** The part of a list that is asked for, with what is to come with its items. */
+  #page(
+    options: ListOptions,
+    choose: (query: Pick<ListQuery, "total" | "exclude" | "only" | "rules">) => Recommendation[],
+  ): Recommendation[] {
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
     const offset = checkCount("offset", options.offset, { least: 0, most: MOST_OFFSET, otherwise: 0 })
-    const list = chooseItems(this.#catalogue, this.#model.reader, {
-      ...asked,
+    const include = checkIncluded(options.include ?? [])
+    const list = choose({
       total: offset + count,
-      exclude: this.#findItems(options.exclude ?? []),
-      only: options.only && this.#findItems(options.only),
-      categories: options.categories && new Set(checkCategories(options.categories)),
-      seen: options.seen ?? false,
+      exclude: this.#findItems("exclude", options.exclude ?? []),
+      only: options.only && this.#findItems("only", options.only),
+      rules: this.rules.compile(options),
     })
-    return offset === 0 ? list : list.slice(offset)
+    const page = offset === 0 ? list : list.slice(offset)
+    return include.length === 0 ? page : page.map((one) => ({ ...one, ...this.#included(one.item, include) }))
+  }
+
+  #included(name: string, include: readonly Included[]): Partial<Pick<ItemView, Included>> {
+    const view = this.item(name)
+    return view ? Object.fromEntries(include.map((field) => [field, view[field]])) : {}
+  }
+
+  /** What is popular, or new. */
+  general(from: "trending" | "new", options: ListOptions): Recommendation[] {
+    checkOptionNames("options", options, LIST_OPTIONS)
+    return this.#page(options, (query) =>
+      chooseItems(this.#catalogue, this.#model.reader, { ...query, user: undefined, seen: true, from }),
+    )
   }
 
   /** Items nobody has met are left out: there is nothing to try. */
   #label(trials: readonly CheckedTrial[]): LabelledTrial[] {
     const classes = this.#model.reader.outputs > 1
-    return trials.flatMap(({ item: name, rating }) => {
+    return trials.flatMap(({ item: name, rating, stays = false }) => {
       const item = this.#catalogue.names.item.find(name)
-      return item === undefined ? [] : [{ item, label: classes ? classLabel(rating) : this.#catalogue.like(rating) }]
+      const label = classes ? classLabel(rating) : this.#catalogue.like(rating)
+      return item === undefined ? [] : [{ item, label, stays }]
     })
   }
 
-  similar(item: Id, options: SimilarOptions): Recommendation[] {
-    checkOptionNames("options", options, ["count", "categories"])
-    const total = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })
-    const categories = options.categories && new Set(checkCategories(options.categories))
-    return chooseSimilar(this.#catalogue, this.#model.reader, { item: this.#find("item", item), total, categories })
+  similar(name: Id, options: ListOptions): Recommendation[] {
+    checkOptionNames("options", options, LIST_OPTIONS)
+    const item = this.#find("item", name)
+    return this.#page(options, (query) => chooseSimilar(this.#catalogue, this.#model.reader, { ...query, item }))
   }
 
   /** A few hundred users at a time, so that others get a turn; each time by the version there is. */
@@ -213,9 +288,15 @@ export class Reading {
     const index = this.#find(side, id)
     const known = await this.#model.explain(side, index)
     const nothing = { size: 0, bytes: 0, history: [], indicators: { frequency: 0, diversity: null }, bounds: null }
-    const events = side === "user" ? this.#catalogue.history(index).length : this.#catalogue.events(index)
-    const explanation = { id: checkName(side, id), side, ...(known ?? nothing), events }
-    return side === "item" ? { ...explanation, entry: this.#catalogue.view(index) } : explanation
+    const about = { id: checkName(side, id), side, ...(known ?? nothing) }
+    if (side === "item") return { ...about, events: this.#catalogue.events(index), entry: this.#catalogue.view(index) }
+    const history = this.#catalogue.history(index)
+    const met = Array.from(history.slice(-MOST_TOLD)).reverse()
+    return {
+      ...about,
+      events: history.length,
+      met: met.map((item) => this.#catalogue.view(item)).map(({ item, title }) => ({ item, title })),
+    }
   }
 
   #find(side: Side, id: Id): number {
@@ -229,16 +310,40 @@ export class Reading {
     return index === undefined ? undefined : this.#catalogue.view(index)
   }
 
+  /** A few hundred items at a time, so that others get a turn. */
+  async search(query: string, options: PageOptions): Promise<ItemView[]> {
+    const { offset, count } = checkPage(options)
+    const matches = createMatch(query)
+    const names = this.#catalogue.names.item
+    return this.#turns.run(async (pause) => {
+      const found: Record<"first" | "other", number[]> = { first: [], other: [] }
+      const details = this.#catalogue.detailStore()?.allDetails()
+      let next = details?.next().value
+      for (let item = 0; item < names.count; item++) {
+        if (item % ITEMS_AT_ONCE === ITEMS_AT_ONCE - 1) await pause()
+        while (next && next.item < item) next = details?.next().value
+        const name = names.name(item)
+        if (name === undefined) continue
+        const title = next?.item === item ? next.details.title : undefined
+        const rank = matches([name, title ?? "", ...this.#catalogue.entry(item).categories])
+        if (rank) found[rank].push(item)
+      }
+      const page = [...found.first, ...found.other].slice(offset, offset + count)
+      return page.filter((item) => names.has(item)).map((item) => this.#catalogue.view(item))
+    })
+  }
+
   has(side: Side, id: Id): boolean {
     return this.#catalogue.names[checkSide(side)].find(checkName(side, id)) !== undefined
   }
 
-  ids(side: Side, options: { offset?: number; count?: number }): string[] {
+  ids(side: Side, options: PageOptions): string[] {
     const { offset, count } = checkPage(options)
     return this.#catalogue.names[checkSide(side)].list(offset, count)
   }
 
   history(user: Id, options: { count?: number }): string[] {
+    checkOptionNames("options", options, ["count"])
     const count = checkCount("count", options.count, { least: 1, most: MOST_LISTED, otherwise: 100 })
     const index = this.#catalogue.names.user.find(checkName("user", user))
     if (index === undefined) return []
@@ -281,8 +386,30 @@ export class Reading {
   }
 }
 
+/** Whether texts, id and title first, have every word of a query, and whether one of those two begins with it. */
+function createMatch(query: unknown): (texts: string[]) => "first" | "other" | undefined {
+  if (typeof query !== "string" || query.trim() === "" || query.length > LONGEST_QUERY)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `query: expected a text of 1 to ${LONGEST_QUERY} characters, got ${show(query)}`,
+    )
+  const whole = query.trim().toLowerCase()
+  const words = whole.split(/\s+/)
+  return (texts) => {
+    const low = texts.map((text) => text.toLowerCase())
+    if (!words.every((word) => low.some((text) => text.includes(word)))) return undefined
+    return low[0].startsWith(whole) || low[1].startsWith(whole) ? "first" : "other"
+  }
+}
+
+function checkIncluded(given: unknown): readonly Included[] {
+  if (Array.isArray(given) && given.every((field) => INCLUDED.includes(field))) return given
+  throw new DessError("INVALID_ARGUMENT", `include: expected some of ${INCLUDED.join(", ")}, got ${show(given)}`)
+}
+
 /** Which names to list. */
-export function checkPage(options: { offset?: number; count?: number }): { offset: number; count: number } {
+export function checkPage(options: PageOptions): { offset: number; count: number } {
+  checkOptionNames("options", options, ["offset", "count"])
   return {
     offset: checkCount("offset", options.offset, { least: 0, most: Number.MAX_SAFE_INTEGER, otherwise: 0 }),
     count: checkCount("count", options.count, { least: 1, most: MOST_LISTED, otherwise: 100 }),

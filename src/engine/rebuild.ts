@@ -7,7 +7,7 @@ import { existsSync, readdirSync } from "node:fs"
 import { resolve, sep } from "node:path"
 import { DessError, show } from "../errors.ts"
 import { Names } from "../ids/names.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { openDirectory } from "./directory.ts"
 import { FormerNames } from "./former-names.ts"
 import type { JournalFiles, Placed } from "./journal-files.ts"
@@ -139,15 +139,13 @@ class Copy {
       await this.#flush()
       onCopied(this.events)
     }
-    const notes = source.notes()
-    if (notes.length > 0) this.#write({ kind: "notes", notes })
     await this.#flush()
     onCopied(this.events)
   }
 
   #copy({ position, record }: Placed): void {
     if (record.kind === "events") this.#copyEvents(record, position)
-    else if (record.kind === "segment" || record.kind === "tick") this.#write(record)
+    else if (["segment", "tick", "types", "source"].includes(record.kind)) this.#write(record)
     else if (record.kind === "names")
       for (const { side, index, name } of record.names) {
         if (name !== null) this.#owners[side].set(index, name)
@@ -173,7 +171,7 @@ class Copy {
       const notes = record.notes.filter(({ id }) => id !== null)
       if (notes.length > 0) this.#write({ kind: "notes", notes })
     } else if (record.kind === "left")
-      for (const side of ["user", "item"] as const) for (const index of record[side]) this.#owners[side].delete(index)
+      for (const side of SIDES) for (const index of record[side]) this.#owners[side].delete(index)
     else if (record.kind === "forget" && record.user !== null) this.#owners.user.delete(record.user)
   }
 
@@ -190,8 +188,9 @@ class Copy {
       }
       const extra = extraOf.get(r)
       if (extra) extras.push({ ...extra, row: rows.length })
-      const [rating, timestamp] = [record.rating[r], record.timestamp[r]]
-      rows.push({ user: this.#index("user", user), item: this.#index("item", item), rating, timestamp })
+      const { rating, timestamp, weight, stays } = record
+      const kept = { rating: rating[r], timestamp: timestamp[r], weight: weight[r], stays: stays[r] }
+      rows.push({ user: this.#index("user", user), item: this.#index("item", item), ...kept })
     }
     this.events += rows.length
     if (rows.length > 0) this.#write(eventsOf(rows, extras))

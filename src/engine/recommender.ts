@@ -10,6 +10,7 @@
 import { DessError, show } from "../errors.ts"
 import { MOST_AT_ONCE as MOST_LEAVING, tickMilliseconds } from "../ids/idle.ts"
 import { PendingItems } from "../ids/pending-items.ts"
+import { dropUndefined } from "../learning/options.ts"
 import type { SegmentReport } from "../learning/report.ts"
 import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
@@ -17,33 +18,41 @@ import { Broadcast } from "./broadcast.ts"
 import { type Build, thisBuild } from "./build.ts"
 import { Catalogue } from "./catalogue.ts"
 import {
+  type CheckedEvent,
   checkCount,
   checkEvents,
-  checkItems,
+  checkMerge,
   checkName,
   checkNotes,
   checkOptionNames,
   checkSide,
+  checkSource,
   checkTrials,
   checkType,
   isGuest,
   toArray,
 } from "./check.ts"
 import type { Directory } from "./directory.ts"
-import { FormerNames, formerIndicesOf, type NamedEvent, nameEvents, portions } from "./former-names.ts"
+import { type EventTypes, weighRows } from "./event-types.ts"
+import { Experiments } from "./experiments.ts"
+import { FormerNames, formerIndicesOf, nameEvents, portions } from "./former-names.ts"
 import { hashName, Intake } from "./intake.ts"
+import { type CheckedItem, checkItems } from "./item-entries.ts"
+import { MOST_NAMES } from "./item-properties.ts"
 import { Journal } from "./journal.ts"
 import { Learning } from "./learning.ts"
 import type { Note } from "./lookup.ts"
 import { LookupHolder } from "./lookup-holder.ts"
 import type { EngineOptions } from "./options.ts"
-import { countGrowing, fixedBytes } from "./process-memory.ts"
+import { MOST_PAST, PastReports } from "./past-reports.ts"
+import { boundHeaps, countGrowing, fixedBytes } from "./process-memory.ts"
 import { Reading } from "./reading.ts"
 import { Replay } from "./replay.ts"
 import type { Learned, Standing } from "./trainer.ts"
 import type {
   Accepted,
   Event,
+  ExperimentsView,
   Explanation,
   FeedbackOptions,
   FeedbackView,
@@ -51,25 +60,36 @@ import type {
   Id,
   ItemEntry,
   ItemView,
+  ListKind,
+  ListOptions,
   LiveReport,
   MemoryParts,
+  Merged,
+  NamedEvent,
   ObserveOptions,
+  PageOptions,
   Prediction,
+  PreviewOptions,
   Receipt,
   Recommendation,
+  RecommendationList,
   Recommender,
   RecommendOptions,
-  SimilarOptions,
   SimilarUser,
   SnapshotInfo,
   Status,
   Trial,
+  Variant,
 } from "./types.ts"
 
 /** Feature numbers that take as much of the journal as an event. */
 const NUMBERS_PER_EVENT = 4
-/** Reports kept for those who come later. */
-const MOST_PAST = 1000
+/** Bytes that are kept of an item with some categories and properties. */
+const USUAL_ITEM = 512
+/** Milliseconds that lists may have been given before it is journalled. */
+const COUNT_EVERY = 1000
+/** Items of a user that are left out of what is popular. */
+const MOST_MET = 1000
 /** Milliseconds between two tries of erasures that failed. */
 const ERASE_AGAIN = 2000
 /** Milliseconds a snapshot may have taken for one to be taken when a replay is interrupted. */
@@ -84,6 +104,9 @@ export class LiveRecommender implements Recommender {
   readonly #learning: Learning
   readonly #reading: Reading
   readonly #intake: Intake
+  /** Undefined where lists are not counted. */
+  readonly #experiments: Experiments | undefined
+  #counting: NodeJS.Timeout | undefined
   /** Only with a directory. */
   readonly #archive: Archive | undefined
   readonly #build: Build = thisBuild()
@@ -97,8 +120,7 @@ export class LiveRecommender implements Recommender {
   /** What the process held when it was opened, but for what grows. */
   #fixedBytes = 0
   #last: LiveReport | undefined
-  /** The last reports, oldest first, as bytes of JSON, outside of the heap. */
-  readonly #past: Buffer[] = []
+  readonly #past = new PastReports()
   /** Events learned when a snapshot was ordered last. */
   #orderedAt = 0
   #orderedNumbers = 0
@@ -114,6 +136,8 @@ export class LiveRecommender implements Recommender {
   #chain: Promise<unknown> = Promise.resolve()
   /** The erasures that are tried just now: by the position of their record, rows removed; rejects when it failed. */
   #erasing: Promise<{ rows: Map<number, number>; snapshots: number }> | undefined
+  /** Items that are put, one call at a time. */
+  #puts: Promise<unknown> = Promise.resolve()
   #eraseTimer: NodeJS.Timeout | undefined
   #eraseFailure: string | undefined
 
@@ -148,12 +172,20 @@ export class LiveRecommender implements Recommender {
       onEnd: (error) => this.#fail(error),
     })
     if (this.#learning.reader.follow) this.#catalogue.pending = new PendingItems()
-    this.#reading = new Reading(this.#catalogue, this.#learning)
+    this.#catalogue.detailStore = () => this.#lookup.readable
+    this.#reading = new Reading(this.#catalogue, this.#learning, () => this.#types)
     const lookup = () => this.#lookup.current
-    const parts = { catalogue: this.#catalogue, journal: this.#journal, learning: this.#learning, lookup }
+    this.#experiments = options.experiments && new Experiments(options.experiments)
+    if (this.#experiments && !directory) this.#experiments.reset(Date.now())
+    const parts = {
+      ...{ catalogue: this.#catalogue, journal: this.#journal, learning: this.#learning, lookup },
+      experiments: this.#experiments,
+      reports: this.#past,
+    }
     this.#intake = new Intake({
       ...{ ...parts, segment, limits, delay, keys },
       tick: tickMilliseconds(limits),
+      weigh: (rows) => (run.recipe === "paper" ? undefined : weighRows(rows, run)),
       onLeft: (position, record) => {
         for (const names of this.#exports) names.add(position, record)
       },
@@ -166,12 +198,14 @@ export class LiveRecommender implements Recommender {
   async start(): Promise<void> {
     await this.#start()
     this.#fixedBytes = fixedBytes(this.#growing())
+    if (this.#options.limits.bytes !== undefined) await boundHeaps()
   }
 
   async #start(): Promise<void> {
     await this.#learning.thread.ready()
     const [directory, archive] = [this.#directory, this.#archive]
     if (!directory || !archive) {
+      this.#intake.types = this.#options.types
       this.#intake.endReplay()
       return this.#learning.begin()
     }
@@ -218,7 +252,8 @@ export class LiveRecommender implements Recommender {
   /** The disk takes writes, at first or again. */
   #takeUpWriting(): void {
     if (this.#journal.refusal || this.#state !== "learning") return
-    this.#intake.settle(this.#options.limits, this.#build)
+    const { limits, types } = this.#options
+    this.#intake.settle({ limits, types, build: this.#build })
     this.#intake.resume()
     if (this.#intake.erasures.size > 0) this.#eraseSoon(0)
   }
@@ -246,9 +281,9 @@ export class LiveRecommender implements Recommender {
 
   async #observe(given: Event | readonly Event[], options: ObserveOptions): Promise<Accepted> {
     this.#check()
-    checkOptionNames("options", options, ["replace"])
-    const replace = options.replace === true
-    const events = checkEvents(given, this.#options.scale, Date.now() / 1000)
+    checkOptionNames("options", options, ["replace", "source"])
+    const source = checkSource(options.source)
+    const events = this.#checkEvents(given)
     if (events.some(({ key, type }) => key !== undefined || type !== undefined)) {
       await this.#lookup.ensure(() => this.#durablePosition())
       this.#check()
@@ -263,10 +298,31 @@ export class LiveRecommender implements Recommender {
         "BUSY",
         `queue: expected room for ${events.length} events, ${this.#queue()} are waiting; try again later`,
       )
-    const duplicates = this.#intake.observe(events, replace)
+    const duplicates = this.#intake.observe(events, options.replace)
+    if (source) this.#intake.moveSource(source)
+    this.#intake.count()
     await this.#journal.committed()
     this.#intake.duplicates += duplicates
     return { accepted: events.length - duplicates, duplicates }
+  }
+
+  get #types(): EventTypes | undefined {
+    return this.#options.types ?? this.#intake.types
+  }
+
+  #checkEvents(given: Event | readonly Event[]): CheckedEvent[] {
+    const { scale, run } = this.#options
+    const events = checkEvents(given, { scale, now: Date.now() / 1000, types: this.#types })
+    if (run.recipe === "paper" && events.some(({ weight }) => weight !== 1))
+      throw new DessError(
+        "UNSUPPORTED",
+        "event weight: expected none with the paper recipe, whose events weigh the same",
+      )
+    return events
+  }
+
+  source(name: string): string | undefined {
+    return this.#intake.sources.get(name)
   }
 
   async deleteItems(items: Id | readonly Id[]): Promise<number> {
@@ -300,13 +356,46 @@ export class LiveRecommender implements Recommender {
     )
   }
 
-  async putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
+  putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
+    return this.#orRefuse(async () => {
+      this.#check()
+      const entries = checkItems(given, this.#options.features)
+      // One after the other: each is merged with what the one before has put.
+      const put = this.#puts.then(() => this.#putItems(entries))
+      this.#puts = put.catch(() => {})
+      await put
+      return entries.length
+    })
+  }
+
+  async #putItems(entries: readonly CheckedItem[]): Promise<void> {
     this.#check()
-    const entries = checkItems(given, this.#options.features)
+    this.#refuseTooManyProperties(entries)
+    if (entries.some(({ title, properties }) => title || properties)) {
+      await this.#lookup.ensure(() => this.#durablePosition())
+      this.#check()
+    }
     this.#intake.putItems(entries)
     await this.#journal.committed()
     this.#snapshotWhenDue()
-    return entries.length
+  }
+
+  /** Names of properties are few, and what is kept of items leaves half of the budget to the rest. */
+  #refuseTooManyProperties(entries: readonly CheckedItem[]): void {
+    const added = entries.flatMap(({ properties }) => Object.keys(properties ?? {}))
+    const names = new Set(added.length === 0 ? [] : [...this.#catalogue.properties.names, ...added])
+    if (names.size > MOST_NAMES)
+      throw new DessError(
+        "INVALID_DATA",
+        `item properties: expected at most ${MOST_NAMES} names in all, got ${names.size}`,
+      )
+    const most = (this.#options.limits.bytes ?? Number.POSITIVE_INFINITY) / 2
+    const held = this.#catalogue.bytes.entries + (this.#lookup.current?.detailBytes ?? 0)
+    if (held + USUAL_ITEM * entries.length > most)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `items: expected what is kept of them to need at most ${Math.floor(most)} bytes, half of the memory budget, got ${held} without these`,
+      )
   }
 
   retract(user: Id, item: Id, type?: string): Promise<number> {
@@ -364,19 +453,13 @@ export class LiveRecommender implements Recommender {
     if (failed !== undefined) this.#last.failed = failed
     this.#standing = learned.standing
     this.#intake.release(learned)
-    this.#keepReport(this.#last)
+    this.#past.push(this.#last)
     this.#reports.send(this.#last)
     this.#snapshotWhenDue()
   }
 
-  /** Outlooks are large, and only the newest is looked at. */
-  #keepReport(report: LiveReport): void {
-    this.#past.push(Buffer.from(JSON.stringify({ ...report, outlook: null })))
-    if (this.#past.length > MOST_PAST) this.#past.shift()
-  }
-
   #pastReports(last: number): LiveReport[] {
-    const past = this.#past.slice(-last).map((bytes) => JSON.parse(bytes.toString()) as LiveReport)
+    const past = this.#past.last(last)
     return this.#last ? [...past.slice(0, -1), this.#last] : past
   }
 
@@ -399,20 +482,61 @@ export class LiveRecommender implements Recommender {
 
   // Reading
 
-  recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
-  recommend(guest: GuestOptions): Promise<Recommendation[]>
-  async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<Recommendation[]> {
-    if (isGuest(first)) return this.#read().recommendToGuest(first)
+  recommend(user: Id, options?: RecommendOptions): Promise<RecommendationList>
+  recommend(guest: GuestOptions): Promise<RecommendationList>
+  async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<RecommendationList> {
+    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first))
     refuseAfter(options)
-    return this.#read().recommend(first, options)
+    if (!this.#experiments) return this.#read().recommend(first, options)
+    const user = checkName("user", first)
+    const variant = this.#experiments.settingsOf(this.#experiments.variantOf(user))
+    return this.#give("recommend", this.#listOf(user, variant, options), user)
   }
 
-  async preview(user: Id, trials: readonly Trial[], { count }: { count?: number | undefined } = {}) {
-    return this.#read().recommend(user, { count }, checkTrials(trials, this.#options.scale))
+  /** The list of a user's variant. */
+  #listOf(user: string, variant: Variant | undefined, options: RecommendOptions): Recommendation[] {
+    const merged = { ...variant?.options, ...dropUndefined(options) }
+    // What is asked for is checked, whichever list it is.
+    const list = this.#read().recommend(user, merged)
+    if (variant?.list === "off") return []
+    if (variant?.list !== "popular") return list
+    const { seen, after: _, ...rest } = merged
+    const met = seen === true ? [] : this.#read().history(user, { count: MOST_MET })
+    return this.#read().general("trending", { ...rest, exclude: [...(rest.exclude ?? []), ...met] })
   }
 
-  async similar(item: Id, options: SimilarOptions = {}): Promise<Recommendation[]> {
-    return this.#read().similar(item, options)
+  /** Counts a list that is given, and gives it its id. */
+  #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
+    const experiments = this.#experiments
+    if (!experiments || this.#state === "replaying") return list
+    const { id, variant } = experiments.give(kind, user)
+    this.#counting ??= setTimeout(() => {
+      this.#counting = undefined
+      if (this.#state === "learning" && !this.#closing) this.#intake.count()
+    }, COUNT_EVERY).unref()
+    return Object.assign(list, { id }, variant === undefined ? {} : { variant })
+  }
+
+  experiments(): ExperimentsView | undefined {
+    this.#read()
+    return this.#experiments?.view()
+  }
+
+  async preview(user: Id, trials: readonly Trial[], options: PreviewOptions = {}) {
+    checkOptionNames("options", options, ["count", "include"])
+    return this.#read().recommend(user, options, checkTrials(trials, this.#options.scale))
+  }
+
+  async similar(item: Id, options: ListOptions = {}): Promise<RecommendationList> {
+    return this.#give("similar", this.#read().similar(item, options))
+  }
+
+  async popular(options: ListOptions = {}): Promise<RecommendationList> {
+    return this.#give("popular", this.#read().general("trending", options))
+  }
+
+  async newest(options: ListOptions = {}): Promise<RecommendationList> {
+    return this.#give("newest", this.#read().general("new", options))
   }
 
   async similarUsers(user: Id, options: { count?: number | undefined } = {}): Promise<SimilarUser[]> {
@@ -428,6 +552,7 @@ export class LiveRecommender implements Recommender {
   }
 
   async explain(side: Side, id: Id, options: Pick<RecommendOptions, "after"> = {}): Promise<Explanation> {
+    checkOptionNames("options", options, ["after"])
     refuseAfter(options)
     return this.#read().explain(side, id)
   }
@@ -436,11 +561,15 @@ export class LiveRecommender implements Recommender {
     return this.#read().item(item)
   }
 
+  async search(query: string, options: PageOptions = {}): Promise<ItemView[]> {
+    return this.#read().search(query, options)
+  }
+
   has(side: Side, id: Id): boolean {
     return this.#read().has(side, id)
   }
 
-  ids(side: Side, options: { offset?: number; count?: number } = {}): string[] {
+  ids(side: Side, options: PageOptions = {}): string[] {
     return this.#read().ids(side, options)
   }
 
@@ -529,10 +658,12 @@ export class LiveRecommender implements Recommender {
       items: { known: item.size, held: held.item.seen, hidden: this.#catalogue.hidden.size },
       memory: {
         budget: limits.bytes ?? null,
-        parts: { ...this.#growing(), fixed: this.#fixedBytes },
+        parts: this.#growing(),
+        fixed: this.#fixedBytes,
         heldBytes: held.heldBytes,
         embeddingBytes: held.embeddingBytes,
         sizes: { user: held.user.histogram, item: held.item.histogram },
+        ...(held.vectorsSave === undefined ? {} : { vectorsSave: held.vectorsSave }),
         ...totals,
       },
       freshness:
@@ -552,15 +683,17 @@ export class LiveRecommender implements Recommender {
       ...(this.#built ? { built: this.#built } : {}),
       ...(this.#snapshotFailure === undefined ? {} : { snapshotFailure: this.#snapshotFailure }),
       last: this.#last ?? null,
+      ...(this.#experiments ? { experiments: true as const } : {}),
     }
   }
 
   /** Bytes of what grows. */
-  #growing(): Omit<MemoryParts, "fixed"> {
+  #growing(): MemoryParts {
     const { held, metBytes } = this.#standing ?? NOTHING
     const [catalogue, reader] = [this.#catalogue, this.#learning.reader]
     const lookupBytes = this.#lookup.current?.heldBytes ?? 0
-    return countGrowing({ held, metBytes, catalogue, reader, waiting: this.#queue(), lookupBytes })
+    const ruleBytes = this.#reading.rules.bytes
+    return countGrowing({ held, metBytes, catalogue, reader, waiting: this.#queue(), lookupBytes, ruleBytes })
   }
 
   // Snapshots, erasures, closing
@@ -637,6 +770,20 @@ export class LiveRecommender implements Recommender {
       this.#snapshotFailure = (error as Error).message
     }
     this.#snapshotMilliseconds = Date.now() - started
+  }
+
+  async merge(guest: Id, user: Id): Promise<Merged> {
+    this.#check()
+    const names = checkMerge(guest, user)
+    // What is on its way to the disk is the guest's still.
+    await this.#journal.committed()
+    this.#check()
+    const index = this.#catalogue.names.user.find(names.guest)
+    if (index === undefined) return { ...names, found: false, history: 0 }
+    const history = this.#catalogue.history(index).length
+    this.#intake.merge(index, names.user)
+    await this.#journal.committed()
+    return { ...names, found: true, history }
   }
 
   forget(user: Id): Promise<Receipt> {
@@ -751,6 +898,8 @@ export class LiveRecommender implements Recommender {
   }
 
   async #close(): Promise<void> {
+    clearTimeout(this.#counting)
+    if (this.#state === "learning") this.#intake.count()
     await this.#stopReplay()
     await this.#chain
     try {

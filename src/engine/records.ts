@@ -7,7 +7,10 @@ import { DessError, show } from "../errors.ts"
 import type { Limits } from "../ids/idle.ts"
 import type { Side } from "../types.ts"
 import { ByteReader, ByteWriter } from "./byte-buffer.ts"
+import type { EventTypes } from "./event-types.ts"
+import type { Count } from "./experiments.ts"
 import type { FeedbackKey, Note } from "./lookup.ts"
+import type { Properties } from "./types.ts"
 
 /** What the journal keeps of an event beside its row. */
 export interface EventExtra {
@@ -27,6 +30,10 @@ export interface EventsRecord {
   rating: Float32Array
   /** Seconds. */
   timestamp: Float64Array
+  /** How many events each counts as, 1 for most; below 0 it says that the item is disliked. */
+  weight: Float32Array
+  /** 1 where the item may be recommended all the same. */
+  stays: Uint8Array
   /** By row, ascending. */
   extras: EventExtra[]
 }
@@ -36,6 +43,10 @@ export interface StoredItem {
   categories: readonly string[]
   hidden: boolean
   features: readonly number[] | null
+  title?: string
+  properties?: Properties
+  /** Seconds. */
+  expires?: number
 }
 
 export interface NamedIndex {
@@ -48,6 +59,8 @@ export interface NamedIndex {
 /** Indices without an id from here on, and the names they had; null for a user erased since. */
 export interface LeftRecord extends Record<Side, number[]> {
   kind: "left"
+  /** The one user that leaves is somebody without a name so far: what it did is this user's, whose name it has here. */
+  into?: number
   names: Record<Side, (string | null)[]>
 }
 
@@ -68,8 +81,8 @@ export interface NoteChange {
 }
 
 export type OtherRecord =
-  /** The events since the last one are a segment; when it was closed, in milliseconds. */
-  | { kind: "segment"; time: number }
+  /** The events since the last one are a segment; when it was closed, in milliseconds, and what items' properties took then. */
+  | { kind: "segment"; time: number; propertyBytes?: number }
   /** Time goes on without events. */
   | { kind: "tick"; time: number }
   | { kind: "names"; names: NamedIndex[] }
@@ -81,8 +94,16 @@ export type OtherRecord =
   | ForgetRecord
   /** These erasures, by the positions of their records, are done. */
   | { kind: "erased"; positions: number[] }
+  /** What the types of events weigh from here on; the events after it have the weights themselves. */
+  | { kind: "types"; types: EventTypes }
   /** What the tables are held to from here on. */
   | { kind: "limits"; limits: Limits }
+  /** How far a source of events was read: everything before it in the same commit came from there. */
+  | { kind: "source"; name: string; position: string }
+  /** Lists that were given and what came of them. */
+  | { kind: "outcomes"; counts: Count[] }
+  /** What is counted from here on, as a fingerprint of the settings: with another one all begins anew. */
+  | { kind: "experiment"; fingerprint: string; since: number }
   /** Which build learns from here on. */
   | { kind: "build"; version: string; learning: string }
   | LeftRecord
@@ -98,6 +119,8 @@ const OTHER = 2
 const NO_RATINGS = 0
 const ONE_RATING = 1
 const EACH_RATING = 2
+/** Added where not every event weighs 1 and leaves its item out of lists. */
+const HAS_WEIGHTS = 4
 const MILLISECONDS = 0
 const SECONDS = 1
 const [HAS_KEY, HAS_TYPE, HAS_COMMENT] = [1, 2, 4]
@@ -115,7 +138,10 @@ export function encodeRecord(record: LogRecord): Buffer {
   return writer.bytes
 }
 
-function writeEvents(writer: ByteWriter, { user, item, rating, timestamp, extras }: EventsRecord): void {
+function writeEvents(writer: ByteWriter, record: EventsRecord): void {
+  const { user, item, rating, timestamp, extras } = record
+  const kinds = kindsOf(record)
+  const flag = kinds ? HAS_WEIGHTS : 0
   writer.byte(EVENTS)
   writer.whole(user.length)
   for (const index of user) writer.whole(index + 1)
@@ -123,12 +149,13 @@ function writeEvents(writer: ByteWriter, { user, item, rating, timestamp, extras
   const isSame = rating.every((value) => Object.is(value, rating[0]))
   if (isSame) {
     const none = rating.length === 0 || Number.isNaN(rating[0])
-    writer.byte(none ? NO_RATINGS : ONE_RATING)
+    writer.byte(flag + (none ? NO_RATINGS : ONE_RATING))
     if (!none) writer.float32(rating[0])
   } else {
-    writer.byte(EACH_RATING)
+    writer.byte(flag + EACH_RATING)
     for (const value of rating) writer.float32(value)
   }
+  if (kinds) writeKinds(writer, kinds)
   const isWhole = timestamp.every(isMilliseconds)
   writer.byte(isWhole ? MILLISECONDS : SECONDS)
   let last = 0
@@ -147,6 +174,44 @@ function writeEvents(writer: ByteWriter, { user, item, rating, timestamp, extras
     if (comment !== undefined) writer.text(comment)
   }
   writer.byte(END)
+}
+
+interface Kinds {
+  all: { weight: number; stays: number }[]
+  /** By row. */
+  place: number[]
+}
+
+/** What different weights there are, and which each row has; undefined where all weigh 1 and leave their item out. */
+function kindsOf({ weight, stays }: EventsRecord): Kinds | undefined {
+  if (weight.every((one) => one === 1) && stays.every((one) => one === 0)) return undefined
+  const places = new Map<string, number>()
+  const all: Kinds["all"] = []
+  const place = Array.from(weight, (one, r) => {
+    const name = `${one} ${stays[r]}`
+    const known = places.get(name) ?? all.push({ weight: one, stays: stays[r] }) - 1
+    places.set(name, known)
+    return known
+  })
+  return { all, place }
+}
+
+function writeKinds(writer: ByteWriter, { all, place }: Kinds): void {
+  writer.whole(all.length)
+  for (const { weight, stays } of all) {
+    writer.float32(weight)
+    writer.byte(stays)
+  }
+  for (const one of place) writer.whole(one)
+}
+
+function readKinds(reader: ByteReader, { weight, stays }: EventsRecord): void {
+  const all = Array.from({ length: reader.whole() }, () => ({ weight: reader.float32(), stays: reader.byte() }))
+  for (let r = 0; r < weight.length; r++) {
+    const kind = all[reader.whole()]
+    weight[r] = kind.weight
+    stays[r] = kind.stays
+  }
 }
 
 /** Whether seconds are a whole number of milliseconds that comes back as the same bits. */
@@ -178,9 +243,11 @@ function readEvents(reader: ByteReader): EventsRecord {
   const rows = user.length
   for (let r = 0; r < rows; r++) user[r] = reader.whole() - 1
   for (let r = 0; r < rows; r++) item[r] = reader.whole() - 1
-  const ratings = reader.byte()
+  const flags = reader.byte()
+  const ratings = flags & 3
   if (ratings === EACH_RATING) for (let r = 0; r < rows; r++) rating[r] = reader.float32()
   else rating.fill(ratings === ONE_RATING ? reader.float32() : Number.NaN)
+  if (flags & HAS_WEIGHTS) readKinds(reader, record)
   const isWhole = reader.byte() === MILLISECONDS
   let last = 0
   for (let r = 0; r < rows; r++)
@@ -206,6 +273,8 @@ export function emptyEvents(rows: number): EventsRecord {
     item: new Int32Array(rows),
     rating: new Float32Array(rows),
     timestamp: new Float64Array(rows),
+    weight: new Float32Array(rows).fill(1),
+    stays: new Uint8Array(rows),
     extras: [],
   }
 }
@@ -215,6 +284,8 @@ export interface EventRow {
   item: number
   rating: number
   timestamp: number
+  weight?: number
+  stays?: number
 }
 
 /** A record of rows given one by one. */
@@ -225,6 +296,8 @@ export function eventsOf(rows: readonly EventRow[], extras: EventExtra[] = []): 
     record.item[r] = row.item
     record.rating[r] = row.rating
     record.timestamp[r] = row.timestamp
+    record.weight[r] = row.weight ?? 1
+    record.stays[r] = row.stays ?? 0
   })
   record.extras = extras
   return record
@@ -239,6 +312,8 @@ export function withoutRows(record: EventsRecord, goes: (row: number) => boolean
     copy.item[r] = gone ? GONE : record.item[r]
     copy.rating[r] = gone ? Number.NaN : record.rating[r]
     copy.timestamp[r] = gone ? (r === 0 ? 0 : copy.timestamp[r - 1]) : record.timestamp[r]
+    copy.weight[r] = gone ? 1 : record.weight[r]
+    copy.stays[r] = gone ? 0 : record.stays[r]
   }
   copy.extras = record.extras.flatMap((extra) => {
     if (!goes(extra.row)) return extra

@@ -2,9 +2,11 @@
 
 import { DessError } from "../errors.ts"
 import type { Intake } from "./intake.ts"
+import { detailsOf } from "./item-entries.ts"
 import type { JournalFiles } from "./journal-files.ts"
 import type { Learning } from "./learning.ts"
 import type { LookupHolder } from "./lookup-holder.ts"
+import type { LogRecord } from "./records.ts"
 import { giveWay } from "./turns.ts"
 import type { ReplayProgress } from "./types.ts"
 
@@ -104,8 +106,7 @@ export class Replay {
     let turn = performance.now()
     let reported = turn
     for (const { position, record } of files.read(this.#position)) {
-      const hasExtras = (record.kind === "events" && record.extras.length > 0) || record.kind === "notes"
-      if (hasExtras && !lookup.current && !lookup.failure) await lookup.ensure(() => position)
+      if (needsLookup(record) && !lookup.failure) await lookup.ensure(() => position)
       intake.replay(record, position)
       this.#position = position + 1
       if (record.kind === "segment") {
@@ -139,4 +140,10 @@ export class Replay {
     this.#stopping = true
     await this.#finished
   }
+}
+
+/** Whether a record has something for the lookup table. */
+function needsLookup(record: LogRecord): boolean {
+  if (record.kind === "events") return record.extras.length > 0
+  return record.kind === "notes" || (record.kind === "items" && record.items.some(({ item }) => detailsOf(item)))
 }

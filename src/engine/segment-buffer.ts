@@ -1,9 +1,9 @@
 /** Memory that both threads see, to hand a segment over in: nothing is copied by the message, and nothing waits to be collected. */
 
-import type { Segment } from "../types.ts"
+import { type Segment, SIDES } from "../types.ts"
 
-/** Bytes of a row: timestamp, user, item, rating, and the bytes of both names. */
-const ROW = 8 + 4 + 4 + 4 + 2 + 2
+/** Bytes of a row: timestamp, user, item, rating, the bytes of both names, and what it weighs. */
+const ROW = 8 + 4 + 4 + 4 + 2 + 2 + 4
 /** Rows there is room for at first. */
 const FIRST = 512
 
@@ -27,13 +27,17 @@ export class SegmentBuffer {
       rating: new Float32Array(memory, 16 * rows, length),
     }
     for (const name of ["timestamp", "user", "item", "rating"] as const) lent[name].set(segment[name])
-    const { nameBytes } = segment
+    const { nameBytes, weight } = segment
+    if (weight) {
+      lent.weight = new Float32Array(memory, 24 * rows, length)
+      lent.weight.set(weight)
+    }
     if (!nameBytes) return lent
     lent.nameBytes = {
       user: new Uint16Array(memory, 20 * rows, length),
       item: new Uint16Array(memory, 22 * rows, length),
     }
-    for (const side of ["user", "item"] as const) lent.nameBytes[side].set(nameBytes[side])
+    for (const side of SIDES) lent.nameBytes[side].set(nameBytes[side])
     return lent
   }
 }

@@ -1,10 +1,11 @@
 /** What a directory holds, read without learning from it: its records, and whom their indices stood for. */
 
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { Catalogue } from "./catalogue.ts"
-import { type Directory, isOldFormat, openDirectory } from "./directory.ts"
+import { type Directory, openDirectory } from "./directory.ts"
+import { detailsOf } from "./item-entries.ts"
 import type { Placed } from "./journal-files.ts"
-import type { Note } from "./lookup.ts"
+import { type ItemDetails, Lookup } from "./lookup.ts"
 import type { FixedOptions } from "./options.ts"
 import type { StoredItem } from "./records.ts"
 import { listSnapshots, readNewest } from "./snapshots.ts"
@@ -21,14 +22,11 @@ export interface Source {
   /** Items as they are at the end, and whether every one of them is in the records, too. */
   items(): Iterable<{ index: number; item: StoredItem }>
   readonly itemsAreRecorded: boolean
-  /** Notes that are not in the records. */
-  notes(): { side: Side; id: string; note: Note }[]
   close(): Promise<void>
 }
 
-/** Opens a directory of any format that no process has open. */
+/** Opens a directory that no process has open. */
 export async function openSource(path: string, recover: boolean): Promise<Source> {
-  if (isOldFormat(path)) return (await import("./legacy.ts")).openLegacy(path)
   const directory = await openDirectory(path, recover ? { recover } : { readOnly: true })
   try {
     return readSource(directory)
@@ -40,11 +38,10 @@ export async function openSource(path: string, recover: boolean): Promise<Source
 
 function readSource(directory: Directory): Source {
   const { files } = directory
-  const gaps = Array.from(files.gaps(), ({ from, to }) => `journal: records ${from} to ${to - 1} are gone`)
+  const end = new Catalogue(0)
+  const { lookup, recent, gaps } = loadEnd(directory, end)
   const gone = directory.gone.length > 0 ? [...directory.gone] : gaps
   if (files.first > 0) gone.unshift(`journal: records before ${files.first} are no longer kept`)
-  const end = new Catalogue(0)
-  loadEnd(directory, end)
   return {
     created: directory.created as FixedOptions,
     isWhole: gone.length === 0,
@@ -53,25 +50,51 @@ function readSource(directory: Directory): Source {
     name: (side, index) => end.names[side].name(index),
     records: () => files.read(files.first),
     *items() {
-      for (const [index, item] of end.entries) yield { index, item }
+      for (const [index, item] of end.entries)
+        yield { index, item: { ...item, ...(recent.has(index) ? recent.get(index) : lookup?.details(index)) } }
     },
-    notes: () => [],
-    close: () => directory.close(),
+    close: async () => {
+      await lookup?.close()
+      await directory.close()
+    },
   }
 }
 
-/** Names and items as they are at the end of the journal. */
-function loadEnd({ path, files }: Directory, catalogue: Catalogue): void {
+/** Names and items as they are at the end of the journal; details of items are in the lookup table, and of recent ones here. */
+function loadEnd({ path, files }: Directory, catalogue: Catalogue) {
   const { found } = readNewest(listSnapshots(path))
   if (found) catalogue.load(found.state.at("catalogue"))
   const from = found ? (found.state.get("engine") as { position: number }).position : files.first
+  const lookup = openLookup(path)
+  const recent = new Map<number, ItemDetails | null>()
+  const gaps: string[] = []
+  let expected = files.first
+  const goOnAt = (position: number) => {
+    if (position > expected) gaps.push(`journal: records ${expected} to ${position - 1} are gone`)
+    expected = position + 1
+  }
   const { names } = catalogue
-  for (const { record } of files.read(from)) {
+  for (const { position, record } of files.read(files.first)) {
+    goOnAt(position)
+    if (record.kind === "items" && position >= Math.min(from, lookup?.applied ?? 0))
+      for (const { index, item } of record.items) recent.set(index, detailsOf(item))
+    if (position < from) continue
     if (record.kind === "names") {
       for (const { side, index, name } of record.names) if (name !== null) names[side].set(index, name)
     } else if (record.kind === "left") {
-      for (const side of ["user", "item"] as const) for (const index of record[side]) names[side].drop(index)
+      for (const side of SIDES) for (const index of record[side]) names[side].drop(index)
     } else if (record.kind === "forget" && record.user !== null) names.user.drop(record.user)
     else if (record.kind === "items") for (const { index, item } of record.items) catalogue.put(index, item)
+  }
+  goOnAt(files.next)
+  return { lookup, recent, gaps }
+}
+
+/** The lookup table where it is there and whole: what is damaged is told where it is made again. */
+function openLookup(directory: string): Lookup | undefined {
+  try {
+    return new Lookup({ directory, readOnly: true, mostKeys: 0, onFailure: () => {} })
+  } catch {
+    return undefined
   }
 }

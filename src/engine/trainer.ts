@@ -9,7 +9,7 @@ import type { RunOptions } from "../learning/options.ts"
 import type { Published, SharedRegion } from "../learning/reader.ts"
 import type { SegmentReport } from "../learning/report.ts"
 import type { Outlook } from "../policies/outlook.ts"
-import type { ItemFeatures, Segment, Side } from "../types.ts"
+import { type ItemFeatures, type Segment, SIDES, type Side } from "../types.ts"
 import { emptyFeatures, setFeatures } from "./item-features.ts"
 import { hashState } from "./safetensors.ts"
 import { completeSnapshot, type FiledState } from "./snapshots.ts"
@@ -38,6 +38,8 @@ export type Order =
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
   | { kind: "limits"; limits: Limits }
   | { kind: "forget"; id: number; side: Side; ids: number[] }
+  /** What one user did is another's. */
+  | { kind: "merge"; from: number; into: number }
   | { kind: "save"; id: number; path: string; filed: FiledState }
   /** Time goes on without events. */
   | { kind: "tick"; time: number }
@@ -148,6 +150,10 @@ export class Trainer {
         this.#dirty = true
         this.#publishSoon()
         return undefined
+      case "merge":
+        this.#run.merge(order.from, order.into)
+        this.#dirty = true
+        return this.#publishSoon()
       case "save":
         return this.#save(order)
       case "tick":
@@ -191,7 +197,7 @@ export class Trainer {
 
   #countLeavings() {
     const { shrunk, left } = this.#run
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       this.#totals.shrunk[side] += shrunk[side]
       this.#totals.left[side] += left[side].length
     }

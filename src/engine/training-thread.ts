@@ -83,7 +83,21 @@ export class TrainingThread {
     return this.whileRunning(answer)
   }
 
+  /** What cannot be taken up ends the training, not the program: the files of the package may have been replaced. */
   #receive(answer: Answer): void {
+    try {
+      this.#takeUp(answer)
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      this.#end(
+        new DessError("CLOSED", `training: expected an answer of this build, got one that cannot be used: ${reason}`, {
+          cause,
+        }),
+      )
+    }
+  }
+
+  #takeUp(answer: Answer): void {
     if (answer.kind === "ready") this.#settle(0)?.resolve(undefined)
     else if (answer.kind === "done") this.#settle(answer.id)?.resolve(answer.value)
     else if (answer.kind === "failed") {

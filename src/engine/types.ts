@@ -35,6 +35,20 @@ export interface RecommenderOptions
   features?: readonly string[] | undefined
   /** The scale ratings come on: both ends included. Default 0 to 5. */
   scale?: { min: number; max: number } | undefined
+  /** Splits users by a stable hash of their ids between settings of lists, and counts what comes of them (`experiments`). */
+  variants?: Variants | undefined
+  /** Whether lists have ids and are counted. Default: where there are variants. */
+  tracking?: boolean | undefined
+  /** Types of events that count as conversions. Default "purchase". */
+  conversions?: readonly string[] | undefined
+  /**
+   * What events of each type weigh: so many events, −10 to 10; below 0 the item is disliked, 0 only says what the user
+   * looks at. Kept with the directory; may change, and counts for the events that come then. Default: as before, at
+   * first any type weighs 1.
+   */
+  types?: Readonly<Record<string, number>> | undefined
+  /** Types whose item is left out of the user's lists from then on. Default: of the highest weight, and those below 0. */
+  leaveOut?: readonly string[] | undefined
   /** A segment closes at so many events … Default 500. */
   segment?: number | undefined
   /** … or so long after its first. Default 1 s. */
@@ -94,11 +108,32 @@ export interface Event {
   key?: string | undefined
   /**
    * What kind of thing was done, in 1 to 128 characters ("like"). One event of a user, item and type is kept, to be read
-   * with `feedback` and taken away with `retract`; another of the same counts as a duplicate.
+   * with `feedback` and taken away with `retract`. Where the recommender has `types` it must be one of them, and another
+   * of the same is learned too, unless its time is the same; without, another of the same counts as a duplicate.
    */
   type?: string | undefined
+  /**
+   * How many events this one counts as, −10 to 10, in place of what its type weighs; below 0: the item is disliked.
+   * Default: what the type weighs, or 1.
+   */
+  weight?: number | undefined
   /** Kept with the type, at most 4,096 characters. */
   comment?: string | undefined
+  /** The `id` of the list that led to it; only counted (`experiments`). */
+  list?: string | undefined
+  /** The item's place in that list, from 1. */
+  place?: number | undefined
+}
+
+/** An event as it was sent: names, and the rating on its own scale. */
+export interface NamedEvent {
+  user: string
+  item: string
+  rating?: number
+  timestamp: number
+  type?: string
+  /** Where it is not 1. */
+  weight?: number
 }
 
 /** An event of a type, as it is kept. */
@@ -121,9 +156,22 @@ export interface FeedbackOptions {
   after?: string | undefined
 }
 
+/** How far a source of events was read. */
+export interface SourcePosition {
+  /** 1 to 512 characters. */
+  name: string
+  /** Whatever the reader needs to go on; at most 1 MB. */
+  position: string
+}
+
 export interface ObserveOptions {
-  /** Takes an event of a known user, item and type all the same, in place of the other, unless the time is the same. Default false. */
+  /**
+   * Takes an event of a known user, item and type all the same, in place of the other, unless the time is the same.
+   * Default: where the recommender has `types`.
+   */
   replace?: boolean | undefined
+  /** Kept with the events in one piece: after a crash both are there or neither. So a reader that goes on from `source(name)` brings every event once. */
+  source?: SourcePosition | undefined
 }
 
 /** What `observe` did, durably when there is a directory. */
@@ -134,20 +182,40 @@ export interface Accepted {
   token?: string
 }
 
-/** An item of the catalogue. Events may name items that were never put here. */
+/** What is said of an item: a text, a number, a boolean, or a list of texts and numbers (at most 64). */
+export type PropertyValue = string | number | boolean | readonly (string | number)[]
+export type Properties = Readonly<Record<string, PropertyValue>>
+
+/**
+ * An item of the catalogue. Events may name items that were never put here. What is left out stays as it was, null takes
+ * it away. Title, categories and properties of an item have at most 4,096 bytes as JSON.
+ */
 export interface ItemEntry {
   item: Id
+  /** 1 to 512 characters. */
+  title?: string | null | undefined
   /** One number per feature column of the recommender, in its order; null takes the features away. Left out: as before. */
   features?: readonly number[] | null | undefined
   /** At most 64 texts of 1 to 128 characters. Left out: as before. */
   categories?: readonly string[] | undefined
-  /** A hidden item is never recommended. Left out: as before, at first false. */
+  /**
+   * By name, 1 to 64 characters and 256 names in all; a property that is left out stays, null takes it away. Lists can be
+   * filtered by numbers, booleans, and texts of at most 128 characters.
+   */
+  properties?: Readonly<Record<string, PropertyValue | null>> | null | undefined
+  /** From then on it stands in no list: seconds or milliseconds since 1970, or a date as a text. */
+  expires?: number | string | null | undefined
+  /** A hidden item is never recommended; events with it are learned. Left out: as before, at first false. */
   hidden?: boolean | undefined
 }
 
 /** An item as the catalogue has it. */
 export interface ItemView {
   item: string
+  title: string | null
+  properties: Properties
+  /** Milliseconds since 1970; null: never. */
+  expires: number | null
   categories: readonly string[]
   hidden: boolean
   hasFeatures: boolean
@@ -155,49 +223,185 @@ export interface ItemView {
   events: number
 }
 
+export type PreviewOptions = Pick<ListOptions, "count" | "include">
+
+/** Which of many. */
+export interface PageOptions {
+  /** Default 0. */
+  offset?: number | undefined
+  /** Default 100. */
+  count?: number | undefined
+}
+
 /** Where a recommended item comes from. */
 export type Source = "model" | "trending" | "new"
 
-export interface RecommendOptions {
+/**
+ * Which items a filter lets through: everything it says must hold. By property, or `category`: a value (equal, or in the
+ * item's list), { eq }, { in: [values] }, or some of { lt, lte, gt, gte }; `any` and `all`: a list of filters; `not`: a
+ * filter. At most 100 conditions, 8 deep. A property that no item has, or a value of a type that none has, is refused.
+ */
+export type Filter = { readonly [name: string]: FilterValue | Filter | readonly Filter[] }
+type FilterScalar = string | number | boolean
+type FilterValue =
+  | FilterScalar
+  | { readonly [word in "eq" | "lt" | "lte" | "gt" | "gte"]?: FilterScalar }
+  | { readonly in: readonly FilterScalar[] }
+
+export interface Boost {
+  filter: Filter
+  /**
+   * .001 to 1,000: what the odds of a like are multiplied by (trending: the count, similar: the nearness, several
+   * classes: the expected rating). Several that let an item through multiply.
+   */
+  by: number
+}
+
+/** What every kind of list can be asked for with. */
+export interface ListOptions {
   /** 1 to 1,000. Default 10. */
   count?: number | undefined
   /** Leaves out the first so many of the list, for paging. Default 0, at most 10,000. */
   offset?: number | undefined
-  /** Items to leave out. */
+  /** Items to leave out, at most 10,000. */
   exclude?: readonly Id[] | undefined
-  /** Only these items. */
+  /** Only these items, at most 10,000. */
   only?: readonly Id[] | undefined
   /** Only items with at least one of these categories. */
   categories?: readonly string[] | undefined
-  /** Also items the user has met. Default false. */
+  /** Only items that it lets through. */
+  filter?: Filter | undefined
+  /** At most 100: items that count for more, or less. */
+  boost?: readonly Boost[] | undefined
+  /** Of a category, or a value of a property, at most so many: { category: 2, brand: 1 }. Best first; at most 8. */
+  cap?: Readonly<Record<string, number>> | undefined
+  /** 0 to 1: how much items that are alike (vectors, categories) are kept apart. Default 0: not at all. */
+  diversity?: number | undefined
+  /** What of its catalogue entry comes with each item. Default: nothing. */
+  include?: readonly Included[] | undefined
+}
+
+export type Included = "title" | "categories" | "properties"
+
+export interface RecommendOptions extends ListOptions {
+  /** Items the user has met: true leaves none of them out, false all. Default: by their types (`leaveOut`); without types all. */
   seen?: boolean | undefined
+  /**
+   * For a list that is kept, or sent: what the user will take over days, not the very next item. Top-k task only; scores
+   * then hold what is popular of late too, and order this list alone. Default false.
+   */
+  lasting?: boolean | undefined
+  /**
+   * Of the places of the list so many, the last, are kept for items with less than 20 events: those that may be best, as far
+   * as is known of them and of items with their categories, and were shown least. For users and guests the model knows.
+   * Default 0.
+   */
+  fresh?: number | undefined
+  /** Says of each item what speaks for it; top-k with the default recipe only. Default false. */
+  why?: boolean | undefined
   /** Of a cluster: the token of events that must have been learned; STALE when they are not within two seconds. */
   after?: string | undefined
+}
+
+/** What speaks for an item of a list. */
+export interface Why {
+  /**
+   * Shares of what raises it above other items; they add up to 1, or are 0 where nothing does. taste: the user's own vector. latest: what the vectors of
+   * the latest items say. neighbours: what others did after them. popularity: everybody. again: the user may come back to
+   * it. boost: the request's own.
+   */
+  parts: { taste: number; latest: number; neighbours: number; popularity: number; again: number; boost: number }
+  /** The user's items behind `latest` and `neighbours`, at most five, with their shares of the whole. */
+  items: { item: string; share: number }[]
 }
 
 /** What somebody without an id clicked on, oldest first, and what kind of list it is to be. */
 export interface GuestOptions extends Omit<RecommendOptions, "after"> {
   /**
    * At most 10,000, in the order of the clicks: the latest say most, and of more than 20 only the latest 20 say what is
-   * liked. All are left out of the list unless `seen`. Unknown items are passed over.
+   * liked. All are left out of the list, or those whose type says so, unless `seen`. Unknown items are passed over.
    */
-  items: readonly Id[]
+  items: readonly (Id | GuestItem)[]
+}
+
+/** What a guest did with an item; a weight below 0 says it is disliked. */
+export type GuestItem = Pick<Event, "item" | "type" | "weight">
+
+/** A list, best first. */
+export interface RecommendationList extends Array<Recommendation> {
+  /** Where lists are counted (`tracking`, `variants`): what events name as `list`. */
+  id?: string
+  /** The user's variant, where there are any. */
+  variant?: string
+}
+
+/** What lists are counted by. */
+export type ListKind = "recommend" | "guest" | "similar" | "popular" | "newest"
+
+/** What part of the users gets: lists of the model, of what is popular, or none, and options that its lists have. */
+export interface Variant {
+  /** Of all users; together they are 1. */
+  share: number
+  /** Default "model". */
+  list?: "model" | "popular" | "off" | undefined
+  /** Used where a request says nothing else. */
+  options?: Pick<ListOptions, "filter" | "boost" | "cap" | "diversity"> | undefined
+}
+
+export type Variants = Readonly<Record<string, Variant>>
+
+/** A rate per list with its interval of 95 %, by the spread between users; null where there is too little to say. */
+export interface ExperimentRate {
+  estimate: number | null
+  low: number | null
+  high: number | null
+}
+
+export interface VariantView {
+  name: string
+  share: number
+  lists: {
+    kind: ListKind
+    impressions: number
+    /** Events that name a list. */
+    clicks: number
+    /** Those of them whose type is a conversion. */
+    conversions: number
+    /** All conversions of the variant's users, whether they name a list or not. */
+    outcomes: number
+    clickRate: ExperimentRate
+    conversionRate: ExperimentRate
+    outcomeRate: ExperimentRate
+    clicksByPlace: number[]
+  }[]
+}
+
+/** What lists led to, since counting began. */
+export interface ExperimentsView {
+  /** Milliseconds since 1970. */
+  since: number
+  /** Types of events that count as conversions. */
+  conversions: string[]
+  variants: VariantView[]
+  /** Of each variant's rates of recommended lists to those of the first. */
+  differences: ({ variant: string; against: string; rate: "click" | "conversion" | "outcome" } & ExperimentRate)[]
 }
 
 export interface Recommendation {
   item: string
-  /** Model: what `predict` gives. Trending: a decayed count. New: 0. Comparable within one source only. */
+  /** Model: what `predict` gives, its odds times boosts. Trending: a decayed count. New: 0. Comparable within one source only. */
   score: number
   source: Source
+  /** With `why`. */
+  why?: Why
+  /** Where `include` asks for it. */
+  title?: string | null
+  categories?: readonly string[]
+  properties?: Properties
 }
 
 /** Something a user might do. */
 export type Trial = Pick<Event, "item" | "rating">
-
-export interface SimilarOptions {
-  count?: number | undefined
-  categories?: readonly string[] | undefined
-}
 
 export interface SimilarUser {
   user: string
@@ -209,11 +413,14 @@ export interface SimilarUser {
 export interface Prediction {
   user: string
   item: string
-  /** Binary and top-k: the probability of a like. Multiclass: the expected rating, 1 to 5. */
+  /**
+   * Top-k: the chance that of all items this one comes next for the user (.02 is twice as likely as .01, and all add up
+   * to 1). Binary: the probability of a like. Multiclass: the expected rating, 1 to 5.
+   */
   score: number
   /** Multiclass: of the ratings 1 to 5. */
   probabilities?: number[]
-  /** Whether the model has met both; where it has not, the score is that of the average event. */
+  /** Whether the model has met both; where it has not, the score is that of the average event, of top-k that of any item. */
   known: Record<Side, boolean>
 }
 
@@ -245,8 +452,20 @@ export interface Explanation {
   bounds: { keep: number; grow: number } | null
   /** Of a user: items met. Of an item: events. */
   events: number
+  /** Of a user: the last items met, up to 20, newest first. */
+  met?: Pick<ItemView, "item" | "title">[]
   /** Of an item: as the catalogue has it. */
   entry?: ItemView
+}
+
+/** What `merge` did. */
+export interface Merged {
+  guest: string
+  user: string
+  /** Whether the guest was known. */
+  found: boolean
+  /** Items in the guest's history. */
+  history: number
 }
 
 /** What `forget` removed. */
@@ -294,7 +513,7 @@ export interface LiveReport extends SegmentReport {
   failed?: string
 }
 
-/** Bytes of the process, by what they are for. */
+/** Bytes of the process that grow with ids and events, by what they are for. */
 export interface MemoryParts {
   /** Vectors with their accumulators, and what leads from an id to its own. */
   rows: number
@@ -311,11 +530,11 @@ export interface MemoryParts {
   journal: number
   /** What is known of the files of the lookup table (idempotency keys, feedback, notes), and what waits to be written. */
   lookup: number
-  /** The runtime, its code, parameters of no id, buffers: what the process held when it was opened and is none of the others. */
-  fixed: number
 }
 
 export interface Status {
+  /** Set where lists are counted: `experiments` tells of them. */
+  experiments?: true
   /**
    * learning: all is well. replaying: it takes up its journal; reading goes on from the snapshot, writing is refused.
    * refusing: the disk does not take writes for `reason`; it is tried again every second, reading goes on. failed:
@@ -344,10 +563,14 @@ export interface Status {
   memory: {
     /** null: no limit. */
     budget: number | null
-    /** Where the process's bytes are; they add up to about what it holds. */
+    /** What grows; with `fixed` it adds up to about what the process holds. A budget governs it. */
     parts: MemoryParts
+    /** The runtime, its code, parameters of no id, buffers: what the process held when it was opened and is no part. */
+    fixed: number
     heldBytes: number
     embeddingBytes: number
+    /** Share of the loss of biases alone that vectors save of late, in rating prediction: below .01 they hardly pay. */
+    vectorsSave?: number
     sizes: Record<Side, Record<string, number>>
     /** Since the directory was created. */
     shrunk: Record<Side, number>
@@ -403,6 +626,10 @@ export interface SnapshotInfo {
 export interface Recommender {
   /** Takes one event or up to 10,000. Resolves when they are on disk (without a directory: at once). */
   observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
+  /** What lists led to, where they are counted (`tracking`, `variants`). */
+  experiments?(): ExperimentsView | undefined
+  /** The position that was given last with events of a source. */
+  source?(name: string): string | undefined
   /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */
   feedback(options?: FeedbackOptions): Promise<{ feedback: FeedbackView[]; next: string | null }>
   /**
@@ -415,19 +642,25 @@ export interface Recommender {
    * (top-k), what `observe` has acknowledged counts, learned or not. An unknown user gets what is trending and new, and so
    * does a guest without a known item.
    */
-  recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
-  recommend(guest: GuestOptions): Promise<Recommendation[]>
+  recommend(user: Id, options?: RecommendOptions): Promise<RecommendationList>
+  recommend(guest: GuestOptions): Promise<RecommendationList>
   /**
    * The list a user would get after doing something, up to 100 things: learned on a copy of the rows it touches, so the
    * model stays as it is. Sizes stay too. Items the model does not know count as met and teach nothing. UNSUPPORTED with
    * the paper recipe.
    */
-  preview(user: Id, trials: readonly Trial[], options?: Pick<RecommendOptions, "count">): Promise<Recommendation[]>
+  preview(user: Id, trials: readonly Trial[], options?: PreviewOptions): Promise<Recommendation[]>
   /**
-   * Items nearest to an item, best first; none while it holds no numbers. An unknown item: NOT_FOUND. Score: the cosine,
-   * the less the fewer events either has (n/(n + 10) of both).
+   * Items nearest to an item, best first. An unknown item: NOT_FOUND. In ranking those that are
+   * met soon after it come first, with a score above 1: 1 + how likely that is. Then the score is the cosine. Either is the
+   * less the fewer events the two have (n/(n + 10) of both). Where the model knows too few: items that share a category with it, then others, by what is
+   * trending, then new; `source` says so.
    */
-  similar(item: Id, options?: SimilarOptions): Promise<Recommendation[]>
+  similar(item: Id, options?: ListOptions): Promise<RecommendationList>
+  /** What is trending, whoever asks; then what is new. */
+  popular(options?: ListOptions): Promise<RecommendationList>
+  /** What is new, the latest first. */
+  newest(options?: ListOptions): Promise<RecommendationList>
   /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
   similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>
   /** What the model thinks of one pair or up to 10,000. */
@@ -439,14 +672,25 @@ export interface Recommender {
   putItems(items: ItemEntry | readonly ItemEntry[]): Promise<number>
   /** The catalogue's entry of an item; undefined for an unknown one. */
   item(item: Id): ItemView | undefined
+  /**
+   * Items found by their id, title or categories: those that have every word of the query somewhere in them, upper and
+   * lower case alike; first those whose id or title begins with it. All items are looked at.
+   */
+  search(query: string, options?: PageOptions): Promise<ItemView[]>
   /** Whether the id has been met (or, for an item, put) and not left or been forgotten. */
   has(side: Side, id: Id): boolean
   /** Names of known ids in order of their index: from `offset`, at most `count` (default 100). */
-  ids(side: Side, options?: { offset?: number; count?: number }): string[]
+  ids(side: Side, options?: PageOptions): string[]
   /** The same where ids are not all in memory: of a cluster. */
-  list?(side: Side, options?: { offset?: number; count?: number }): Promise<string[]>
+  list?(side: Side, options?: PageOptions): Promise<string[]>
   /** What a user has met, latest first. Empty for an unknown user. */
   history(user: Id, options?: { count?: number }): string[]
+  /**
+   * When a guest signs in: what was done under the guest's id is the user's from now on, as its latest, and the guest is
+   * somebody new. Durable like `observe`. What was learned of both is brought together by how often each was met. An
+   * unknown user becomes one; for an unknown guest nothing happens.
+   */
+  merge(guest: Id, user: Id): Promise<Merged>
   /** Removes a user from memory and disk and says what was removed. Resolves when it is done. */
   forget(user: Id): Promise<Receipt>
   /** Takes items out of the catalogue, the model and every list; says how many were known. */
@@ -460,7 +704,7 @@ export interface Recommender {
   /** Resolves when the journal is replayed, with `replay: "behind"`. */
   caughtUp?(): Promise<void>
   /** The journalled events that are still kept, in order of acceptance. */
-  events(): AsyncIterable<{ user: string; item: string; rating?: number; timestamp: number }>
+  events(): AsyncIterable<NamedEvent>
   /** Every catalogue entry with its features. */
   items(): Iterable<ItemView & { features: readonly number[] | null }>
   status(): Status

@@ -1,7 +1,7 @@
 /** Bars: embedding memory and time per phase. */
 
 import type { Bar, Figure } from "../figures/figure.ts"
-import { KIND_COLOURS, KIND_LEGEND, PHASE_COLOURS } from "./colours.ts"
+import { KIND_COLOURS, legendOf, PHASE_COLOURS } from "./colours.ts"
 import { MAJORITY } from "./controls.ts"
 import { endBytes, PHASES, relativeBytes } from "./cost-table.ts"
 import { paperMemory } from "./paper.ts"
@@ -32,7 +32,7 @@ export function memoryFigure(block: Block, id: string): Figure {
     title: "How much embedding memory does each method hold?",
     caption: `Live rows only, mean over seeds.${hasPaper ? " Black ticks: the paper's figures." : ""}`,
     panels: [{ kind: "bars", bars, x, y: "", unit: relative ? " of fixed-128" : " MB", ...sizeOf(bars.length) }],
-    legend: KIND_LEGEND,
+    legend: legendOf(block.entries.map(({ kind }) => kind)),
   }
 }
 

@@ -1,17 +1,22 @@
 /** One cell, run in this process. */
 
 import { type Liked, likedOf } from "../datasets/data-stream.ts"
+import { DessError } from "../errors.ts"
 import { matchProbability } from "../learning/equal-memory.ts"
 import { runStream } from "../learning/loop.ts"
 import { dropInapplicable, dropUndefined, type RunOptions } from "../learning/options.ts"
 import type { RunResult } from "../learning/report.ts"
+import { UserScores } from "../learning/user-scores.ts"
 import type { MemoryCurve } from "../policies/budget-controls.ts"
 import { parseMethod } from "../policies/methods.ts"
 import type { Stream } from "../stream/stream.ts"
 import type { Side } from "../types.ts"
 import type { Cell } from "./cells.ts"
 import { openEntry } from "./data.ts"
+import { runOptionsOf, splitMethod } from "./method-text.ts"
+import { loadPlugin, type Plugin } from "./plugin.ts"
 import { type Series, SeriesRecorder } from "./series.ts"
+import { type KeptUsers, keepUsers } from "./user-scores.ts"
 
 /** What `dess run --json` prints. */
 export type RunSummary = RunResult & {
@@ -54,7 +59,7 @@ export interface CellJob {
 }
 
 export type CellOutcome =
-  | { status: "done"; result: RunSummary; series: Series; match?: Match }
+  | { status: "done"; result: RunSummary; series: Series; users?: KeptUsers; match?: Match }
   /** The method cannot work on this data, now or later. */
   | { status: "unsupported"; message: string }
   | { status: "failed"; message: string }
@@ -67,8 +72,11 @@ export async function runCell(
   const { cell, threads, reference } = job
   const { method, task, model, seed, setting } = cell
   const { order } = setting
-  const { limit, ...options } = optionsOf(cell)
+  const plugin = cell.plugin && (await loadPlugin(cell.plugin.path, ".", cell.plugin.sha256))
+  const { limit, ...options } = optionsOf(cell, plugin)
   const stream = await openEntry(cell.data, { seed, order, limit })
+  if (stream.implicit && task !== "topk")
+    return { status: "unsupported", message: `${task} needs ratings and ${cell.data.name} has none; use topk` }
   if (needsFeatures(cell) && stream.features === undefined)
     return {
       status: "unsupported",
@@ -83,24 +91,34 @@ export async function runCell(
   }
   const matched = reference && (await matchMemory(stream, base, reference))
   const recorder = new SeriesRecorder()
-  const run = runStream(stream, { ...base, ...matched })
+  const userScores = new UserScores()
+  const run = runStream(stream, { ...base, ...matched, userScores })
   let turned = performance.now()
   for (;;) {
-    const { value, done } = await run.next()
+    let step: Awaited<ReturnType<typeof run.next>>
+    try {
+      step = await run.next()
+    } catch (error) {
+      // What a method from outside cannot do it says when it is made.
+      if (!cell.plugin || !(error instanceof DessError) || error.code !== "UNSUPPORTED") throw error
+      return { status: "unsupported", message: error.message }
+    }
+    const { value, done } = step
     if (done) {
       const { preset, recipe, protocol } = setting
       const named = { method, preset, recipe, task, model, protocol, order, seed, data: cell.data.name }
       const liked = task === "binary" ? { liked: likedOf(stream) } : {}
       const result = { ...named, ...liked, ...value, peakRssBytes: process.resourceUsage().maxRSS * 1024 }
       const series = recorder.series()
-      if (!matched || !reference) return { status: "done", result, series }
+      const users = keepUsers(userScores)
+      if (!matched || !reference) return { status: "done", result, series, users }
       const sum = (bytes: Record<Side, number>) => bytes.user + bytes.item
       const { method: other, bytes, rowBytes } = reference
       const match =
         "follow" in matched
           ? { method: other, targetBytes: sum(rowBytes ?? bytes), bytes: sum(value.rowBytesOverTime) }
           : { method: other, ...matched, targetBytes: sum(bytes), bytes: sum(value.embeddingBytesOverTime) }
-      return { status: "done", result, series, match }
+      return { status: "done", result, series, users, match }
     }
     recorder.add(value)
     if (performance.now() - turned < 100) continue
@@ -123,12 +141,15 @@ async function matchMemory(
 }
 
 /** The options a cell is run with; those of the dess methods are not for the others, which hold what they hold. */
-export function optionsOf({ method, task, model, seed, setting }: Cell): RunOptions {
+export function optionsOf(cell: Cell, plugin?: Plugin): RunOptions {
+  const { task, model, seed, setting } = cell
   const { order: _, limit, ...rest } = setting
-  return dropInapplicable({ method, task, model, seed, ...(limit === null ? {} : { limit }), ...rest })
+  const asked = runOptionsOf(cell.method, setting.sizes, plugin)
+  return dropInapplicable({ task, model, seed, ...(limit === null ? {} : { limit }), ...rest, ...asked })
 }
 
 function needsFeatures(cell: Cell): boolean {
-  const method = parseMethod(cell.method, cell.setting.sizes)
+  if (cell.plugin) return false
+  const method = parseMethod(splitMethod(cell.method).method, cell.setting.sizes)
   return method.family === "search" && method.policy.name === "dess" && method.policy.context === "cv"
 }

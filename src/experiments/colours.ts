@@ -1,7 +1,7 @@
 /** The same method in the same colour everywhere. */
 
 import type { Colour } from "../figures/palette.ts"
-import { methodKind } from "./controls.ts"
+import { type MethodKind, methodKind } from "./controls.ts"
 
 const BY_METHOD: Record<string, Colour> = {
   "dess-cv": "blue",
@@ -19,16 +19,23 @@ const BY_METHOD: Record<string, Colour> = {
 }
 
 export function colourOf(method: string): Colour {
-  if (Object.hasOwn(BY_METHOD, method)) return BY_METHOD[method]
-  if (method.startsWith("plain-")) return "wine"
+  const name = method.split(":")[0]
+  if (Object.hasOwn(BY_METHOD, name)) return BY_METHOD[name]
+  if (/^(plain-|isgd|ease)/.test(method)) return "wine"
   return method.startsWith("uniform-") ? "teal" : KIND_COLOURS[methodKind(method)]
 }
 
-export const KIND_COLOURS = { dess: "blue", baseline: "green", control: "grey" } as const
+export const KIND_COLOURS = { own: "vermillion", dess: "blue", baseline: "green", control: "grey" } as const
 
 export const PHASE_COLOURS = { policy: "blue", growth: "orange", train: "grey", inference: "sky" } as const
 
-export const KIND_LEGEND = [
+/** The kinds of a figure; that of methods from outside only where there are some. */
+export const legendOf = (kinds: readonly MethodKind[]) =>
+  kinds.includes("own") ? [OWN_LEGEND, ...KIND_LEGEND] : KIND_LEGEND
+
+const OWN_LEGEND = { label: "from outside", colour: KIND_COLOURS.own }
+
+const KIND_LEGEND = [
   { label: "DESS", colour: KIND_COLOURS.dess },
   { label: "baselines", colour: KIND_COLOURS.baseline },
   { label: "controls", colour: KIND_COLOURS.control },

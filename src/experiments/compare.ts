@@ -4,7 +4,8 @@ import { availableParallelism, cpus } from "node:os"
 import { DessError, show } from "../errors.ts"
 import type { CellOutcome, Reference } from "./cell-run.ts"
 import { type Cell, cellKey, expandGrid, siblingKey } from "./cells.ts"
-import { completeGrid, type Grid } from "./grid.ts"
+import { checksumOf } from "./data.ts"
+import { type Grid, openGrid } from "./grid.ts"
 import { type CellRunner, runInProcess } from "./processes.ts"
 import { type CellRecord, isDone, packageVersion, ResultsFolder } from "./results.ts"
 import { memoryCurve } from "./series.ts"
@@ -18,6 +19,8 @@ export interface CompareOptions {
   threads?: number
   /** Where relative data paths start. */
   base?: string
+  /** What was typed, to be kept with every result. */
+  command?: string
   /** Stops the comparison: running cells are killed, finished ones kept. */
   signal?: AbortSignal
   /** Called for every cell that ends; first, with `kept`, for those the folder already holds. */
@@ -45,19 +48,29 @@ export async function compare(grid: Grid, options: CompareOptions = {}): Promise
   for (const [name, count] of Object.entries({ jobs, threads }))
     if (!Number.isSafeInteger(count) || count < 1)
       throw new DessError("INVALID_ARGUMENT", `${name}: expected a whole number from 1, got ${show(count)}`)
-  const cells = expandGrid(completeGrid(grid, options.base))
+  const full = await openGrid(grid, options.base)
+  const cells = expandGrid(full)
+  const sums = new Map<string, string>()
+  for (const { path } of full.data) if (path !== "synthetic") sums.set(path, await checksumOf(path))
   const folder = options.out === undefined ? undefined : new ResultsFolder(options.out)
   try {
-    return await new Comparing(cells, { ...options, jobs, threads }, folder).run()
+    return await new Comparing(cells, { ...options, jobs, threads, sums }, folder).run()
   } finally {
     folder?.close()
   }
 }
 
+/** Options with what they lack; `sums` by path of the data. */
+interface WorkOptions extends CompareOptions {
+  jobs: number
+  threads: number
+  sums: ReadonlyMap<string, string>
+}
+
 /** One comparison on its way. */
 class Comparing {
   readonly #cells: Map<string, Cell>
-  readonly #options: CompareOptions & { jobs: number; threads: number }
+  readonly #options: WorkOptions
   readonly #folder: ResultsFolder | undefined
   readonly #stop = new AbortController()
   /** Ended, now or before. */
@@ -68,11 +81,7 @@ class Comparing {
   #computed = 0
   #kept = 0
 
-  constructor(
-    cells: readonly Cell[],
-    options: CompareOptions & { jobs: number; threads: number },
-    folder: ResultsFolder | undefined,
-  ) {
+  constructor(cells: readonly Cell[], options: WorkOptions, folder: ResultsFolder | undefined) {
     this.#cells = new Map(cells.map((cell) => [cellKey(cell), cell]))
     this.#waiting = new Set(this.#cells.keys())
     this.#options = options
@@ -165,7 +174,11 @@ class Comparing {
     }
     if (this.#stop.signal.aborted && outcome.status !== "done") return
     const milliseconds = Math.round(performance.now() - started)
-    const record = { key, version: this.#version, cell, milliseconds, machine: this.#machine, ...outcome }
+    const { command, sums } = this.#options
+    const data = sums.get(cell.data.path)
+    const versions = { dess: this.#version, node: process.versions.node, v8: process.versions.v8 }
+    const provenance = { ...(command === undefined ? {} : { command }), versions, ...(data && { data }) }
+    const record = { key, version: this.#version, cell, milliseconds, machine: this.#machine, provenance, ...outcome }
     this.#records.set(key, record)
     this.#computed++
     // "There is nothing to match" may change with the grid's methods.

@@ -3,25 +3,30 @@
 import type { Setting } from "../learning/options.ts"
 import type { Task } from "../types.ts"
 
-export type MethodKind = "dess" | "baseline" | "control"
+/** "own": from a plugin. */
+export type MethodKind = "own" | "dess" | "baseline" | "control"
 
 /** The control that no run is needed for: every run reports it. */
 export const MAJORITY = "majority class"
 
 export function methodKind(method: string): MethodKind {
   if (method.startsWith("dess-")) return "dess"
-  return /^(plain-|uniform-|hash-|prune-|sample-|(never|always|random)-grow|majority class)/.test(method)
+  return /^(plain-|isgd|ease|uniform-|hash-|prune-|sample-|(never|always|random)-grow|majority class)/.test(method)
     ? "control"
     : "baseline"
 }
 
 /**
  * The methods every grid of this task and recipe holds besides its own. `random-grow` comes last: it waits for the run it is
- * matched with. Those that hold given rows or bytes are to be asked for: what is given depends on the data.
+ * matched with. Those that hold given rows or bytes are to be asked for: what is given depends on the data. So is `ease`: a
+ * tenth of the speed of isgd.
  */
 export function controlsOf(task: Task, sizes: readonly number[], recipe: Setting["recipe"]): string[] {
   const bits = recipe === "paper" ? [] : task === "topk" ? ["@16", "@8"] : ["@8"]
-  const plain = task === "topk" ? ["plain-popular", "plain-trending", "plain-knn"] : ["plain-bias"]
+  const plain =
+    task === "topk"
+      ? ["plain-popular", "plain-trending", "plain-recent-1000", "plain-knn", "plain-neighbours", "isgd"]
+      : ["plain-bias"]
   return [
     "fixed-128",
     "fixed-222",
@@ -49,6 +54,8 @@ const PAPER_ORDER = [
 const CONTROL_ORDER = [
   MAJORITY,
   "plain-",
+  "isgd",
+  "ease",
   "never-grow",
   "uniform-",
   "hash-",
@@ -65,7 +72,7 @@ export function compareMethods(a: string, b: string): number {
 }
 
 function place(method: string): number {
-  const known = PAPER_ORDER.indexOf(method)
+  const known = PAPER_ORDER.indexOf(method.split(":")[0])
   const kind = methodKind(method)
   if (kind === "baseline") return known < 0 ? 50 : known
   if (kind === "dess") return 100 + (known < 0 ? 50 : known)

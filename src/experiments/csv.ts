@@ -41,7 +41,7 @@ export function renderRunsCsv(records: readonly CellRecord[]): string {
       "growth_ms",
       "train_ms",
     ],
-    ...["inference_ms", "interactions_per_second", "peak_rss_bytes"],
+    ...["inference_ms", "interactions_per_second", "peak_rss_bytes", "recall_ceiling"],
   ]
   const rows = records.filter(isDone).map(({ cell, result: r, match }): Value[] => [
     ...[cell.data.name, cell.task, cell.model, cell.method, match?.method, cell.seed],
@@ -53,7 +53,7 @@ export function renderRunsCsv(records: readonly CellRecord[]): string {
     ...[r.rowBytes, r.rowBytesOverTime && r.rowBytesOverTime.user + r.rowBytesOverTime.item, r.heldBytes],
     ...[r.meanSize.user, r.meanSize.item, r.regret?.user, r.regret?.item],
     ...[r.milliseconds.policy, r.milliseconds.growth, r.milliseconds.train, r.milliseconds.inference],
-    ...[r.interactionsPerSecond, r.peakRssBytes],
+    ...[r.interactionsPerSecond, r.peakRssBytes, r.recallCeiling],
   ])
   return render([head, ...rows])
 }

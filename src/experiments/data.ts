@@ -1,11 +1,12 @@
 /** The data of a run: how it is named in flags and grids, found, and opened. */
 
-import { existsSync, readdirSync, statSync } from "node:fs"
+import { createReadStream, existsSync, readdirSync, statSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
-import type { DataStream } from "../datasets/data-stream.ts"
-import { nameOf } from "../datasets/formats.ts"
+import type { DataStream, OpenOptions } from "../datasets/data-stream.ts"
+import { describeReading, nameOf } from "../datasets/formats.ts"
 import { parseColumnChoice } from "../datasets/header.ts"
 import { isPrepared, readManifest } from "../datasets/manifest.ts"
+import { newTally } from "../datasets/ratings.ts"
 import { DessError, show } from "../errors.ts"
 import { dropUndefined, RUN_OPTIONS, wordsOf } from "../learning/options.ts"
 import type { ValueOf } from "../learning/schema.ts"
@@ -14,6 +15,7 @@ import type { Order } from "../stream/order.ts"
 import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
 import { synthetic } from "../stream/synthetic/synthetic.ts"
+import type { Task } from "../types.ts"
 
 const SYNTHETIC_INTERACTIONS = 100_000
 const count = { type: "integer", minimum: 1 } as const
@@ -26,6 +28,15 @@ const FILE_OPTIONS = {
     examples: ["user=who,item=what,rating=3"],
   },
   ratingScale: { type: "string", description: "scale of the ratings (0-5)", examples: ["0-10"] },
+  implicit: { type: "boolean", description: "every row is a positive, whether there are ratings or not; ranking only" },
+  type: { type: "string", description: "the column that says what kind of event a row is", examples: ["<column>"] },
+  types: {
+    type: "array",
+    items: { type: "string" },
+    minItems: 1,
+    description: "kinds of events that count (all)",
+    examples: ["click,buy"],
+  },
 } as const
 
 /** Of the embedded stream. */
@@ -97,13 +108,28 @@ function bytesOf(path: string): number {
   }, 0)
 }
 
+/** SHA-256 of a file, or of the files directly in a folder, in the order of their names. */
+export async function checksumOf(path: string): Promise<string> {
+  const files = statSync(path).isDirectory()
+    ? readdirSync(path)
+        .sort()
+        .map((name) => join(path, name))
+        .filter((file) => statSync(file).isFile())
+    : [path]
+  const { createHash } = process.getBuiltinModule("node:crypto")
+  const hash = createHash("sha256")
+  for (const file of files)
+    for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
+  return hash.digest("hex")
+}
+
 /** Opens the data as a stream. */
 export async function openEntry(
   entry: DataEntry,
   p: { seed: number; order: Order; limit: number | undefined },
-): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale" | "encoding">>> {
+): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale" | "encoding" | "implicit" | "notes">>> {
   checkEntry(entry)
-  const { path, interactions = SYNTHETIC_INTERACTIONS, users, items, columns, ratingScale, likeThreshold } = entry
+  const { path, interactions = SYNTHETIC_INTERACTIONS, users, items, likeThreshold } = entry
   const { seed, order } = p
   if (path === "synthetic") {
     const embedded = synthetic(dropUndefined({ interactions, users, items, seed }))
@@ -112,11 +138,45 @@ export async function openEntry(
       dropUndefined({ likeThreshold }),
     )
   }
-  const read = {
-    columns: columns === undefined ? undefined : parseColumnChoice(columns),
-    ratingScale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
-  }
   // Loaded when needed: it brings decompression, which the library may never use.
   const { openData } = await import("../datasets/open.ts")
-  return openData(path, dropUndefined({ ...p, ...read, likeThreshold }))
+  return openData(path, dropUndefined({ ...p, ...readingOf(entry), likeThreshold }))
+}
+
+/** How the files of an entry are to be read. */
+function readingOf({ columns, ratingScale, implicit, type, types }: DataEntry): OpenOptions {
+  const choice = { ...(columns && parseColumnChoice(columns)), ...(type === undefined ? {} : { type }) }
+  return dropUndefined({
+    columns: Object.keys(choice).length === 0 ? undefined : choice,
+    ratingScale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
+    implicit,
+    types,
+  }) as OpenOptions
+}
+
+/** What has to be said loudly of how the data will be read, by the beginning of its files. */
+export async function notesOf(entry: DataEntry): Promise<string[]> {
+  if (entry.path === "synthetic") return []
+  const { peekData } = await import("../datasets/open.ts")
+  return describeReading(await peekData(entry.path, readingOf(entry)), newTally())
+}
+
+/** Whether every row of the data is a positive, by the beginning of its files. */
+export async function isImplicit(entry: DataEntry): Promise<boolean> {
+  checkEntry(entry)
+  if (entry.path === "synthetic") return false
+  if (entry.implicit) return true
+  // What is not there is refused where it is opened.
+  if (!existsSync(entry.path)) return false
+  const { peekData } = await import("../datasets/open.ts")
+  return (await peekData(entry.path, readingOf(entry))).implicit
+}
+
+/** Refuses a task that needs ratings where there are none. */
+export function checkTask(task: Task, stream: { implicit?: boolean | undefined }, name: string): void {
+  if (stream.implicit && task !== "topk")
+    throw new DessError(
+      "UNSUPPORTED",
+      `task: expected topk with data without ratings (${name}), got ${task}; name the column of the ratings with --columns rating=<name> if there is one`,
+    )
 }

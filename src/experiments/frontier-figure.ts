@@ -1,12 +1,13 @@
 /** Quality against memory, with every control on it: the picture a size search has to be judged by. */
 
+import { zoom } from "../figures/dots.ts"
 import type { Dot, Figure } from "../figures/figure.ts"
-import { KIND_COLOURS, KIND_LEGEND } from "./colours.ts"
+import { KIND_COLOURS, legendOf } from "./colours.ts"
 import { MAJORITY } from "./controls.ts"
 import { bytesOverTime } from "./cost-table.ts"
 import { type Block, MEASURES, sampleOf } from "./summary.ts"
 
-const SYMBOLS = { dess: "star", baseline: "square", control: "circle" } as const
+const SYMBOLS = { own: "star", dess: "star", baseline: "square", control: "circle" } as const
 
 export function frontierFigure(block: Block, id: string): Figure {
   const [measure] = MEASURES[block.task]
@@ -19,11 +20,13 @@ export function frontierFigure(block: Block, id: string): Figure {
     const look = { colour: KIND_COLOURS[entry.kind], symbol: SYMBOLS[entry.kind] }
     return [{ label: entry.label, ...look, x, y, low: y - reach, high: y + reach }]
   })
+  const shown = new Set(zoom(dots).levels)
+  const outside = dots.filter((dot) => dot.x === 0 && !shown.has(dot))
+  const left = outside.map(({ label, y }) => `${label} ${y.toFixed(measure === "accuracy" ? 1 : 3)}`)
   return {
     id: `${id}-frontier`,
     title: `Is the ${measure} worth the memory?`,
-    caption:
-      "Means over seeds, bars ± one standard deviation. Dashed: nobody is better with less. Dotted lines across hold no embeddings at all.",
+    caption: `Means over seeds, bars ± one standard deviation. Dashed: nobody is better with less. Dotted lines across hold no embeddings at all${left.length > 0 ? `; beyond the axis: ${left.join(", ")}` : ""}.`,
     panels: [
       {
         kind: "dots",
@@ -34,6 +37,6 @@ export function frontierFigure(block: Block, id: string): Figure {
         height: 420,
       },
     ],
-    legend: KIND_LEGEND,
+    legend: legendOf(block.entries.map(({ kind }) => kind)),
   }
 }

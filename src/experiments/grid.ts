@@ -7,12 +7,14 @@ import {
   type OptionValues,
   RUN_DEFAULTS,
   SETTINGS,
+  settingOf,
   withDefaults,
 } from "../learning/options.ts"
 import { checkSchema } from "../learning/schema.ts"
-import { parseMethod } from "../policies/methods.ts"
-import { type DataEntry, findData, type GridData } from "./data.ts"
+import { type DataEntry, findData, type GridData, isImplicit } from "./data.ts"
+import { runOptionsOf, splitMethod } from "./method-text.ts"
 import { PAPER_GRIDS, type PaperName } from "./paper-grids.ts"
+import { loadPlugin, type Plugin } from "./plugin.ts"
 import { GRID_SCHEMA, gridName } from "./schema.ts"
 
 type ListName = Exclude<OptionsWith<{ grid: "list" }>, "seed">
@@ -27,13 +29,15 @@ export interface Grid extends Lists, Partial<Pick<OptionValues, ValueName>> {
   data?: readonly (string | DataEntry)[]
   seeds?: number | readonly number[]
   controls?: boolean
+  /** A module with methods of one's own; relative to the config file. */
+  plugin?: string
 }
 
-type Decided = "methods" | "tasks" | "models" | "recipes" | "protocols" | "sizes" | "controls"
+type Decided = "methods" | "tasks" | "models" | "recipes" | "protocols" | "controls"
 
 /** Presets without a list of their own follow the recipes. */
-export type FullGrid = Omit<Grid, "paper" | "data" | "seeds"> &
-  Required<Pick<Grid, Decided>> & { data: readonly GridData[]; seeds: readonly number[] }
+export type FullGrid = Omit<Grid, "paper" | "data" | "seeds" | "plugin"> &
+  Required<Pick<Grid, Decided>> & { data: readonly GridData[]; seeds: readonly number[]; own?: Plugin }
 
 const DEFAULTS = {
   methods: ["dess-cv", "dess-fre"],
@@ -41,19 +45,28 @@ const DEFAULTS = {
   data: ["synthetic"],
   seeds: 5,
   protocols: [RUN_DEFAULTS.protocol],
-  sizes: RUN_DEFAULTS.sizes,
   controls: true,
 } as const satisfies Grid
 
-/** Refuses what is not a grid and fills in the defaults. Relative paths start from `base`. */
-export function completeGrid(grid: Grid, base = "."): FullGrid {
+/** Completes a grid with what its files say: the methods of its module, and the task of data without ratings. */
+export async function openGrid(grid: Grid, base = "."): Promise<FullGrid> {
+  const plugin = grid.plugin === undefined ? undefined : await loadPlugin(String(grid.plugin), base)
+  const full = completeGrid(grid, base, plugin)
+  if (grid.tasks !== undefined || grid.paper !== undefined) return full
+  for (const data of full.data) if (!(await isImplicit(data))) return full
+  return completeGrid({ ...grid, tasks: ["topk"] }, base, plugin)
+}
+
+/** Refuses what is not a grid and fills in the defaults. Relative paths start from `base`; `own` is what its module has. */
+export function completeGrid(grid: Grid, base = ".", own?: Plugin): FullGrid {
   checkSchema(grid, GRID_SCHEMA, "grid")
-  const { $schema: _, paper, ...own } = grid as Grid & { $schema?: string }
-  const asked = { ...DEFAULTS, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...own }
+  const { $schema: _, paper, plugin: __, ...given } = grid as Grid & { $schema?: string }
+  const asked = { ...DEFAULTS, ...(paper === undefined ? {} : PAPER_GRIDS[paper]), ...given }
   const merged = { ...asked, ...recipesAndModels(asked) }
-  for (const { order: _, ...options } of settingOptions(merged))
+  for (const { order: _, ...options } of settingOptions(merged)) {
     for (const task of merged.tasks) withDefaults({ ...options, method: "dess-fre", task, horizon: 1 })
-  for (const method of merged.methods) parseMethod(method, merged.sizes)
+    for (const method of merged.methods) runOptionsOf(method, settingOf(options).sizes, own)
+  }
   const data = merged.data.map((entry) => findData(typeof entry === "string" ? { path: entry } : entry, base))
   const double = data.find(({ name }, i) => data.findIndex((other) => other.name === name) < i)
   if (double)
@@ -64,6 +77,7 @@ export function completeGrid(grid: Grid, base = "."): FullGrid {
   const { seeds } = merged
   return {
     ...merged,
+    ...(own && { own }),
     methods: distinct(merged.methods),
     data,
     seeds: typeof seeds === "number" ? Array.from({ length: seeds }, (_, i) => i + 1) : distinct(seeds),
@@ -86,7 +100,7 @@ export function settingOptions(grid: Grid): Partial<OptionValues>[] {
 function recipesAndModels(grid: Grid & Pick<Required<Grid>, "methods">): Pick<Required<Grid>, "recipes" | "models"> {
   const network =
     (grid.models ?? []).some((model) => needsNetwork({ model })) ||
-    grid.methods.some((method) => needsNetwork({ method }))
+    grid.methods.some((text) => needsNetwork({ method: splitMethod(text).method }))
   const recipes = grid.recipes ?? [network ? "paper" : RUN_DEFAULTS.recipe]
   return { recipes, models: grid.models ?? [recipes.includes("calibrated") ? RUN_DEFAULTS.model : "ncf"] }
 }

@@ -75,11 +75,12 @@ function renderContents(report: Report): string {
 function renderPart(part: ReportPart): string {
   const tables = part.tables.map((table) => renderTable(table))
   const blocks = part.blocks.map(
-    ({ id, title, costs, figures }) => `<section id="${escapeHtml(id)}">
+    ({ id, title, costs, differences, figures }) => `<section id="${escapeHtml(id)}">
 <h3>${escapeHtml(title)}</h3>
 <div class="figures">
 ${figures.map(({ id }) => `<figure id="${escapeHtml(id)}"></figure>`).join("\n")}
 </div>
+${differences ? renderTable(differences) : ""}
 ${renderTable(costs)}
 </section>`,
   )

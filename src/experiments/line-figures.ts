@@ -6,8 +6,8 @@ import type { Setting } from "../learning/options.ts"
 import { PRESETS } from "../policies/presets.ts"
 import { discountFor, regretBound, regretRate } from "../policies/regret-bound.ts"
 import { RENT } from "../policies/rent.ts"
-import type { Side } from "../types.ts"
-import { colourOf } from "./colours.ts"
+import { SIDES, type Side } from "../types.ts"
+import { colourOf, KIND_COLOURS } from "./colours.ts"
 import { MAJORITY } from "./controls.ts"
 import type { Series } from "./series.ts"
 import { type Block, bestBaseline, bestOf, type Entry, MEASURES } from "./summary.ts"
@@ -32,7 +32,7 @@ const HALF = { width: 460, height: 280 }
 
 const lineOf = (entry: Entry, points: Line["points"]): Line => ({
   label: entry.label,
-  colour: colourOf(entry.method),
+  colour: entry.kind === "own" ? KIND_COLOURS.own : colourOf(entry.method),
   points,
   ...(entry.kind === "control" ? { dash: "4 2" } : {}),
 })
@@ -53,7 +53,7 @@ export function regretFigures(block: Block, id: string): Figure[] {
     const title = side === "user" ? "Users" : "Items"
     return { kind: "lines", lines, x: "interactions", y: "regret so far", title, logarithmic, ...HALF }
   }
-  const sides = ["user", "item"] as const
+  const sides = SIDES
   return [
     {
       id: `${id}-regret`,
@@ -64,7 +64,7 @@ export function regretFigures(block: Block, id: string): Figure[] {
     {
       id: `${id}-bound`,
       title: "How far below Theorem 1's bound does regret stay?",
-      caption: `The same on logarithmic axes, which have no place for a regret of 0. Long dashes: Theorem 1 as printed for k = c = 1, the discount used and the variation B given with it, or else the B for which that discount is Corollary 1's choice; see docs/paper-notes.md for what of the proof holds.`,
+      caption: `The same on logarithmic axes, which have no place for a regret of 0. Long dashes: Theorem 1 as printed for k = c = 1, the discount used and the variation B given with it, or else the B for which that discount is Corollary 1's choice; see docs/method/paper-notes.md for what of the proof holds.`,
       panels: sides.map((side) => chart(side, true)),
     },
   ]
@@ -137,7 +137,7 @@ function selectEntries(block: Block): Entry[] {
   const [measure] = MEASURES[block.task]
   const run = block.entries.filter(({ label }) => label !== MAJORITY)
   const controls = run.filter(({ kind }) => kind === "control")
-  const chosen = new Set(run.filter(({ kind }) => kind === "dess"))
+  const chosen = new Set(run.filter(({ kind }) => kind === "dess" || kind === "own"))
   const others = [
     bestBaseline(block, measure),
     bestOf(controls, measure),
@@ -158,7 +158,7 @@ export function sizeFigure(block: Block, id: string): Figure[] {
     return label !== MAJORITY && runs.some(({ series }) => moves(series.userSize) || moves(series.itemSize))
   })
   if (moving.length === 0) return []
-  const panels = (["user", "item"] as const).map((side): LinesPanel => {
+  const panels = SIDES.map((side): LinesPanel => {
     const lines = moving.map((entry) => lineOf(entry, averageSeries(entry, `${side}Size`)))
     const title = side === "user" ? "Users" : "Items"
     return { kind: "lines", lines, x: "interactions", y: "mean size", title, ...HALF }

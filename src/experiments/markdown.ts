@@ -11,6 +11,7 @@ export function renderMarkdown(report: Report, pictures: Readonly<Record<string,
     for (const table of part.tables) lines.push("", ...renderTable(table, "###"))
     for (const block of part.blocks) {
       lines.push("", `### ${escapeMarkdown(block.title)}`, "", ...renderTable(block.costs, "####"))
+      if (block.differences) lines.push("", ...renderTable(block.differences, "####"))
       for (const figure of block.figures.filter(({ id }) => Object.hasOwn(pictures, id)))
         lines.push(
           "",

@@ -29,8 +29,18 @@ function topkTable(blocks: readonly Block[]): Table[] {
       measure,
     })),
   )
-  const notes = [STARS_NOTE, ...blocks.flatMap((block) => MEASURES.topk.flatMap((m) => judgeControls(block, m)))]
+  const verdicts = blocks.flatMap((block) => MEASURES.topk.flatMap((m) => judgeControls(block, m)))
+  const notes = [STARS_NOTE, ...blocks.flatMap(ceilingNote), ...verdicts]
   return [measureTable({ id: "topk", title: "Top-k recommendation", notes }, columns)]
+}
+
+/** The most that recall can be. Results kept from before it was measured lack it, and the next item has none. */
+function ceilingNote({ data, entries, setting }: Block): string[] {
+  const found = entries.flatMap(({ runs }) => runs.flatMap(({ result }) => result.recallCeiling ?? []))
+  if (found.length === 0) return []
+  return [
+    `${data}: lists of ${setting.k} can reach a recall of ${formatMeasure("recall", Math.max(...found))} at most.`,
+  ]
 }
 
 /** Tables 2 and 3: accuracy and loss of both rating tasks; MovieLens, Amazon and other data apart. */

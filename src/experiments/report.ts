@@ -4,6 +4,7 @@ import { describeLiked } from "../datasets/data-stream.ts"
 import type { Figure } from "../figures/figure.ts"
 import { configurationOf, type Fact } from "./configuration.ts"
 import { costTable } from "./cost-table.ts"
+import { differenceTable } from "./difference-table.ts"
 import { drawFigure, openDrawing } from "./drawing.ts"
 import { planFigures } from "./figures.ts"
 import { paperTables } from "./paper-tables.ts"
@@ -16,6 +17,7 @@ export interface BlockReport {
   title: string
   block: Block
   costs: Table
+  differences?: Table
   figures: readonly Figure[]
 }
 
@@ -54,11 +56,17 @@ export function buildReport(records: readonly CellRecord[], options: { figures?:
         title: describeBlock(block),
         block,
         costs: costTable(block, `${ids[b]}-costs`),
+        ...differencesOf(block, `${ids[b]}-differences`),
         figures: options.figures === false ? [] : planFigures(block, ids[b]),
       })),
     }
   })
   return { title: "DESS and its controls", facts: factsOf(records), parts }
+}
+
+function differencesOf(block: Block, id: string): { differences?: Table } {
+  const differences = differenceTable(block, id)
+  return differences ? { differences } : {}
 }
 
 /** Every figure as SVG, by its id. */
@@ -94,6 +102,12 @@ function factsOf(records: readonly CellRecord[]): string[] {
     `${done.length} runs, ${hours.toFixed(2)} hours of one process, dess ${distinct(records.map(({ version }) => version)).join(", ")}.`,
     `Data: ${data.join(", ")}.`,
     `Machine: ${distinct(records.map(({ machine }) => machine)).join("; ")}.`,
+    ...distinct(records.flatMap(({ provenance }) => provenance?.command ?? [])).map((command) => `Command: ${command}`),
+    ...distinct(
+      records.flatMap(({ cell, provenance }) =>
+        provenance?.data ? [`SHA-256 of ${cell.data.name}: ${provenance.data}.`] : [],
+      ),
+    ),
     ...failed.map(({ cell, message }) => {
       const where = `${cell.method}, ${cell.task}, ${cell.model}, ${cell.data.name}, seed ${cell.seed}`
       return `Failed: ${where} (${message ?? "no message"}).`

@@ -21,6 +21,7 @@ import { DessError, show } from "../errors.ts"
 import type { Match, RunSummary } from "./cell-run.ts"
 import type { Cell } from "./cells.ts"
 import type { Series } from "./series.ts"
+import type { KeptUsers } from "./user-scores.ts"
 
 export const RESULTS_FILE = "results.jsonl"
 const LOCK_FILE = "lock"
@@ -35,10 +36,22 @@ export interface CellRecord {
   /** Wall clock of the cell, its data read included. */
   milliseconds: number
   machine: string
+  /** What was asked for, and of which bytes; results from before it was kept lack it. */
+  provenance?: Provenance
   result?: RunSummary
   series?: Series
+  /** What each user's tests gave. */
+  users?: KeptUsers
   match?: Match
   message?: string
+}
+
+export interface Provenance {
+  /** As it was typed; a comparison from code has none. */
+  command?: string
+  versions: { dess: string; node: string; v8: string }
+  /** SHA-256 of the data's files, in the order of their names; of the embedded stream its options say everything. */
+  data?: string
 }
 
 /** A cell that was run to its end. */

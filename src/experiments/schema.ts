@@ -35,10 +35,18 @@ const properties = Object.fromEntries(
 /** The keys of a grid that are flags of `dess compare` too. */
 export const GRID_KEYS: Readonly<Record<string, Described>> = {
   ...properties,
-  methods: list({ type: "string" }, "names as dess run --method takes them (dess-cv,dess-fre)"),
+  methods: list(
+    { type: "string" },
+    "names as dess run --method takes them, with options of their own: mine:least=8 (dess-cv,dess-fre)",
+  ),
   seeds: {
     anyOf: [{ type: "integer", minimum: 1, maximum: 1000 }, list(RUN_OPTIONS.seed.schema, "these seeds")],
     description: "how many seeds, from 1, or which (5)",
+  },
+  plugin: {
+    type: "string",
+    description: "a module with methods of your own: export const policies = { … }, models = { … }",
+    examples: ["<mine.mjs>"],
   },
   paper: {
     type: "string",

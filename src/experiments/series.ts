@@ -13,6 +13,8 @@ export interface Series {
   userSize: number[]
   itemSize: number[]
   embeddingBytes: number[]
+  /** What a point weighs in the measure of the whole run: rows tested, or segments with a user to test. */
+  weights?: number[]
   /** Of rows, in the bits they have. */
   userBytes?: number[]
   itemBytes?: number[]
@@ -70,6 +72,9 @@ export class SeriesRecorder {
       userSize: last((point) => point.meanSize.user),
       itemSize: last((point) => point.meanSize.item),
       embeddingBytes: last((point) => point.embeddingBytes),
+      weights: groups.map((group) =>
+        group.reduce((sum, point) => sum + (first?.recall === undefined ? testRows(point) : testUsers(point)), 0),
+      ),
       userBytes: last((point) => point.rowBytes.user),
       itemBytes: last((point) => point.rowBytes.item),
       ...(decides

@@ -1,4 +1,9 @@
-/** What the tables need of statistics: mean, standard deviation, and the paired t-test over seeds. */
+/**
+ * What the tables need of statistics: mean, standard deviation, paired tests over seeds, over blocks of the stream and over
+ * users, and Holm's correction.
+ */
+
+import { Random } from "../kernels/random.ts"
 
 export function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length
@@ -31,6 +36,101 @@ export function pairedTest(a: readonly number[], b: readonly number[]): PairedTe
   if (error === 0) return { difference, t: difference === 0 ? 0 : difference / 0, degrees, p: difference === 0 ? 1 : 0 }
   const t = difference / error
   return { difference, t, degrees, p: studentTails(t, degrees) }
+}
+
+/** p-values as they are within a family of tests (Holm 1979): none is below its own, and the order stays. */
+export function holm(ps: readonly number[]): number[] {
+  const order = ps.map((_, i) => i).sort((a, b) => ps[a] - ps[b])
+  const adjusted = new Array<number>(ps.length)
+  let most = 0
+  for (const [rank, i] of order.entries()) {
+    most = Math.max(most, Math.min(1, (ps.length - rank) * ps[i]))
+    adjusted[i] = most
+  }
+  return adjusted
+}
+
+export interface IntervalTest {
+  difference: number
+  /** 95 % interval of the difference. */
+  low: number
+  high: number
+  p: number
+  /** Hedges' g: the difference in standard deviations of what was paired. */
+  effect: number
+  /** Pairs. */
+  count: number
+}
+
+const DRAWS = 2000
+/** Fewer blocks or users say nothing. */
+const FEWEST = 10
+
+/**
+ * Paired test along a stream: differences of consecutive pieces, each with its weight, resampled in blocks of neighbours,
+ * since neighbours are alike (circular moving blocks of ∛n, 2,000 draws, seeded).
+ */
+export function blockTest(differences: readonly number[], weights: readonly number[]): IntervalTest | undefined {
+  const n = differences.length
+  if (n < FEWEST) return undefined
+  const block = Math.max(1, Math.round(Math.cbrt(n)))
+  const difference = weightedMean(differences, weights)
+  const random = new Random(1, "bootstrap", n)
+  const means = new Float64Array(DRAWS)
+  for (let d = 0; d < DRAWS; d++) {
+    let [sum, total] = [0, 0]
+    for (let drawn = 0; drawn < n; drawn += block) {
+      const start = random.integer(n)
+      for (let k = 0; k < Math.min(block, n - drawn); k++) {
+        const at = (start + k) % n
+        sum += weights[at] * differences[at]
+        total += weights[at]
+      }
+    }
+    means[d] = total === 0 ? difference : sum / total
+  }
+  means.sort()
+  const beyond = means.reduce(
+    (count, value) => count + (Math.abs(value - difference) >= Math.abs(difference) ? 1 : 0),
+    0,
+  )
+  return {
+    difference,
+    low: means[Math.floor(0.025 * DRAWS)],
+    high: means[Math.ceil(0.975 * DRAWS) - 1],
+    p: (1 + beyond) / (1 + DRAWS),
+    effect: hedges(differences, weights, difference),
+    count: n,
+  }
+}
+
+/** Paired test over users: differences of sums over each user's rows, by the linearised ratio of sums. */
+export function clusterTest(sums: readonly number[], counts: readonly number[]): IntervalTest | undefined {
+  const n = counts.filter((count) => count > 0).length
+  if (n < FEWEST) return undefined
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  const difference = sums.reduce((sum, value) => sum + value, 0) / total
+  let squares = 0
+  for (let u = 0; u < sums.length; u++) squares += (sums[u] - difference * counts[u]) ** 2
+  const error = Math.sqrt((squares * n) / (n - 1)) / total
+  const p = error === 0 ? (difference === 0 ? 1 : 0) : studentTails(difference / error, n - 1)
+  const reach = 1.96 * error
+  const means = sums.map((sum, u) => (counts[u] > 0 ? sum / counts[u] : 0))
+  const effect = hedges(means, counts, difference)
+  return { difference, low: difference - reach, high: difference + reach, p, effect, count: n }
+}
+
+function weightedMean(values: readonly number[], weights: readonly number[]): number {
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  return total === 0 ? 0 : values.reduce((sum, value, i) => sum + weights[i] * value, 0) / total
+}
+
+function hedges(values: readonly number[], weights: readonly number[], difference: number): number {
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  const spread = values.reduce((sum, value, i) => sum + weights[i] * (value - difference) ** 2, 0) / total
+  const degrees = values.length - 1
+  if (!(spread > 0)) return 0
+  return (difference / Math.sqrt(spread)) * (1 - 3 / (4 * degrees - 1))
 }
 
 /** P(|T| ≥ |t|) for Student's t: I_{ν/(ν+t²)}(ν/2, 1/2). */

@@ -81,9 +81,12 @@ export function bestOf(entries: readonly Entry[], measure: Measure): Entry | und
   return best?.entry
 }
 
-/** What DESS is tested against: the best of the paper's baselines, or of the controls where none was run. */
-export function bestBaseline(block: Block, measure: Measure): Entry | undefined {
-  const baselines = block.entries.filter(({ kind }) => kind === "baseline")
+/**
+ * What a method is tested against: the best of the paper's baselines, or of the controls where none was run. For a method
+ * from outside DESS is a baseline, too.
+ */
+export function bestBaseline(block: Block, measure: Measure, of?: Entry): Entry | undefined {
+  const baselines = block.entries.filter(({ kind }) => kind === "baseline" || (of?.kind === "own" && kind === "dess"))
   return bestOf(baselines.length > 0 ? baselines : block.entries.filter(({ kind }) => kind === "control"), measure)
 }
 
@@ -134,7 +137,7 @@ function gatherEntries(records: readonly DoneRecord[]): Entry[] {
   const entries = [...byLabel].map(([label, bySeed]): Entry => {
     const runs = [...bySeed.values()].sort((a, b) => a.cell.seed - b.cell.seed)
     const { method } = runs[0].cell
-    return { label, method, kind: methodKind(method), runs }
+    return { label, method, kind: runs[0].cell.plugin ? "own" : methodKind(method), runs }
   })
   // Every run knows how often the majority class is right; the entry with most seeds is used.
   const mostSeeds = entries.reduce<Entry | undefined>(

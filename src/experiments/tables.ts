@@ -1,18 +1,10 @@
 /** Tables as data: columns in groups, rows of texts. How they look is up to the terminal, Markdown, CSV and HTML. */
 
+import { compareEntries, judge } from "./comparisons.ts"
 import type { MethodKind } from "./controls.ts"
 import { compareMethods, MAJORITY } from "./controls.ts"
 import { paperFigure } from "./paper.ts"
-import {
-  type Block,
-  bestBaseline,
-  bestOf,
-  type Entry,
-  isBetter,
-  type Measure,
-  sampleOf,
-  testEntries,
-} from "./summary.ts"
+import { type Block, bestBaseline, bestOf, type Entry, type Measure, sampleOf } from "./summary.ts"
 
 export interface Column {
   /** Columns of one group stand under a common head. */
@@ -50,9 +42,14 @@ export function measureTitle(measure: Measure, k: number): string {
   return measure === "loss" ? "Loss" : `${measure === "recall" ? "Recall" : "NDCG"}@${k}`
 }
 
-/** A measure as the paper prints it. */
-export function formatMeasure(measure: Measure, value: number): string {
-  return measure === "accuracy" ? (100 * value).toFixed(2) : value.toFixed(4)
+/** A measure as the paper prints it; `more` decimals where that says nothing. */
+export function formatMeasure(measure: Measure, value: number, more = 0): string {
+  return measure === "accuracy" ? (100 * value).toFixed(2 + more) : value.toFixed(4 + more)
+}
+
+/** Decimals that a deviation needs to show a digit, up to two more than usual; undefined where even they show none. */
+function decimalsFor(measure: Measure, deviation: number): number | undefined {
+  return [0, 1, 2].find((more) => Number(formatMeasure(measure, deviation, more)) > 0)
 }
 
 export function formatP(p: number): string {
@@ -66,7 +63,7 @@ export function starsOf(p: number, better: boolean): string {
 }
 
 export const STARS_NOTE =
-  "Mean ± standard deviation over seeds, the best of each column in bold. */**: better than the best baseline with p < .05/.01 (paired t-test over seeds, two-sided); †/††: worse."
+  "Mean ± standard deviation over seeds (none where they do not differ), the best of each column in bold. */**: better than the best baseline with p < .05/.01, †/††: worse, in every paired test that can be made: over seeds (t), over blocks of the stream (bootstrap) and over users; two-sided, after Holm's correction for all stars of the table."
 
 /** A column of a table of measures. */
 export interface MeasureColumn {
@@ -85,7 +82,8 @@ export function measureTable(
   for (const { block } of wanted) for (const entry of block.entries) methods.set(entry.label, entry)
   const names = [...new Set([...methods.keys(), ...wanted.flatMap(({ block }) => block.unsupported)])]
   names.sort(compareMethods)
-  const drawn = wanted.map((column) => drawColumn(column, names))
+  const stars = starsIn(wanted)
+  const drawn = wanted.map((column) => drawColumn(column, names, stars))
   const columns: Column[] = [{ title: "Method", text: true }, ...drawn.flatMap(({ columns }) => columns)]
   const rows = names.map((name, i): Row => {
     const kind = methods.get(name)?.kind ?? "dess"
@@ -94,15 +92,37 @@ export function measureTable(
   return { ...head, columns, rows }
 }
 
+/** The stars of a table, by column and method: one family of tests. */
+function starsIn(wanted: readonly MeasureColumn[]): Map<MeasureColumn, Map<string, string>> {
+  const family = wanted.flatMap((column) =>
+    column.block.entries
+      .filter(({ kind }) => kind === "dess" || kind === "own")
+      .flatMap((entry) => {
+        const baseline = bestBaseline(column.block, column.measure, entry)
+        return baseline ? [{ column, comparison: compareEntries(entry, baseline, column.measure) }] : []
+      }),
+  )
+  const stars = new Map<MeasureColumn, Map<string, string>>()
+  for (const [i, { a, p, verdict }] of judge(family.map(({ comparison }) => comparison)).entries()) {
+    if (verdict === "not distinguishable" || p === undefined) continue
+    const { column } = family[i]
+    stars.set(column, (stars.get(column) ?? new Map()).set(a.label, starsOf(p, verdict === "better")))
+  }
+  return stars
+}
+
 /** Our column, followed by the paper's if it has one; `cells` by name. */
-function drawColumn(wanted: MeasureColumn, names: readonly string[]): { columns: Column[]; cells: TableCell[][] } {
+function drawColumn(
+  wanted: MeasureColumn,
+  names: readonly string[],
+  stars: ReadonlyMap<MeasureColumn, ReadonlyMap<string, string>>,
+): { columns: Column[]; cells: TableCell[][] } {
   const { block, measure, group, title } = wanted
   const best = bestOf(block.entries, measure)?.label
-  const baseline = bestBaseline(block, measure)
   const ours = names.map((name): TableCell => {
     const entry = block.entries.find(({ label }) => label === name)
     if (entry === undefined) return { text: block.unsupported.includes(name) ? "N/A" : "–" }
-    const text = describeSample(entry, measure, baseline)
+    const text = `${describeSample(entry, measure)}${stars.get(wanted)?.get(name) ?? ""}`
     return name === best ? { text, best: true } : { text }
   })
   const theirs = names.map((name) => paperFigure(block, name, measure))
@@ -118,12 +138,12 @@ function drawColumn(wanted: MeasureColumn, names: readonly string[]): { columns:
   }
 }
 
-function describeSample(entry: Entry, measure: Measure, baseline: Entry | undefined): string {
+/** Mean ± standard deviation, with the decimals the deviation needs. */
+export function describeSample(entry: Entry, measure: Measure): string {
   const sample = sampleOf(entry, measure)
   if (sample === undefined) return "–"
-  const spread =
-    sample.values.length > 1 && entry.label !== MAJORITY ? ` ± ${formatMeasure(measure, sample.deviation)}` : ""
-  const test = entry.kind === "dess" && baseline ? testEntries(entry, baseline, measure) : undefined
-  const stars = test ? starsOf(test.p, isBetter(measure, test.difference, 0)) : ""
-  return `${formatMeasure(measure, sample.mean)}${spread}${stars}`
+  const more = decimalsFor(measure, sample.deviation)
+  if (sample.values.length < 2 || entry.label === MAJORITY || more === undefined)
+    return formatMeasure(measure, sample.mean)
+  return `${formatMeasure(measure, sample.mean, more)} ± ${formatMeasure(measure, sample.deviation, more)}`
 }

@@ -1,58 +1,61 @@
 /** The sentences below a table: which controls beat which DESS method, and whether equal memory was put to use. */
 
+import { compareEntries, type JudgedComparison, judge, type Verdict } from "./comparisons.ts"
 import type { DoneRecord } from "./results.ts"
-import { type Block, describeBlock, type Entry, isBetter, type Measure, sampleOf, testEntries } from "./summary.ts"
+import { type Block, describeBlock, type Entry, isBetter, type Measure, sampleOf } from "./summary.ts"
 import { formatMeasure, formatP } from "./tables.ts"
 
-/** One sentence per DESS method of the block. */
+/** One sentence per DESS method, or method from outside, of the block; all its tests are one family. */
 export function judgeControls(block: Block, measure: Measure): string[] {
   const controls = block.entries.filter(({ kind, method }) => kind === "control" || method.startsWith("fixed-"))
-  return block.entries
-    .filter(({ kind }) => kind === "dess")
-    .map((entry) => `${describeBlock(block)}, ${measure}: ${judge(entry, controls, measure)}`)
+  const subjects = block.entries.filter(({ kind }) => kind === "dess" || kind === "own")
+  const measured = (entry: Entry) => sampleOf(entry, measure) !== undefined
+  const family = subjects.flatMap((entry) =>
+    controls.filter(measured).map((control) => compareEntries(entry, control, measure)),
+  )
+  const judged = judge(family)
+  return subjects.map((entry) => {
+    const own = judged.filter(({ a }) => a === entry)
+    return `${describeBlock(block)}, ${measure}: ${describeJudged(entry, own, measure)}`
+  })
 }
 
-function judge(entry: Entry, controls: readonly Entry[], measure: Measure): string {
+function describeJudged(entry: Entry, judged: readonly JudgedComparison[], measure: Measure): string {
   const own = sampleOf(entry, measure)
   if (own === undefined) return `${entry.label} was not measured.`
-  const others = controls.flatMap((control) => {
-    const value = sampleOf(control, measure)?.mean
-    return value === undefined ? [] : [{ control, value }]
-  })
   const subject = `${entry.label} (${show(measure, own.mean)})`
-  if (others.length === 0) return `${subject} was run without controls, so nothing can be said about it.`
-  const winners = others.filter(({ value }) => isBetter(measure, value, own.mean))
-  winners.sort((a, b) => (isBetter(measure, a.value, b.value) ? -1 : 1))
-  const named = winners.map(({ control, value }) => {
-    const test = testEntries(control, entry, measure)
-    return `${control.label} (${show(measure, value)}${test ? `, ${formatP(test.p)}` : ""})`
-  })
-  const beaten =
-    named.length === 0
-      ? `no control beats ${subject}`
-      : `${subject} is beaten by ${joinNames(named)}, and beats ${others.length - named.length} of ${others.length} controls`
-  return `${beaten}${judgeEqualMemory(entry, controls, measure)}.`
+  if (judged.length === 0) return `${subject} was run without controls, so nothing can be said about it.`
+  const named = (verdict: Verdict) =>
+    judged
+      .filter((one) => one.verdict === verdict)
+      .map(({ b, p }) => ({ b, p, value: sampleOf(b, measure)?.mean ?? 0 }))
+      .sort((x, y) => (isBetter(measure, x.value, y.value) ? -1 : 1))
+      .map(({ b, p, value }) => `${b.label} (${show(measure, value)}${p === undefined ? "" : `, ${formatP(p)}`})`)
+  const [worse, better, open] = [named("worse"), named("better"), named("not distinguishable")]
+  const parts = [
+    worse.length > 0 ? `${subject} is beaten by ${joinNames(worse)}` : `no control beats ${subject}`,
+    `${worse.length > 0 ? "" : "it "}beats ${better.length} of ${judged.length} controls`,
+    ...(open.length > 0 ? [`${worse.length > 0 ? "" : "it "}is not distinguishable from ${joinNames(open)}`] : []),
+  ]
+  return `${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}${judgeEqualMemory(entry, judged, measure)}.`
 }
 
 /**
  * What the comparison at equal memory says about the policy itself. random-grow starts warm: beside a method that starts
  * cold it would speak of the start, not of the choices.
  */
-function judgeEqualMemory(entry: Entry, controls: readonly Entry[], measure: Measure): string {
+function judgeEqualMemory(entry: Entry, judged: readonly JudgedComparison[], measure: Measure): string {
   if (entry.method.endsWith("-cold")) return ""
-  const grown = controls.filter(({ method }) => method === "random-grow")
-  const random =
-    grown.find(({ runs }) => runs[0].match?.method === entry.method) ?? grown.find((other) => isEven(entry, other))
-  const [own, other] = [sampleOf(entry, measure), random && sampleOf(random, measure)]
-  if (random === undefined || own === undefined || other === undefined) return ""
-  const test = testEntries(entry, random, measure)
-  const proof = test ? ` (${formatP(test.p)})` : " on a single seed"
-  const memory = isEven(entry, random) ? "at equal memory" : "at memory that could not be matched to 2 %"
-  if (!isBetter(measure, own.mean, other.mean))
-    return `; ${memory} it does not beat growing at random${proof}: its choices have gained nothing`
-  return test && test.p < 0.05
-    ? `; ${memory} it beats growing at random${proof}`
-    : `; ${memory} it is ahead of growing at random, which these seeds do not prove${proof}`
+  const grown = judged.filter(({ b }) => b.method === "random-grow")
+  const found =
+    grown.find(({ b }) => b.runs[0].match?.method === entry.method) ?? grown.find(({ b }) => isEven(entry, b))
+  if (found === undefined || sampleOf(found.b, measure) === undefined) return ""
+  const proof = found.p === undefined ? " on a single seed" : ` (${formatP(found.p)})`
+  const memory = isEven(entry, found.b) ? "at equal memory" : "at memory that could not be matched to 2 %"
+  if (found.verdict === "better") return `; ${memory} it beats growing at random${proof}`
+  return found.verdict === "worse"
+    ? `; ${memory} growing at random beats it${proof}: its choices have gained nothing`
+    : `; ${memory} it is not distinguishable from growing at random${proof}`
 }
 
 /** Whether two held the same bytes over time, to 2 %, with every seed both have. */

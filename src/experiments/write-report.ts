@@ -5,7 +5,9 @@ import { join } from "node:path"
 import { DessError } from "../errors.ts"
 import { renderRunsCsv, renderSummaryCsv } from "./csv.ts"
 import { renderHtml } from "./html.ts"
+import { renderLatex } from "./latex.ts"
 import { renderMarkdown } from "./markdown.ts"
+import { svgToPdf } from "./pdf.ts"
 import type { Report } from "./report.ts"
 import type { CellRecord } from "./results.ts"
 
@@ -16,19 +18,23 @@ export interface ReportContents {
   pictures?: Readonly<Record<string, string>>
 }
 
-/** report.html, report.md, summary.csv, runs.csv and figures/*.svg; returns their paths. */
+/** report.html, report.md, summary.csv, runs.csv, latex/*.tex, figures/*.svg and *.pdf; returns their paths. */
 export function writeReport(directory: string, { report, records, pictures = {} }: ReportContents): string[] {
   const tables = { "summary.csv": renderSummaryCsv(records), "runs.csv": renderRunsCsv(records) }
-  const files: Record<string, string> = {
+  const files: Record<string, string | Uint8Array> = {
     "report.html": renderHtml(report, tables),
     "report.md": renderMarkdown(report, pictures),
     ...tables,
   }
-  for (const [id, svg] of Object.entries(pictures))
+  for (const [name, text] of Object.entries(renderLatex(report))) files[join("latex", name)] = text
+  for (const [id, svg] of Object.entries(pictures)) {
     files[join("figures", `${id}.svg`)] = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+    files[join("figures", `${id}.pdf`)] = svgToPdf(svg)
+  }
   let part = ""
   try {
-    mkdirSync(Object.keys(pictures).length > 0 ? join(directory, "figures") : directory, { recursive: true })
+    for (const folder of ["latex", ...(Object.keys(pictures).length > 0 ? ["figures"] : [])])
+      mkdirSync(join(directory, folder), { recursive: true })
     return Object.entries(files).map(([name, text]) => {
       const path = join(directory, name)
       // Beside it first: a half-written file is never taken for a whole one.

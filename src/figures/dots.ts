@@ -7,7 +7,7 @@ import { spread } from "./lines.ts"
 export function drawDots<D>({ Plot, draw, paint, write, ground }: Drawing<D>, panel: DotsPanel, frame: Frame) {
   const { width, height } = frame
   // What holds no embeddings has no place on a logarithmic axis: a line across.
-  const levels = panel.dots.filter(({ x }) => x === 0)
+  const { levels, range } = zoom(panel.dots)
   const placed = panel.dots.filter(({ x }) => x > 0).map((dot) => ({ ...dot, label: shorten(dot.label) }))
   const bytes = placed.map((dot) => dot.x)
   const domain = placed.length === 0 ? [1, 10] : [0.8 * Math.min(...bytes), 1.25 * Math.max(...bytes)]
@@ -18,7 +18,7 @@ export function drawDots<D>({ Plot, draw, paint, write, ground }: Drawing<D>, pa
     marginLeft: 56,
     marginRight: frame.labels ? 110 : 14,
     x: { type: "log", domain, label: panel.x, tickFormat: "~s", ticks: width < 400 ? 4 : 6 },
-    y: { label: panel.y, grid: true },
+    y: { label: panel.y, grid: true, ...(range && { domain: range }) },
     marks: [
       Plot.line(paretoOf(placed), {
         x: "x",
@@ -67,6 +67,22 @@ export function drawDots<D>({ Plot, draw, paint, write, ground }: Drawing<D>, pa
     Plot.text([dot], { x: "x", y: "y", text: "label", dx, dy, textAnchor: anchor, fill: write(dot.colour), ...halo }),
   )
   return draw(options([...names, ...labels]))
+}
+
+/**
+ * The axis shows the methods: what holds no embeddings is a line across where it comes near them (half of what they span
+ * away), and is left out where it would squeeze them together.
+ */
+export function zoom(dots: readonly Dot[]): { levels: Dot[]; range: [number, number] | undefined } {
+  const all = dots.filter(({ x }) => x === 0)
+  const placed = dots.filter(({ x }) => x > 0)
+  if (placed.length < 2) return { levels: all, range: undefined }
+  const [low, high] = [Math.min(...placed.map((dot) => dot.low)), Math.max(...placed.map((dot) => dot.high))]
+  const span = high - low
+  if (!(span > 0)) return { levels: all, range: undefined }
+  const levels = all.filter(({ y }) => y >= low - span / 2 && y <= high + span / 2)
+  const ys = [low, high, ...levels.map(({ y }) => y)]
+  return { levels, range: [Math.min(...ys) - 0.05 * span, Math.max(...ys) + 0.05 * span] }
 }
 
 /** The points that none beats with less memory, by memory. */

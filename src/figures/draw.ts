@@ -49,8 +49,9 @@ export function drawPanel<D>(drawing: Drawing<D>, panel: Panel, frame: Frame): R
 }
 
 /** Ticks of an axis that ends at `most`, in one unit: 0, 500, 1,000, or 0, 20k, 40k. */
-export function formatTicks(most: number): (value: number) => string {
-  const [size, unit] = most >= 2e6 ? [1e6, "M"] : most >= 10_000 ? [1e3, "k"] : [1, ""]
+export function formatTicks(most: number, span = most): (value: number) => string {
+  // Units only where ticks lie far enough apart for them.
+  const [size, unit] = span >= 2e6 ? [1e6, "M"] : most >= 10_000 && span >= 5000 ? [1e3, "k"] : [1, ""]
   return (value) => (value === 0 ? "0" : `${(value / size).toLocaleString("en", { maximumFractionDigits: 6 })}${unit}`)
 }
 

@@ -68,7 +68,8 @@ function axisOf({ logarithmic, levels, zero }: LinesPanel): object {
 
 /** Panels with levels go along whole segments. */
 function xTicks({ levels }: LinesPanel, lines: LinesPanel["lines"]): (value: number) => string {
-  const format = formatTicks(farthest(lines))
+  const first = lines.reduce((least, { points }) => Math.min(least, points[0].x), farthest(lines))
+  const format = formatTicks(farthest(lines), farthest(lines) - first)
   return levels ? (value) => (Number.isInteger(value) ? format(value) : "") : format
 }
 

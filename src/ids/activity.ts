@@ -9,14 +9,12 @@
 
 import { exp } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { Columns } from "./columns.ts"
 
 /** Turns: an id of the mean rate is met so often in it, on a site of any size. */
 const HALF_LIFE = 5
 const LN2 = Math.LN2
-const SIDES = ["user", "item"] as const
-
 export interface Met {
   count: number
   last: number

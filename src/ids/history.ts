@@ -15,6 +15,11 @@ export class History {
   #seen = growable("i32")
   #count = 0
 
+  /** No item from here on has been met. */
+  get reach(): number {
+    return this.#items.length
+  }
+
   /** Items seen so far, in order of first sight: a view until the next change. */
   get seen(): Int32Array {
     return this.#seen.subarray(0, this.#count)
@@ -67,6 +72,11 @@ export class History {
     this.#count = count
   }
 
+  /** Where an item stands among those seen, −1 for one that is not. */
+  placeOf(item: number): number {
+    return item < this.#items.length ? this.#items.at.place[item] - 1 : -1
+  }
+
   knows(item: number): boolean {
     return item < this.#items.length && this.#items.at.place[item] !== 0
   }
@@ -101,6 +111,9 @@ export class History {
     const { seen } = this
     const { length } = seen
     const { users } = this.#items.at
+    let most = 0
+    for (let i = 0; i < length; i++) if (users[seen[i]] > most) most = users[seen[i]]
+    if (most <= 4 * length + 1024) return countingSort(seen, users, most)
     // Numbers sort faster than pairs: the count, then the place.
     const keys = Float64Array.from(seen, (item, i) => i - users[item] * length).sort()
     return Array.from(keys, (key) => seen[((key % length) + length) % length])
@@ -140,4 +153,14 @@ export class History {
     this.#met.load(state.at("met"))
     this.#items.load(state.at("items"))
   }
+}
+
+/** Items by their counts, `most` and less, the largest first; of equals in their order. */
+function countingSort(items: Int32Array, counts: Uint32Array, most: number): number[] {
+  const places = new Uint32Array(most + 2)
+  for (let i = 0; i < items.length; i++) places[most - counts[items[i]] + 1]++
+  for (let n = 1; n < places.length; n++) places[n] += places[n - 1]
+  const out = new Array<number>(items.length)
+  for (let i = 0; i < items.length; i++) out[places[most - counts[items[i]]]++] = items[i]
+  return out
 }

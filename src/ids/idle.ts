@@ -5,7 +5,7 @@
  */
 
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { Columns } from "./columns.ts"
 import type { ProcessPrices } from "./process-bytes.ts"
 
@@ -68,7 +68,6 @@ interface SideTimes {
 const column = () => new Columns({ value: "u32" })
 type Column = ReturnType<typeof column>
 
-const SIDES = ["user", "item"] as const
 const NAMES = ["last", "rest", "segment"] as const
 
 export class Idle {

@@ -76,6 +76,11 @@ export class Lists {
     if (this.lengths[id] === 0) this.clear(id)
   }
 
+  /** Keeps the first `length` numbers of the id's list. */
+  truncate(id: number, length: number): void {
+    this.lengths[id] = length
+  }
+
   /** The id's numbers: a view until the next change. */
   of(id: number): Int32Array {
     const count = this.count(id)

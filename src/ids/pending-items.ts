@@ -8,7 +8,7 @@
  * is freed stay: they end a walk.
  */
 
-const FEWEST = 1024
+const FEWEST = 4096
 /** In place of an item that left. */
 const NONE = -1
 
@@ -99,7 +99,7 @@ export class PendingItems {
     const { segment: segments } = this.#slots
     while (this.#first < this.#next && segments[this.#first % this.#capacity] <= segment) this.#first++
     let capacity = this.#capacity
-    while (capacity > FEWEST && 8 * this.length <= capacity) capacity /= 2
+    while (capacity > FEWEST && 32 * this.length <= capacity) capacity /= 2
     if (capacity < this.#capacity) this.#resize(capacity)
   }
 

@@ -4,7 +4,7 @@
  */
 
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { Columns } from "./columns.ts"
 
 /** Bytes the rest of the process keeps of every index of a side, and of every item a user has met. */
@@ -23,6 +23,8 @@ export class ProcessBytes {
   }
   /** Of names and of items met. */
   #bytes = 0
+  /** Of what is said of items. */
+  propertyBytes = 0
 
   constructor(prices: Readonly<ProcessPrices>) {
     this.#prices = prices
@@ -40,7 +42,7 @@ export class ProcessBytes {
 
   /** What differs from id to id, of all that are here. */
   get bytes(): number {
-    return this.#bytes
+    return this.#bytes + this.propertyBytes
   }
 
   /** An event of an id whose name has so many bytes. */
@@ -67,14 +69,16 @@ export class ProcessBytes {
   save(state: State): void {
     state.set("prices", { ...this.#prices })
     state.set("bytes", this.#bytes)
-    for (const side of ["user", "item"] as const) this.#ids[side].save(state.at(side))
+    if (this.propertyBytes > 0) state.set("propertyBytes", this.propertyBytes)
+    for (const side of SIDES) this.#ids[side].save(state.at(side))
   }
 
   /** As it was saved. */
   static from(state: State): ProcessBytes {
     const process = new ProcessBytes(state.get("prices") as unknown as ProcessPrices)
     process.#bytes = state.get<number>("bytes")
-    for (const side of ["user", "item"] as const) process.#ids[side].load(state.at(side))
+    if (state.has("propertyBytes")) process.propertyBytes = state.get<number>("propertyBytes")
+    for (const side of SIDES) process.#ids[side].load(state.at(side))
     return process
   }
 }

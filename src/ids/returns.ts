@@ -12,7 +12,7 @@
 import { exp } from "../kernels/math.ts"
 import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 
 /** Turns. */
 const HALF_LIFE = 100
@@ -29,7 +29,6 @@ const CELLS = 16 * PAUSES
 /** All cells of hits, then of looks; of users, then of items. */
 const LOOKS = 2 * CELLS
 const NONE = new Float64Array(0)
-const SIDES = ["user", "item"] as const
 const FROM: Record<Side, number> = { user: 0, item: CELLS }
 
 export class Returns {

@@ -1,12 +1,13 @@
 /**
- * When and why each id got the sizes it had: what `explain` shows. The last ten changes of an id.
+ * When and why each id got the sizes it had: what `explain` shows. The last ten changes of an id; where the policy decides
+ * several rungs in a segment, the last of them.
  *
  * Most ids were met and never changed: that is one number, segment and step; the time is that of the segment, which all
  * ids met in it share. Other changes take two cells, three more with scores, one more with a time of their own.
  */
 
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { Columns } from "./columns.ts"
 import { Lists } from "./lists.ts"
 
@@ -23,6 +24,9 @@ const SEGMENTS = (1 << 28) - 1
  */
 export const REASONS = ["met", "grown", "explored", "released", "idle", "budget", "elsewhere"] as const
 export type Reason = (typeof REASONS)[number]
+
+/** Those that the policy decides. */
+const DECIDED = REASONS.indexOf("released")
 
 /** What the policy thought of the rung that was taken or let go. */
 export interface ArmScores {
@@ -73,6 +77,11 @@ const fromBits = (upper: number): number => {
 
 const isLong = (what: number): boolean => (what & LONG_SEGMENT) === LONG_SEGMENT
 
+const reasonOf = (what: number): number => (what >>> WHY) & 7
+
+/** The segment of the change that begins at a cell. */
+const segmentOf = (cells: Int32Array, c: number): number => (isLong(cells[c]) ? cells[c + 1] : cells[c] & LONG_SEGMENT)
+
 /** Cells of a change, by its first. */
 const cellsOf = (what: number): number => 1 + (isLong(what) ? 2 : 0) + (what & TIMED ? 1 : 0) + (what & SCORED ? 2 : 0)
 
@@ -89,18 +98,19 @@ export class SizeLog {
 
   add(side: Side, id: number, change: SizeChange): void {
     const { met, changes } = this.#sides[side]
-    const { segment, step, why, scores } = change
+    const { segment, step, scores } = change
+    const why = REASONS.indexOf(change.why)
     const second = Math.floor(change.time / 1000)
     const timed = !this.#isTimeOf(segment, second)
     met.reserve(id)
     const first = met.at.met[id] === 0 && changes.count(id) === 0
-    if (first && why === "met" && !scores && !timed && step < STEPS && segment < SEGMENTS) {
+    if (first && why === 0 && !scores && !timed && step < STEPS && segment < SEGMENTS) {
       met.at.met[id] = 1 + STEPS * segment + step
       return
     }
-    this.#makeRoom(side, id)
+    this.#makeRoom(side, id, { segment, why })
     const long = segment >= LONG_SEGMENT || step > LONGEST_STEP
-    const what = (long ? LONG_SEGMENT : segment) | (REASONS.indexOf(why) << WHY) | ((long ? 0 : step) << STEP)
+    const what = (long ? LONG_SEGMENT : segment) | (why << WHY) | ((long ? 0 : step) << STEP)
     changes.append(id, what | (scores ? SCORED : 0) | (timed ? TIMED : 0))
     if (long) {
       changes.append(id, segment)
@@ -124,16 +134,18 @@ export class SizeLog {
     return segments.at.second[segment] === second
   }
 
-  /** Drops the oldest change of an id that has as many as are kept. */
-  #makeRoom(side: Side, id: number): void {
+  /** Drops what a change takes the place of: the policy's last of the same segment, or the oldest where all are kept. */
+  #makeRoom(side: Side, id: number, { segment, why }: { segment: number; why: number }): void {
     const { met, changes } = this.#sides[side]
-    const { cells, start } = changes
-    const end = changes.count(id)
-    let count = met.at.met[id] === 0 ? 0 : 1
-    for (let c = 0; c < end; c += cellsOf(cells[start[id] + c])) count++
-    if (count < KEPT) return
-    if (met.at.met[id] !== 0) met.at.met[id] = 0
-    else for (let c = cellsOf(cells[start[id]]); c > 0; c--) changes.remove(id, 0)
+    const cells = changes.of(id)
+    let [count, last] = [met.at.met[id] === 0 ? 0 : 1, 0]
+    for (let c = 0; c < cells.length; c += cellsOf(cells[c])) [count, last] = [count + 1, c]
+    const isDecided = (reason: number) => reason > 0 && reason <= DECIDED
+    const what = cells[last]
+    if (cells.length > 0 && isDecided(why) && isDecided(reasonOf(what)) && segmentOf(cells, last) === segment)
+      changes.truncate(id, last)
+    else if (count === KEPT && met.at.met[id] !== 0) met.at.met[id] = 0
+    else if (count === KEPT) for (let c = cellsOf(cells[0]); c > 0; c--) changes.remove(id, 0)
   }
 
   /** Oldest first. */
@@ -150,14 +162,12 @@ export class SizeLog {
     for (let c = 0; c < cells.length; c += cellsOf(cells[c])) {
       const what = cells[c]
       let at = c + 1
-      let [segment, step] = [what & LONG_SEGMENT, (what >>> STEP) & LONGEST_STEP]
-      if (isLong(what)) {
-        segment = cells[at++]
-        step = cells[at++]
-      }
+      const segment = segmentOf(cells, c)
+      const step = isLong(what) ? cells[c + 2] : (what >>> STEP) & LONGEST_STEP
+      if (isLong(what)) at += 2
       // Unsigned: seconds go on after 2038.
       const time = 1000 * (what & TIMED ? cells[at++] >>> 0 : second[segment])
-      const change: SizeChange = { segment, time, step, why: REASONS[(what >>> WHY) & 7] }
+      const change: SizeChange = { segment, time, step, why: REASONS[reasonOf(what)] }
       if (what & SCORED) {
         const [first, last] = [cells[at], cells[at + 1]]
         const grow = (first >>> 21) | ((last & 1023) << 11)
@@ -186,7 +196,7 @@ export class SizeLog {
 
   save(state: State): void {
     this.#segments.save(state.at("segments"))
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       this.#sides[side].met.save(state.at(`${side}.met`))
       this.#sides[side].changes.save(state.at(`${side}.changes`))
     }
@@ -194,7 +204,7 @@ export class SizeLog {
 
   load(state: State): void {
     this.#segments.load(state.at("segments"))
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       this.#sides[side].met.load(state.at(`${side}.met`))
       this.#sides[side].changes.load(state.at(`${side}.changes`))
     }

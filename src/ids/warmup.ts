@@ -1,7 +1,7 @@
 /** How many events each id has learned its last rung from, up to the few it takes before the rung can be judged. */
 
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { Columns } from "./columns.ts"
 
 const eventColumn = () => new Columns({ events: "u8" })
@@ -37,10 +37,10 @@ export class Warmup {
   }
 
   save(state: State): void {
-    for (const side of ["user", "item"] as const) this.#learned[side].save(state.at(side))
+    for (const side of SIDES) this.#learned[side].save(state.at(side))
   }
 
   load(state: State): void {
-    for (const side of ["user", "item"] as const) this.#learned[side].load(state.at(side))
+    for (const side of SIDES) this.#learned[side].load(state.at(side))
   }
 }

@@ -188,11 +188,13 @@ export interface Project {
   outputs: number
 }
 
-/** out[t] = Σ_k weight[k]·input[t + k], t < count, k < columns: a vector against every stretch of a longer one. */
+/** out[t] = Σ_k weight[k]·input[t + k], t < count, k < columns: a vector against every stretch of a longer one, or some. */
 export interface Correlate {
   out: Address
   /** count + columns − 1 numbers. */
   input: Address
+  /** Where stretch t begins, as whole numbers. Default: at t. */
+  places?: Address
   weight: Address
   count: number
   columns: number
@@ -342,6 +344,130 @@ export interface Fill {
   count: number
 }
 
+/**
+ * Groups of rows, learned one after the other as models/calibrated/sequence.ts has it: a user, up to `latest` items that stand
+ * for it, and an own item with others. The same bits whatever the build. Rows and groups are laid out as in layout.ts; addresses
+ * in them count as all addresses do, and 0 is no row.
+ *
+ *   x = p + Σ_a ω_a·y_a      z = b + ⟨x, q̂⟩ + Σ_k w_k·f_k − log Q      e = weight·(softmax(z) − [own]), or weight·σ(z) of one alone
+ */
+export interface LearnGroups {
+  groups: Address
+  /** Which of them. */
+  from: number
+  to: number
+  /** A pass takes its share of the others. */
+  pass: number
+  passes: number
+  /** By row of the batch: where its item's row stands, log Q, and f_0, f_1 (NONE: no such). */
+  rows: Address
+  chances: Address
+  features: Address
+  /** w_0, w_1 and their accumulators. */
+  fusion: Address
+  /** ω_a of m latest items at m·latest + a. */
+  decay: Address
+  latest: number
+  /** ε: what stands for numbers an item does not hold, from its place on. */
+  lift: Address
+  /** Of each group, in the first pass. */
+  losses: Address
+  /** Sizes of all rungs, then their bits: a group that is judged writes what it would have cost with a vector cut to each. */
+  ladder: Address
+  rungs: number
+  /** `groupWork` numbers: the largest vector in whole blocks, and the rows of the largest group in fours. */
+  work: Address
+  widest: number
+  longest: number
+  constants: GroupConstants
+}
+
+export interface GroupConstants {
+  rate: { bias: number; item: number; user: number; input: number }
+  l2: { item: number; user: number; input: number }
+  /** An accumulator counts no more than this. */
+  most: number
+  fusion: { rate: number; most: number }
+}
+
+/** out[i] = b + ⟨x, q̂⟩ of rows that groups could learn from, of each of which `rows` says where it stands; x with zeros up to a whole block. */
+export interface ScoreRows {
+  out: Address
+  rows: Address
+  count: number
+  x: Address
+  columns: number
+  lift: Address
+}
+
+/**
+ * Pairs of a user's and an item's row, learned one after the other as models/calibrated/factor.ts has it with one output, so
+ * often as there are passes. The same bits whatever the build. Rows are laid out as those of groups.
+ *
+ *   z = g + b_u + b_i + ⟨p̂, q̂⟩      e = σ(z) − y
+ */
+export interface LearnPairs {
+  /** By row of the batch: where its user's and its item's row stand. */
+  pairs: Address
+  labels: Address
+  /** Of how many events a row counts (NONE: of one). */
+  weights: Address
+  /** e² of every row in the first pass. */
+  losses: Address
+  /** By row: where the losses of either side cut to each rung are to be written, `rungs` each, or NONE (NONE: nowhere). */
+  judged: Address
+  /** ε: what stands for numbers an item does not hold, from its place on. */
+  lift: Address
+  /** g */
+  global: Address
+  /** Sizes of all rungs, which have the same bits. */
+  ladder: Address
+  rungs: number
+  rows: number
+  passes: number
+  constants: PairConstants
+}
+
+export interface PairConstants {
+  rate: { global: number; bias: number; user: number; item: number }
+  l2: { bias: number; user: number; item: number }
+  /** An accumulator of a vector counts no more than this. */
+  most: number
+}
+
+/**
+ * out[t] = Σ_k weights[k]·ln(1 + factors[k]·s_k[t]·d), t < count, k < 2: d = (1 + total[t])^−¼. `sums` has s_0, s_1 and
+ * the totals, `stride` numbers each. The same bits whatever the build.
+ */
+export interface FuseLogs {
+  out: Address
+  sums: Address
+  stride: number
+  count: number
+  weights: ArrayLike<number>
+  factors: ArrayLike<number>
+}
+
+/** What packed rows are made of (models/row-packing.ts); `lift` NONE: their first vector is kept as it is. */
+export interface PackedForm {
+  whole: number
+  head: number
+  vectors: number
+  lift: Address
+}
+
+/** Unpacks rows in 8, 16 or 32 bits into rows that groups are learned from: all but whole numbers. */
+export interface UnpackRows {
+  records: Address
+  count: number
+  form: PackedForm
+}
+
+/** Packs them again, rounding by chance; the packed words are in `ints`. */
+export interface PackRows extends UnpackRows {
+  seed: number
+}
+
 export interface Kernels {
   readonly kind: "reference" | "simd" | "relaxed-simd"
   readonly threads: number
@@ -390,5 +516,11 @@ export interface Kernels {
   mixBackward(operation: MixBackward): void
   adam(operation: Adam): void
   copyRows(operation: CopyRows): void
+  learnGroups(operation: LearnGroups): void
+  scoreRows(operation: ScoreRows): void
+  fuseLogs(operation: FuseLogs): void
+  learnPairs(operation: LearnPairs): void
+  unpackRows(operation: UnpackRows): void
+  packRows(operation: PackRows): void
   fill(operation: Fill): void
 }

@@ -27,6 +27,12 @@ export const HIDDEN_POWERS = 21
 export const HIDDEN_SCORES = 22
 export const CORRELATE = 23
 export const MULTIPLY_CODES = 24
+export const LEARN_GROUPS = 25
+export const UNPACK_ROWS = 26
+export const PACK_ROWS = 27
+export const SCORE_ROWS = 28
+export const LEARN_PAIRS = 29
+export const FUSE_LOGS = 30
 
 /** Every operation on the tape starts with: code, its length in words, the parts it is worth cutting into. */
 export const OPERATION_HEADER = 12
@@ -42,6 +48,35 @@ export const TANH = 2
 export const SQUARED = 0
 export const LOGISTIC = 1
 export const SOFTMAX = 2
+
+/** A row that is learned from: numbers of its head, how many a vector has, where ε starts, its rung; then its vectors, each in whole blocks of 16. */
+export const ROW_SIZE = 3
+export const ROW_LIFT = 4
+export const ROW_STEP = 5
+export const ROW_HEAD = 8
+
+/** A group of rows to be learned; where it is judged, else 0, and its latest item that is judged, or −1. */
+export const GROUP_USER = 0
+export const GROUP_TRAIL = 1
+export const GROUP_COUNT = 2
+export const GROUP_OWN = 3
+export const GROUP_FROM = 4
+export const GROUP_TO = 5
+export const GROUP_ALONE = 6
+export const GROUP_WEIGHT = 7
+export const GROUP_JUDGED = 8
+export const GROUP_INPUT = 9
+export const GROUP_WORDS = 12
+
+/** Where a packed row and its numbers stand, and what they are. */
+export const PACKED_AT = 0
+export const PACKED_ROW = 1
+export const PACKED_SIZE = 2
+export const PACKED_BITS = 3
+export const PACKED_LIFT = 4
+export const PACKED_ID = 5
+export const PACKED_STEP = 6
+export const PACKED_WORDS = 8
 
 export const DOT = 0
 export const DISTANCE = 1
@@ -66,3 +101,6 @@ export const TAPE_BYTES = 64512
 /** Each thread's own space, one after the other. */
 export const SCRATCH = 65536
 export const SCRATCH_BYTES = 589824
+
+/** Scores beside the product of vectors. */
+export const SCORERS = 2

@@ -1,6 +1,7 @@
 /** The reference twin: plain loops, the definition of correct. Runs in single or double precision, one thread, at once. */
 
 import { DessError } from "../errors.ts"
+import { learnGroups, packRows, scoreRows, unpackRows } from "./groups.ts"
 import type {
   Adam,
   Address,
@@ -9,6 +10,7 @@ import type {
   Correlate,
   Fill,
   Floats,
+  FuseLogs,
   HiddenInfer,
   HiddenInferGradient,
   HiddenPowers,
@@ -16,6 +18,8 @@ import type {
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
+  LearnGroups,
+  LearnPairs,
   Loss,
   Mix,
   MixBackward,
@@ -26,13 +30,18 @@ import type {
   Normalize,
   NormalizeBackward,
   NormalizeGradient,
+  PackRows,
   PairScore,
   PairScoreBackward,
   PairScoreGradient,
   Project,
+  ScoreRows,
+  UnpackRows,
 } from "./kernels.ts"
 import { NONE } from "./kernels.ts"
+import { SCORERS } from "./layout.ts"
 import { exp, log, sigmoid, softplus, tanh } from "./math.ts"
+import { learnPairs } from "./pairs.ts"
 
 export type Precision = "single" | "double"
 
@@ -298,7 +307,8 @@ export class ReferenceKernels implements Kernels {
     const f = this.floats
     for (let t = 0; t < p.count; t++) {
       let sum = 0
-      for (let k = 0; k < p.columns; k++) sum += f[p.weight + k] * f[p.input + t + k]
+      const from = p.input + (p.places ? this.ints[p.places + t] : t)
+      for (let k = 0; k < p.columns; k++) sum += f[p.weight + k] * f[from + k]
       f[p.out + t] = sum
     }
   }
@@ -469,6 +479,37 @@ export class ReferenceKernels implements Kernels {
       const from = p.input + r * inputStride
       this.floats.copyWithin(p.out + r * outStride, from, from + columns)
     }
+  }
+
+  learnGroups(p: LearnGroups): void {
+    learnGroups(this, p)
+  }
+
+  fuseLogs(p: FuseLogs): void {
+    const f = this.floats
+    for (let t = 0; t < p.count; t++) {
+      const root = Math.sqrt(Math.sqrt(1 + f[p.sums + SCORERS * p.stride + t]))
+      let sum = 0
+      for (let k = 0; k < SCORERS; k++)
+        sum += p.weights[k] * log(1 + (p.factors[k] * f[p.sums + k * p.stride + t]) / root)
+      f[p.out + t] = sum
+    }
+  }
+
+  scoreRows(p: ScoreRows): void {
+    scoreRows(this, p)
+  }
+
+  learnPairs(p: LearnPairs): void {
+    learnPairs(this, p)
+  }
+
+  unpackRows(p: UnpackRows): void {
+    unpackRows(this, p)
+  }
+
+  packRows(p: PackRows): void {
+    packRows(this, p)
   }
 
   fill(p: Fill): void {

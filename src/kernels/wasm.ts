@@ -11,6 +11,7 @@ import type {
   CopyRows,
   Correlate,
   Fill,
+  FuseLogs,
   HiddenInfer,
   HiddenInferGradient,
   HiddenPowers,
@@ -18,6 +19,8 @@ import type {
   HiddenTrain,
   HiddenTrainBackward,
   Kernels,
+  LearnGroups,
+  LearnPairs,
   Loss,
   Mix,
   MixBackward,
@@ -27,10 +30,13 @@ import type {
   Normalize,
   NormalizeBackward,
   NormalizeGradient,
+  PackRows,
   PairScore,
   PairScoreBackward,
   PairScoreGradient,
   Project,
+  ScoreRows,
+  UnpackRows,
 } from "./kernels.ts"
 import * as layout from "./layout.ts"
 import { Pool, sleepOn } from "./pool.ts"
@@ -285,7 +291,7 @@ export class WasmKernels implements Kernels {
 
   correlate(p: Correlate): void {
     const tape = this.#begin(layout.CORRELATE, p.count * (0.2 + p.columns * 0.06))
-    tape.putAddresses(p.out, p.input, p.weight)
+    tape.putAddresses(p.out, p.input, p.weight, p.places ?? 0)
     tape.put(p.count, p.columns)
     tape.end()
   }
@@ -376,6 +382,65 @@ export class WasmKernels implements Kernels {
     const tape = this.#begin(layout.COPY_ROWS, p.rows * (5 + p.columns * 0.15))
     tape.putAddresses(p.out, p.input)
     tape.put(p.rows, p.columns, p.outStride ?? p.columns, p.inputStride ?? p.columns)
+    tape.end()
+  }
+
+  learnGroups(p: LearnGroups): void {
+    const { rate, l2, most, fusion } = p.constants
+    const tape = this.#tape.begin(layout.LEARN_GROUPS, 1)
+    tape.putAddresses(p.groups, p.rows, p.chances, p.features, p.fusion, p.decay, p.lift, p.work, p.losses)
+    tape.put(p.from, p.to, p.pass, p.passes, p.widest, p.longest, p.latest, p.rungs)
+    tape.putAddresses(p.ladder)
+    tape.putFloats(
+      rate.bias,
+      rate.item,
+      rate.user,
+      rate.input,
+      l2.item,
+      l2.user,
+      l2.input,
+      most,
+      fusion.rate,
+      fusion.most,
+    )
+    tape.end()
+  }
+
+  fuseLogs(p: FuseLogs): void {
+    const tape = this.#begin(layout.FUSE_LOGS, p.count * 5)
+    tape.putAddresses(p.out, p.sums)
+    tape.put(p.stride, p.count)
+    tape.putFloats(...Array.from(p.weights).slice(0, layout.SCORERS), ...Array.from(p.factors).slice(0, layout.SCORERS))
+    tape.end()
+  }
+
+  scoreRows(p: ScoreRows): void {
+    const tape = this.#begin(layout.SCORE_ROWS, p.count * (5 + p.columns * 0.15))
+    tape.putAddresses(p.out, p.rows, p.x, p.lift)
+    tape.put(p.count, p.columns)
+    tape.end()
+  }
+
+  learnPairs(p: LearnPairs): void {
+    const { rate, l2, most } = p.constants
+    const tape = this.#tape.begin(layout.LEARN_PAIRS, 1)
+    tape.putAddresses(p.pairs, p.labels, p.weights, p.losses, p.judged, p.lift, p.global, p.ladder)
+    tape.put(p.rows, p.passes, p.rungs)
+    tape.putFloats(rate.global, rate.bias, l2.bias, rate.user, rate.item, most, l2.user, l2.item)
+    tape.end()
+  }
+
+  unpackRows(p: UnpackRows): void {
+    const tape = this.#tape.begin(layout.UNPACK_ROWS, 1)
+    tape.putAddresses(p.records, p.form.lift)
+    tape.put(p.count, p.form.whole, p.form.head, p.form.vectors)
+    tape.end()
+  }
+
+  packRows(p: PackRows): void {
+    const tape = this.#tape.begin(layout.PACK_ROWS, 1)
+    tape.putAddresses(p.records, p.form.lift)
+    tape.put(p.count, p.form.whole, p.form.head, p.form.vectors, p.seed)
     tape.end()
   }
 

@@ -1,5 +1,6 @@
 /** The family of the calibrated recipe: rows learned event by event, each row's rungs judged while it is trained on. */
 
+import { growable } from "../ids/columns.ts"
 import type { State } from "../kernels/state.ts"
 import { Frame, turnFrame } from "../models/calibrated/frame.ts"
 import { packedBytes } from "../models/calibrated/packed-items.ts"
@@ -30,6 +31,7 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
   /** Readers see the rows themselves. */
   readonly floatsNeeded = 0
   readonly #frame: Frame
+  #published: { turns: number; matrix: Float64Array } | undefined
   #turned = 0
   #search: RungJudge | undefined
 
@@ -80,8 +82,9 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     return this.#search
   }
 
-  begin(segment: Segment): void {
+  begin(segment: Segment, rows: SizedRows<RowModel>): void {
     this.model.segment = segment.index + 1
+    this.model.neighbours?.allot(rows.limiter.bytes)
   }
 
   train(batch: ModelBatch, p: { rungs?: RungLosses; touched?: { add(item: number): void } }): PassResult {
@@ -93,14 +96,16 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     for (const id of ids) this.model.meetOne("item", id)
     const { outputs } = this.model
     const out = new Float64Array(ids.length * outputs)
+    // Experiments rank for many users at a time: unpacking all items once is faster. A live learner would hold them twice.
+    const fast = live ? undefined : this.model.rank?.(ids)
     const scores = (user: number): Float64Array => {
       this.model.meetOne("user", user)
-      this.model.logitsOf(out, user, ids)
+      if (fast) fast(out, user)
+      else this.model.logitsOf(out, user, ids)
       return outputs === 1 ? out : out.filter((_, at) => at % outputs === 0)
     }
-    // Experiments rank for many users at a time: unpacking all items once is faster. A live learner would hold them twice.
+    if (live || fast) return { items: ids, scores, release: () => {} }
     const table = this.model.tables.item
-    if (live) return { items: ids, scores, release: () => {} }
     const keep = table.open(ids)
     return { items: ids, scores, release: () => table.close({ changed: false, keep }) }
   }
@@ -111,9 +116,47 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     const turns = this.#frame.turns
     const tables = { user: model.tables.user.share(), item: model.tables.item.share() }
     return {
-      arrays: { global: model.global.slice(), changed, frame: this.#frame.matrix(turns).slice() },
-      rows: { tables, frame: this.#frame.share(), turns, through: model.through },
+      arrays: {
+        ...{ global: model.global.slice(), changed, frame: this.#publishedFrame(turns) },
+        ...(model.fusion && { weights: model.fusion.weights.slice() }),
+      },
+      rows: {
+        ...{ tables, frame: this.#frame.share(), turns, through: model.through },
+        ...(model.neighbours && { neighbours: model.neighbours.table.share() }),
+      },
     }
+  }
+
+  /** How the frame stands, in shared memory: a message does not copy it, and it is written once a turn. */
+  #publishedFrame(turns: number): Float64Array {
+    if (this.#published?.turns !== turns) {
+      const matrix = this.#frame.matrix(turns)
+      this.#published = { turns, matrix: growable("f64", matrix.length, matrix.length) }
+      this.#published.matrix.set(matrix)
+    }
+    return this.#published.matrix
+  }
+
+  /** Numbers are the mean of both rows by how often each was met; the latest items of `from` are the latest of all. */
+  merge(rows: SizedRows<RowModel>, from: number, into: number): void {
+    const { model } = this
+    const table = model.tables.user
+    if (!table.has(from)) return
+    const theirs = new Float32Array(table.size(from))
+    table.read(from, theirs, 0)
+    const latest = model.latestOf?.(from) ?? []
+    const step = table.step(from)
+    const [fresh, weight] = [model.meetOne("user", into), rows.indicators.frequency("user", from)]
+    if (fresh) rows.resize("user", into, { step, why: "met" })
+    const share = fresh ? 1 : weight / Math.max(1, weight + rows.indicators.frequency("user", into))
+    const own = new Float32Array(table.size(into))
+    table.read(into, own, 0)
+    const first = model.latestOf ? model.heads.user - model.vectors.user : 0
+    for (let k = first; k < Math.min(own.length, theirs.length); k++) own[k] += share * (theirs[k] - own[k])
+    table.guarded(() => {
+      table.write(into, own, 0, 0)
+      model.addLatest?.(into, latest)
+    })
   }
 
   /** Turns the frame when it is due, for a policy that cuts rows. Many processes would have to turn it at once. */
@@ -123,13 +166,14 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     if (this.model.task === "topk") return
     if (time - this.#turned < Math.min(TURN.last, Math.max(TURN.first, TURN.share * time))) return
     this.#turned = time
-    turnFrame(this.model, (item) => activity.rate("item", item, time), this.#frame)
+    turnFrame(this.model, (item) => activity.rate("item", item, time), live ? this.#frame : undefined)
     if (live) rows.changeAll()
   }
 
   /** ESAPN keeps a network of its own and losses of every id, which do not add up. */
   share(rows: SizedRows<RowModel>): RowShare | undefined {
-    return this.#search?.options.policy instanceof Esapn ? undefined : new RowShare(rows, this.#search)
+    if (this.#search?.options.policy instanceof Esapn) return undefined
+    return new RowShare(rows, this.#search)
   }
 
   save(state: State, { time, activity, returns }: SizedRows<RowModel>): void {

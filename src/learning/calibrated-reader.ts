@@ -9,12 +9,19 @@
  */
 
 import type { Floats, Kernels } from "../kernels/kernels.ts"
+import { exp, log } from "../kernels/math.ts"
 import { Frame, turnBetween } from "../models/calibrated/frame.ts"
 import { PackedItems } from "../models/calibrated/packed-items.ts"
-import type { RowModel } from "../models/calibrated/rows.ts"
+import type { ItemParts, RowModel } from "../models/calibrated/rows.ts"
 import { readGuarded } from "../models/embedding-table.ts"
-import type { Side } from "../types.ts"
-import type { Asker, LabelledTrial, Published, Reader, SharedRegion } from "./reader.ts"
+import { SIDES, type Side } from "../types.ts"
+import type { Asker, ItemLifts, LabelledTrial, Published, Reader, SharedRegion } from "./reader.ts"
+
+/** Items that an item's parts are compared with, about. */
+const COMPARED = 200
+
+/** Numbers of items' second vectors that are kept, at the sizes' largest: 16 MB. */
+const MOST_INPUTS = 4_194_304
 
 /** The index a user's row has in the small model. */
 const ASKED = 0
@@ -22,6 +29,8 @@ const ASKED = 0
 export class CalibratedReader implements Reader {
   readonly outputs: number
   readonly follow: Reader["follow"]
+  readonly following: Reader["following"]
+  readonly lifts: NonNullable<Reader["lifts"]> | undefined
   /** The learner's rows. */
   readonly #learner: RowModel
   /** The rows of a request. */
@@ -37,6 +46,8 @@ export class CalibratedReader implements Reader {
   #through: Int32Array | undefined
   #readThrough = 0
   readonly #turned: Float64Array
+  /** Second vectors of items, as long as this version is the last. */
+  readonly #inputs = new Map<number, Float32Array>()
   /** The row that is read, and the turns it had been through; made once: it is asked for at every item of every version. */
   readonly #asked: { side: Side; id: number; turns: number } = { side: "item", id: 0, turns: 0 }
   readonly #copyRow = (): number => {
@@ -56,10 +67,15 @@ export class CalibratedReader implements Reader {
     this.#own = own
     this.#kernels = kernels
     this.outputs = own.outputs
+    if (own.neighbours) own.neighbours.source = learner.neighbours
     this.#packed = new PackedItems(own, kernels)
     const { user, item } = own.tables
     this.#turned = new Float64Array(own.fade.length)
-    this.#row = new Float32Array(Math.max(user.sizes[user.top], item.sizes[item.top]))
+    const beside = own.neighbours?.table.sizes.at(-1) ?? 0
+    this.#row = new Float32Array(Math.max(user.sizes[user.top], item.sizes[item.top], beside))
+    if (own.partsOf) this.lifts = (asker, items) => this.#lifts(asker, items)
+    const { neighbours } = learner
+    if (neighbours) this.following = (item) => readGuarded(neighbours.table, () => neighbours.likelihoods(item))
     if (own.addLatest) this.follow = (asker, items) => (items ? this.#scoresOf(asker, items) : this.#scores(asker))
   }
 
@@ -78,18 +94,21 @@ export class CalibratedReader implements Reader {
 
   apply({ arrays, rows }: Published): void {
     if (rows) {
-      for (const side of ["user", "item"] as const) this.#learner.tables[side].readFrom(rows.tables[side])
+      for (const side of SIDES) this.#learner.tables[side].readFrom(rows.tables[side])
+      if (rows.neighbours) this.#learner.neighbours?.table.readFrom(rows.neighbours)
       this.#frame = new Frame(this.#own.fade.length, rows.frame)
       this.#turns = rows.turns
       this.#through = rows.through
       this.#matrix = arrays.frame as Float64Array<ArrayBuffer>
     }
     this.#learner.global.set(arrays.global)
+    if (arrays.weights) this.#learner.fusion?.weights.set(arrays.weights)
     this.refresh(arrays.changed)
   }
 
   /** Packs items anew whose rows have changed. */
   refresh(items: ArrayLike<number>): void {
+    this.#inputs.clear()
     const row = { step: 0, numbers: this.#row, at: 0 }
     for (let i = 0; i < items.length; i++) {
       row.step = this.#read("item", items[i])
@@ -116,6 +135,20 @@ export class CalibratedReader implements Reader {
     return true
   }
 
+  /** Copies an item's neighbours into the own model. */
+  #takeNeighbours(item: number): void {
+    const [from, to] = [this.#learner.neighbours?.table, this.#own.neighbours?.table]
+    if (!from || !to) return
+    const step = readGuarded(from, () => {
+      if (!from.has(item)) return -1
+      from.read(item, this.#row, 0)
+      return from.step(item)
+    })
+    if (step < 0) return
+    to.ensure(item)
+    to.replace(item, step, this.#row, 0)
+  }
+
   #turn(side: Side, step: number, turns: number): void {
     const { sizes, heads, vectors } = this.#own
     const [size, from] = [sizes[step], (this.#frame as Frame).matrix(turns)]
@@ -131,17 +164,44 @@ export class CalibratedReader implements Reader {
     if (this.#own.tables[side].has(id)) this.#own.tables[side].free(id)
   }
 
-  /** Answers with a user's row, and those of items it is read with, in the own model; a new one for no user. */
-  #asking<T>({ user, recent }: Asker, items: Iterable<number>, answer: (user: number) => T): T {
+  /** Takes a user's row into the own model, a new one for no user. */
+  #takeUser({ user, recent }: Asker): void {
     const own = this.#own
     own.global.set(this.#learner.global)
+    if (this.#learner.fusion) own.fusion?.weights.set(this.#learner.fusion.weights)
     if (user === undefined || !this.#take("user", user, ASKED)) own.meetOne("user", ASKED)
     if (recent) own.addLatest?.(ASKED, recent(this.#readThrough))
+  }
+
+  readonly #readItem = (item: number): number => this.#read("item", item)
+
+  /** Answers with logits of all items: rows it is read with are not taken into the own model but for the user's. */
+  #askingAll<T>(asker: Asker, answer: (user: number, logits: Float32Array) => T): T {
+    const own = this.#own
+    if (!own.combinedBy) return this.#asking(asker, [], (asked) => answer(asked, this.#fused(asked)))
+    this.#takeUser(asker)
+    try {
+      const logits = this.#packed.scores(ASKED, own.combinedBy(ASKED, this.#row, this.#readItem))
+      own.addNeighbours?.(logits, ASKED, this.items)
+      return answer(ASKED, logits)
+    } finally {
+      this.#drop("user", ASKED)
+    }
+  }
+
+  /** Answers with a user's row, and those of items it is read with, in the own model; a new one for no user. */
+  #asking<T>(asker: Asker, items: Iterable<number>, answer: (user: number) => T): T {
+    const own = this.#own
+    this.#takeUser(asker)
     const taken = new Set([...(own.latestOf?.(ASKED) ?? []), ...items])
     try {
-      for (const item of taken) this.#take("item", item)
+      for (const item of taken) {
+        this.#take("item", item)
+        this.#takeNeighbours(item)
+      }
       return answer(ASKED)
     } finally {
+      own.neighbours?.clear()
       this.#drop("user", ASKED)
       for (const item of taken) this.#drop("item", item)
     }
@@ -156,7 +216,68 @@ export class CalibratedReader implements Reader {
   }
 
   #scores(asker: Asker): Float32Array {
-    return this.#asking(asker, [], (asked) => this.#packed.scores(asked))
+    return this.#askingAll(asker, (asked, logits) => {
+      const odds = this.#own.repeatOdds?.(asked)
+      return odds ? repeated(logits, this.items, odds) : logits
+    })
+  }
+
+  #lifts(asker: Asker, items: readonly number[]): ItemLifts[] {
+    const every = Math.max(1, Math.floor(this.items.length / COMPARED))
+    const others = Array.from(this.items).filter((_, i) => i % every === 0)
+    return this.#asking(asker, [...items, ...others], (asked) => {
+      const own = this.#own
+      const partsOf = own.partsOf?.bind(own) as NonNullable<RowModel["partsOf"]>
+      const odds = own.repeatOdds?.(asked)
+      const there = others.filter((item) => own.tables.item.has(item))
+      const compared = partsOf(asked, there)
+      const mean = (get: (parts: ItemParts) => number) =>
+        compared.reduce((sum, parts) => sum + get(parts), 0) / Math.max(1, compared.length)
+      const [bias, taste] = [mean((parts) => parts.bias), mean((parts) => parts.taste)]
+      const latest = [...(own.latestOf?.(asked) ?? [])].reverse()
+      const inputs = latest.map((_, a) => mean((parts) => parts.inputs[a]))
+      const known = items.filter((item) => own.tables.item.has(item))
+      const parts = new Map(partsOf(asked, known).map((one, i) => [known[i], one]))
+      return items.map((item) => {
+        const one = parts.get(item)
+        return {
+          taste: one ? one.taste - taste : 0,
+          latest: latest.map((other, a) => ({ item: other, lift: one ? one.inputs[a] - inputs[a] : 0 })),
+          neighbours: one?.neighbours ?? 0,
+          near: latest.map((other, a) => ({ item: other, lift: one?.near[a] ?? 0 })),
+          popularity: one ? one.bias - bias : 0,
+          again: odds?.has(item) ?? false,
+        }
+      })
+    })
+  }
+
+  comeBack(asker: Asker): Map<number, number> {
+    // Nobody has come back yet: nothing to be read.
+    if (this.#learner.global.every((number) => number === 0)) return new Map()
+    const odds = this.#oddsOf(asker)
+    const unknown = [...(odds ?? [])].filter(([item]) => !this.#packed.has(item))
+    if (!odds || unknown.length === 0) return new Map()
+    return this.#askingAll(asker, (_, logits) => {
+      const rest = restOf(logits, this.items, odds)
+      return new Map(unknown.map(([item, own]) => [item, rest + own]))
+    })
+  }
+
+  #oddsOf(asker: Asker): Map<number, number> | undefined {
+    this.#takeUser(asker)
+    try {
+      return this.#own.repeatOdds?.(ASKED)
+    } finally {
+      this.#drop("user", ASKED)
+    }
+  }
+
+  /** Logits of a user of the own model and all items. */
+  #fused(asked: number): Float32Array {
+    const out = this.#packed.scores(asked)
+    this.#own.addNeighbours?.(out, asked, this.items)
+    return out
   }
 
   scoresOf(user: number, items: ArrayLike<number>): Float32Array {
@@ -170,6 +291,13 @@ export class CalibratedReader implements Reader {
       const here = some.filter((item) => this.#own.tables.item.has(item))
       const logits = new Float32Array(here.length * outputs)
       this.#own.logitsOf(logits, asked, here)
+      const odds = this.#own.repeatOdds?.(asked)
+      if (odds && here.some((item) => odds.has(item))) {
+        const rest = restOf(logits, this.items, odds)
+        here.forEach((item, i) => {
+          logits[i] = odds.has(item) ? rest + (odds.get(item) as number) : logits[i]
+        })
+      }
       if (here.length === some.length) return logits
       // Some have left since the request.
       const out = new Float32Array(some.length * outputs).fill(Number.NaN)
@@ -205,7 +333,7 @@ export class CalibratedReader implements Reader {
           table.read(item, this.#row, 0)
           this.#packed.set(item, { step: table.step(item), numbers: this.#row, at: 0 })
         }
-        return this.#packed.scores(asked)
+        return this.#fused(asked)
       })
     } finally {
       this.refresh([...touched])
@@ -213,11 +341,23 @@ export class CalibratedReader implements Reader {
   }
 
   /** cos(q_i, q_j) over the numbers both hold; 0 where one holds none. */
-  nearest(item: number): Float32Array {
-    const { items } = this
+  nearest(item: number, items = this.items): Float32Array {
     const [own, other] = [new Float64Array(this.#own.fade.length), new Float64Array(this.#own.fade.length)]
     const size = this.#packed.readVector(item, own)
     return Float32Array.from(items, (id) => cosine(own, other, Math.min(size, this.#packed.readVector(id, other))))
+  }
+
+  among(items: Int32Array): (place: number) => Float32Array {
+    const vectors = Array.from(items, (item) => {
+      const size = this.#packed.readVector(item, this.#turned)
+      return this.#turned.slice(0, size)
+    })
+    return (place) => {
+      const own = vectors[place]
+      const out = new Float32Array(vectors.length)
+      for (let i = 0; i < out.length; i++) out[i] = cosine(own, vectors[i], Math.min(own.length, vectors[i].length))
+      return out
+    }
   }
 
   users(): Int32Array {
@@ -225,13 +365,71 @@ export class CalibratedReader implements Reader {
   }
 
   nearestUsers(user: number, others: Int32Array): Float32Array {
-    const vectorOf = (one: number) => this.#asking({ user: one }, [], (asked) => this.#own.combined(asked).slice())
-    const own = vectorOf(user)
-    return Float32Array.from(others, (other) => {
-      const vector = vectorOf(other)
-      return cosine(own, vector, Math.min(own.length, vector.length))
-    })
+    const model = this.#own
+    const own = this.#asking({ user }, [], (asked) => model.combined(asked).slice())
+    if (model.combinedFrom) return this.#cosinesTo(own, others)
+    // Users have many items in common: each is read once.
+    const taken = new Set<number>()
+    try {
+      return Float32Array.from(others, (other) => {
+        if (!this.#take("user", other, ASKED)) return 0
+        for (const item of model.latestOf?.(ASKED) ?? []) {
+          if (taken.has(item)) continue
+          taken.add(item)
+          this.#take("item", item)
+        }
+        const vector = model.combined(ASKED)
+        return cosine(own, vector, Math.min(own.length, vector.length))
+      })
+    } finally {
+      this.#drop("user", ASKED)
+      for (const item of taken) this.#drop("item", item)
+    }
   }
+
+  /** Cosines between a vector and those users' rows combine to; rows are not taken into the own model. */
+  #cosinesTo(own: Floats, others: Int32Array): Float32Array {
+    const model = this.#own
+    const out = new Float32Array(others.length)
+    for (let i = 0; i < others.length; i++) {
+      const step = this.#read("user", others[i])
+      const vector = step < 0 ? undefined : model.combinedFrom?.(this.#row, step, this.#inputOf)
+      if (vector) out[i] = cosine(own, vector, Math.min(own.length, vector.length))
+    }
+    return out
+  }
+
+  /** What an item counts as among a user's latest: its second vector. Users have many in common: each is read once a version. */
+  readonly #inputOf = (item: number): Float32Array => {
+    const known = this.#inputs.get(item)
+    if (known) return known
+    const step = this.#read("item", item)
+    const [size, head] = [step < 0 ? 0 : this.#own.sizes[step], this.#own.heads.item]
+    const input = this.#row.slice(head + size, head + 2 * size)
+    if (this.#inputs.size * this.#own.fade.length >= MOST_INPUTS) this.#inputs.clear()
+    this.#inputs.set(item, input)
+    return input
+  }
+}
+
+/** log Σ exp of the logits of items somebody has not met lately. */
+function restOf(logits: Float32Array, items: Int32Array, odds: ReadonlyMap<number, number>): number {
+  let top = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < items.length; i++) if (logits[i] > top && !odds.has(items[i])) top = logits[i]
+  let sum = 0
+  for (let i = 0; i < items.length; i++) if (!odds.has(items[i])) sum += exp(logits[i] - top)
+  return sum > 0 ? top + log(sum) : 0
+}
+
+/** Logits with those of latest items by how likely they are to come again. */
+function repeated(logits: Float32Array, items: Int32Array, odds: ReadonlyMap<number, number>): Float32Array {
+  const rest = restOf(logits, items, odds)
+  const out = logits.slice()
+  for (let i = 0; i < items.length; i++) {
+    const own = odds.get(items[i])
+    if (own !== undefined) out[i] = rest + own
+  }
+  return out
 }
 
 /** Over the first `shared` numbers: those both have. */

@@ -1,9 +1,15 @@
 /** The learners of the plain controls: no network, no sizes. */
 
-import { exp, log, sigmoid } from "../kernels/math.ts"
-import { learnPairs, type Pairs, type PlainModel, type PlainRanker, writeLogits } from "../models/controls/model.ts"
+import {
+  learnPairs,
+  type Pairs,
+  type PlainModel,
+  type PlainRanker,
+  taskLoss,
+  writeLogits,
+} from "../models/controls/model.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
-import type { Segment, Side } from "../types.ts"
+import { type Segment, SIDES, type Side } from "../types.ts"
 import type { Learner, LearnerStatus, Preparation, Ranker, SideStatus } from "./learner.ts"
 
 export class ControlLearner implements Learner {
@@ -15,7 +21,7 @@ export class ControlLearner implements Learner {
   }
 
   prepare(segment: Segment): Preparation {
-    for (const side of ["user", "item"] as const) for (const id of segment[side]) this.#seen[side].add(id)
+    for (const side of SIDES) for (const id of segment[side]) this.#seen[side].add(id)
     return { milliseconds: { policy: 0, growth: 0 } }
   }
 
@@ -74,7 +80,7 @@ export class ControlRanking implements Learner {
   }
 
   prepare(segment: Segment): Preparation {
-    for (const side of ["user", "item"] as const) for (const id of segment[side]) this.#seen[side].add(id)
+    for (const side of SIDES) for (const id of segment[side]) this.#seen[side].add(id)
     return { milliseconds: { policy: 0, growth: 0 } }
   }
 
@@ -82,6 +88,7 @@ export class ControlRanking implements Learner {
     const rows = Int32Array.from(batch.label, (_, r) => r).filter((r) => batch.label[r] === 1)
     const user = rows.map((r) => batch.user[r])
     const item = rows.map((r) => batch.item[r])
+    this.unobserve()
     this.#ranker.learn({ length: rows.length, user, item })
     return { logits: new Float64Array(0), losses: new Float64Array(0) }
   }
@@ -100,6 +107,14 @@ export class ControlRanking implements Learner {
     return { items: ids, scores, release: () => {} }
   }
 
+  observe(user: number, item: number): void {
+    this.#ranker.observe?.(user, item)
+  }
+
+  unobserve(): void {
+    this.#ranker.unobserve?.()
+  }
+
   status(): LearnerStatus {
     const { heldBytes } = this.#ranker
     const ids = this.#seen.user.size + this.#seen.item.size
@@ -115,17 +130,4 @@ export class ControlRanking implements Learner {
 
 function pairsOf(batch: ModelBatch): Pairs {
   return { length: batch.user.length, user: Int32Array.from(batch.user), item: Int32Array.from(batch.item) }
-}
-
-/** The task loss of method.md §2: (σ(z) − y)², or cross-entropy over several outputs. */
-function taskLoss(z: Float64Array, label: number): number {
-  if (z.length === 1) {
-    const miss = sigmoid(z[0]) - label
-    return miss * miss
-  }
-  let max = z[0]
-  for (const value of z) max = Math.max(max, value)
-  let sum = 0
-  for (const value of z) sum += exp(value - max)
-  return log(sum) + max - z[label]
 }

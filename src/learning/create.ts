@@ -7,9 +7,16 @@ import { FactorModel } from "../models/calibrated/factor.ts"
 import type { RowModel } from "../models/calibrated/rows.ts"
 import { SequenceModel } from "../models/calibrated/sequence.ts"
 import { PlainBias } from "../models/controls/bias.ts"
+import { Ease } from "../models/controls/ease.ts"
 import { PlainFactor } from "../models/controls/factor.ts"
+import { Isgd } from "../models/controls/isgd.ts"
 import { PlainKnn } from "../models/controls/knn.ts"
+import type { PlainRanker } from "../models/controls/model.ts"
+import { PlainNeighbours } from "../models/controls/neighbours.ts"
 import { PlainPopular } from "../models/controls/popular.ts"
+import { PlainRecent } from "../models/controls/recent.ts"
+import type { SizedModel } from "../models/model.ts"
+import { OwnRows } from "../models/own/row-model.ts"
 import { Model, type ModelOptions } from "../models/paper/model.ts"
 import type { Bits } from "../models/row-packing.ts"
 import { BudgetControl, followCurve, pruneTo, sampleWithin } from "../policies/budget-controls.ts"
@@ -17,17 +24,20 @@ import { AlwaysGrow, NeverGrow, RandomGrow } from "../policies/controls.ts"
 import { Dess } from "../policies/dess.ts"
 import { Esapn } from "../policies/esapn.ts"
 import { type Method, parseMethod, type SearchMethod } from "../policies/methods.ts"
+import { openPolicy } from "../policies/own.ts"
 import type { SizePolicy } from "../policies/policy.ts"
 import { PRESETS, type Preset } from "../policies/presets.ts"
 import { discountFor } from "../policies/regret-bound.ts"
-import { LEAST_PRICE, RENT, Rent } from "../policies/rent.ts"
+import { LEAST_SHARE, RENT, Rent, USUAL_LOSS } from "../policies/rent.ts"
 import type { ItemFeatures, Task } from "../types.ts"
 import { CalibratedFamily } from "./calibrated-family.ts"
 import { CalibratedReader } from "./calibrated-reader.ts"
 import { ControlLearner, ControlRanking } from "./control-learner.ts"
 import { HashedLearner } from "./hashed-learner.ts"
 import type { Learner } from "./learner.ts"
-import type { FullRunOptions } from "./options.ts"
+import { type FullRunOptions, methodOf } from "./options.ts"
+import { type CreateModel, kindOfModel } from "./own.ts"
+import { OwnFamily } from "./own-family.ts"
 import { PaperFamily } from "./paper-family.ts"
 import { PaperReader } from "./paper-reader.ts"
 import type { Reader } from "./reader.ts"
@@ -38,19 +48,20 @@ import { TopkEvaluator } from "./topk-evaluator.ts"
 
 /** Builds the evaluator of a run's task. */
 export function createTaskEvaluator(options: FullRunOptions): TaskEvaluator {
-  const { task, likeThreshold, live } = options
-  if (task !== "topk") return new RatingEvaluator({ task, likeThreshold })
+  const { task, likeThreshold, live, userScores } = options
+  if (task !== "topk") return new RatingEvaluator({ task, likeThreshold, userScores })
   const { k, negatives, seed, recipe } = options
   const mixture = recipe === "calibrated"
-  return new TopkEvaluator({ k, negatives, seed, mixture, ...(live && { likeThreshold, testUsers: live.testUsers }) })
+  const ranking = { k, negatives, seed, mixture, userScores }
+  return new TopkEvaluator({ ...ranking, ...(live && { likeThreshold, testUsers: live.testUsers }) })
 }
 
 /** Builds the learner a run's options ask for. */
 export function createLearner(options: FullRunOptions, features?: ItemFeatures): Learner {
   const { sizes, seed, task, model: head, threads } = options
-  const method = parseMethod(options.method, sizes)
-  if (method.family === "ranker")
-    return new ControlRanking(method.decay === undefined ? new PlainKnn() : new PlainPopular({ decay: method.decay }))
+  const method = methodOf(options)
+  if (options.own?.model) return createOwn(options.own.model, options, features)
+  if (method.family === "ranker") return new ControlRanking(createRanker(method, seed))
   const outputs = task === "multiclass" ? 5 : 1
   if (method.family === "plain-bias") return new ControlLearner(new PlainBias(outputs))
   if (method.family === "plain-factor")
@@ -65,12 +76,23 @@ export function createLearner(options: FullRunOptions, features?: ItemFeatures):
     const live = options.live !== undefined
     if (method.family !== "search") return new SizedLearner(family, { live })
     const preset = PRESETS[options.preset]
-    const policy = createPolicy(method, { kernels, preset, options, features })
+    const policy =
+      method.policy.name === "own"
+        ? createOwnPolicy(model, { preset, options, features })
+        : createPolicy(method, { kernels, preset, options, features })
     return new SizedLearner(family, { search: { policy, preset, initial: method.initial, features }, live })
   } catch (error) {
     kernels.close()
     throw error
   }
+}
+
+function createRanker(method: Extract<Method, { family: "ranker" }>, seed: number): PlainRanker {
+  if (method.name === "popular") return new PlainPopular({ decay: method.decay })
+  if (method.name === "recent") return new PlainRecent(method.pairs)
+  if (method.name === "isgd") return new Isgd({ width: method.width, seed })
+  if (method.name === "ease") return new Ease({ items: method.items })
+  return method.name === "knn" ? new PlainKnn() : new PlainNeighbours()
 }
 
 /** The calibrated recipe: below the first size of the ladder stands 0, the biases alone. */
@@ -82,9 +104,43 @@ function createFactor(method: Method, options: FullRunOptions, features: ItemFea
   if (method.family !== "search") return new SizedLearner(family, { live })
   const preset = PRESETS[options.preset]
   const policy = createFactorPolicy(method, { model, preset, options, features })
-  const price = options.price ?? LEAST_PRICE[options.task]
+  const price = options.price ?? LEAST_SHARE * USUAL_LOSS[options.task]
   const search = { policy, preset, initial: method.initial, features, price }
   const learner = new SizedLearner(family, { search, live })
+  if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
+  return learner
+}
+
+/** A model from outside. One with rows has the ladder of the calibrated recipe, in 32 bits. */
+function createOwn(create: CreateModel, options: FullRunOptions, features: ItemFeatures | undefined): Learner {
+  const { task, seed } = options
+  const method = methodOf(options)
+  const refuse = (message: string) => {
+    throw new DessError("INVALID_ARGUMENT", message)
+  }
+  const { sizes, start } = ladderOf(method, { ...options, bits: "32" })
+  const outputs = task === "multiclass" ? 5 : 1
+  const model = create({ task, outputs, seed, sizes, options: options.own?.options ?? {} })
+  const kind = kindOfModel(model)
+  if (kind !== "rows" && options.own?.policy) refuse("policy: expected beside a model with rows (fill), got another")
+  if ("learn" in model) {
+    if (task !== "topk") refuse(`model with learn and scores: expected with the top-k task, got ${task}`)
+    return new ControlRanking(model)
+  }
+  if (!("fill" in model)) return new ControlLearner(model)
+  const rows = new OwnRows(model, { task, sizes, start })
+  if (method.family === "fixed" || method.family === "uniform") return new SizedLearner(new OwnFamily(rows))
+  if (method.family !== "search")
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `method ${options.method}: expected one that gives ids sizes beside a model from outside, got another`,
+    )
+  const preset = PRESETS[options.preset]
+  const policy = createFactorPolicy(method, { model: rows, preset, options, features })
+  const price = options.price ?? LEAST_SHARE * USUAL_LOSS[task]
+  const learner = new SizedLearner(new OwnFamily(rows), {
+    search: { policy, preset, initial: method.initial, features, price },
+  })
   if (options.memoryBudget !== undefined) learner.limit({ bytes: options.memoryBudget }, options.segment)
   return learner
 }
@@ -152,27 +208,51 @@ const SPREAD: Record<Task, number> = { binary: 0.05, multiclass: 0.3, topk: 0.3 
 
 function createFactorPolicy(
   method: SearchMethod,
-  p: { model: RowModel; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
+  p: { model: SizedModel; preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
 ): SizePolicy {
   const { model, preset, options, features } = p
   const { tables } = model
   const { policy } = method
+  if (policy.name === "own") return createOwnPolicy(model, { preset, options, features })
   // Its controller is the only network here: one thread is enough.
   if (policy.name === "esapn")
     return new Esapn({ kernels: openKernels({ threads: 1 }), sizes: model.sizes, seed: options.seed })
   if (policy.name !== "dess" || preset.name === "paper") return createPolicy(method, { preset, options, features })
   const dimension = contextDimension(policy.context, preset, features)
   const discount = options.discount === undefined ? RENT.discount : discountOf(options, preset, dimension)
-  const leastPrice = LEAST_PRICE[options.task]
   return new Rent({
     context: policy.context,
     dimension,
     sizes: { user: tables.user.costs, item: tables.item.costs },
-    price: options.price ?? leastPrice,
-    leastPrice,
+    price: options.price,
+    leastShare: LEAST_SHARE,
+    usualLoss: USUAL_LOSS[options.task],
     ...RENT,
     discount,
     prior: SPREAD[options.task],
+  })
+}
+
+/** A policy from outside. */
+function createOwnPolicy(
+  { tables, sizes }: SizedModel,
+  p: { preset: Preset; options: FullRunOptions; features: ItemFeatures | undefined },
+): SizePolicy {
+  const { preset, options, features } = p
+  const { task, seed, own } = options
+  if (own?.policy === undefined) throw new DessError("INVALID_ARGUMENT", "policy: expected one, got none")
+  const constant = preset.constant ? 1 : 0
+  return openPolicy(own.policy, {
+    task,
+    seed,
+    sizes,
+    bytes: {
+      user: sizes.map((_, step) => tables.user.stepBytes(step)),
+      item: sizes.map((_, step) => tables.item.stepBytes(step)),
+    },
+    contextLengths: { none: 0, fre: 1 + constant, cv: 2 + constant },
+    features: features !== undefined,
+    options: own.options ?? {},
   })
 }
 
@@ -233,7 +313,7 @@ function contextDimension(kind: "fre" | "cv", preset: Preset, features: ItemFeat
 
 /** γ that `discount: "auto"` takes; undefined where nothing is chosen. */
 export function chosenDiscount(options: FullRunOptions, features?: ItemFeatures): number | undefined {
-  const method = parseMethod(options.method, options.sizes)
+  const method = methodOf(options)
   if (options.discount !== "auto" || method.family !== "search" || method.policy.name !== "dess") return undefined
   const preset = PRESETS[options.preset]
   return discountOf(options, preset, contextDimension(method.policy.context, preset, features))

@@ -4,7 +4,7 @@ import { DessError, show } from "../errors.ts"
 import { Packer, Unpacker } from "../kernels/packing.ts"
 
 /** Written by this release, and the only one read. */
-const VERSION = 1
+const VERSION = 2
 
 const KINDS = ["user row", "item row", "item change", "evidence", "global state"] as const
 type Kind = (typeof KINDS)[number]

@@ -81,7 +81,7 @@ export async function matchProbability(
   const find = (side: Side) => {
     const sizes = ladder.map((size) => (side === "item" ? itemVectors * size : size))
     const bytes = (probability: number) =>
-      replayBytes(segments, side, { probability, sizes, seed, prequential: protocol === "prequential" })
+      replayBytes(segments, side, { probability, sizes, seed, prequential: protocol !== "split" })
     let [low, high] = [0, 1]
     let best = { probability: 0, bytes: bytes(0) }
     for (let i = 0; i < 24 && Math.abs(best.bytes - target[side]) > 0.002 * target[side]; i++) {

@@ -19,7 +19,7 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   /** What limits may do to rows. `searched`: whether a policy chooses their sizes. */
   limited(rows: SizedRows<M>, searched: boolean): Pick<Limited, "shrink" | "cut" | "beside" | "packed">
   /** A segment arrives. */
-  begin?(segment: Segment): void
+  begin?(segment: Segment, rows: SizedRows<M>): void
   createJudge(rows: SizedRows<M>, search: SearchOptions, context: Context | undefined): Judge
   /** `touched` takes the ids of the published side whose rows changed. */
   train(batch: ModelBatch, p: { rungs?: RungLosses; touched?: { add(id: number): void } }): PassResult
@@ -33,6 +33,8 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   share?(rows: SizedRows<M>): RowShare | undefined
   /** Whether it learns with its calling thread alone, where it has others. */
   alone?: boolean
+  /** Brings one user's row into another's. */
+  merge?(rows: SizedRows<M>, from: number, into: number): void
   forget?(side: Side, ids: ReadonlySet<number>): void
   save(state: State, rows: SizedRows<M>): void
   load(state: State, rows: SizedRows<M>): void

@@ -9,9 +9,8 @@ import type { RowModel } from "../models/calibrated/rows.ts"
 import { EmbeddingTable } from "../models/embedding-table.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import type { Bits } from "../models/row-packing.ts"
-import type { Segment, Side } from "../types.ts"
+import { type Segment, SIDES, type Side } from "../types.ts"
 import type { Learner, LearnerStatus, Preparation, Ranker, SideStatus } from "./learner.ts"
-import { SIDES } from "./sized-rows.ts"
 
 /** Bytes of one of a user's latest items. */
 const LATEST_BYTES = 3

@@ -35,6 +35,8 @@ export interface Decided {
 
 export interface Judge {
   readonly context: Context | undefined
+  /** Share of the loss that vectors save of late, where that is judged. */
+  readonly vectorsSave?: number | undefined
   /** It reads the rows of the last segment when it learns, so it learns before any of them leaves. */
   readonly needsRows: boolean
   /** Step 1: the policy plays and learns the last segment. */

@@ -1,7 +1,7 @@
 /** The judged rows of a segment, waiting to be the next round of its policy. */
 
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { keeperOf } from "./waiting-segment.ts"
 
 export interface Judged {
@@ -36,7 +36,6 @@ export function emptyJudged(rows: Int32Array, p: { d: number; sizes: number }): 
   }
 }
 
-const SIDES = ["user", "item"] as const
 const FLOATS = ["contexts", "frequencies", "rates", "losses"] as const
 
 /** How many rows were judged, and on how many of them user and item both held each rung. */

@@ -29,6 +29,8 @@ export interface LearnerStatus {
   freeBytes?: number
   /** What is kept of ids beside their rows. */
   besideBytes?: number
+  /** Share of the loss of biases alone that vectors save of late; rating prediction with a search. */
+  vectorsSave?: number
 }
 
 /** What happened before the training step of a segment. */
@@ -88,6 +90,9 @@ export interface Learner {
   test(batch: ModelBatch): PassResult
   /** Scores of candidate items, for as long as the learner does not train. */
   rank(items: ArrayLike<number>): Ranker
+  /** An event that counts in `rank` at once and is learned later, where a learner can; `unobserve` takes all such back, as `train` does. */
+  observe?(user: number, item: number): void
+  unobserve?(): void
   status(): LearnerStatus
   /** The bounds of its size policy over a grid of contexts, where it has some. */
   outlook?(): Outlook | undefined
@@ -111,6 +116,8 @@ export interface LiveLearner {
   alone?: boolean
   /** Drops everything kept of ids; they start anew when they come back. */
   forget(side: Side, ids: ReadonlySet<number>): void
+  /** Brings one user's row into another's, by how often each was met; the first is to be forgotten. */
+  merge?(from: number, into: number): void
   /** An item's features have changed. */
   changeFeatures(item: number): void
   /** Numbers a version needs of a region. */

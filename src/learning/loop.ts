@@ -12,11 +12,12 @@ import type { State } from "../kernels/state.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
 import { cutSegments } from "../stream/segments.ts"
 import type { Stream } from "../stream/stream.ts"
-import type { ItemFeatures, Segment, Side } from "../types.ts"
+import { type ItemFeatures, type Segment, SIDES, type Side } from "../types.ts"
 import { createLearner, createTaskEvaluator } from "./create.ts"
 import type { Learner, LiveLearner, Preparation, SideStatus } from "./learner.ts"
 import { BudgetExceeded } from "./limiter.ts"
 import { Mean, NOTHING, quality, type Score } from "./metrics.ts"
+import { runNext } from "./next.ts"
 import { type FullRunOptions, type RunOptions, withDefaults } from "./options.ts"
 import type { Measures, Milliseconds, RunResult, SegmentReport } from "./report.ts"
 import { SharedRun } from "./shared-run.ts"
@@ -139,8 +140,7 @@ export class Run {
   #takeGone(gone: Pick<Preparation, "shrunk" | "left"> | undefined): void {
     this.shrunk = gone?.shrunk ?? { user: 0, item: 0 }
     this.left = gone?.left ?? { user: [], item: [] }
-    for (const side of ["user", "item"] as const)
-      if (this.left[side].length > 0) this.#evaluator.forget(side, new Set(this.left[side]))
+    for (const side of SIDES) if (this.left[side].length > 0) this.#evaluator.forget(side, new Set(this.left[side]))
   }
 
   #report(
@@ -150,7 +150,7 @@ export class Run {
     const { trained, milliseconds } = p
     const status = this.learner.status()
     const meanSize = { user: meanOf(status.user), item: meanOf(status.item) }
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       this.#sizes[side].add(meanSize[side])
       this.#bytes[side].add(4 * status[side].numbers)
       this.#rowBytes[side].add(status[side].rowBytes)
@@ -189,9 +189,10 @@ export class Run {
 
   /** The figures of the run's task. */
   #measures(scores: readonly Score[]): Measures {
-    const { accuracy, loss, majorityAccuracy, recall, ndcg, popularRecall, popularNdcg } = quality(scores)
+    const { accuracy, loss, majorityAccuracy, ...ranked } = quality(scores)
+    const { recall, ndcg, popularRecall, popularNdcg, recallCeiling } = ranked
     return this.#options.task === "topk"
-      ? { recall, ndcg, popularRecall, popularNdcg, k: this.#options.k }
+      ? { recall, ndcg, popularRecall, popularNdcg, k: this.#options.k, recallCeiling }
       : { accuracy, loss, majorityAccuracy }
   }
 
@@ -203,10 +204,11 @@ export class Run {
       popularRecall: __,
       popularNdcg: ___,
       k: ____,
+      recallCeiling: _____,
       ...lastQuarter
     } = this.#measures(this.#scores.slice(Math.floor(0.75 * this.#scores.length)))
     const empty = { user: {}, item: {} }
-    const { heldBytes, freeBytes = 0, besideBytes = 0 } = this.learner.status()
+    const { heldBytes, freeBytes = 0, besideBytes = 0, vectorsSave } = this.learner.status()
     const share = (side: Side) => (this.#played[side].all === 0 ? 0 : this.#played[side].grown / this.#played[side].all)
     return {
       interactions: this.#interactions,
@@ -223,6 +225,7 @@ export class Run {
       meanSizeOverTime: { user: this.#sizes.user.value, item: this.#sizes.item.value },
       sizeHistogram: last?.sizeHistogram ?? empty,
       regret: last?.regret ?? null,
+      ...(vectorsSave !== undefined && { vectorsSave }),
       growShare: this.#decides ? { user: share("user"), item: share("item") } : null,
       milliseconds: {
         policy: this.#times.policy.value,
@@ -232,6 +235,15 @@ export class Run {
       },
       interactionsPerSecond: this.#elapsed === 0 ? 0 : (1000 * this.#interactions) / this.#elapsed,
     }
+  }
+
+  /** Has what one user did be another's, whose latest it is; nothing is kept of the first. */
+  merge(from: number, into: number): void {
+    const { history } = this.#evaluator
+    const met = history && [...new Set([...history.met(into), ...history.met(from)])]
+    liveOf(this.learner).merge?.(from, into)
+    this.forget("user", new Set([from]))
+    if (met && met.length > 0) history.put(into, met)
   }
 
   /** Drops everything kept of ids. */
@@ -288,6 +300,7 @@ export async function* runStream(
   stream: Stream,
   options: RunOptions = {},
 ): AsyncGenerator<SegmentReport, RunResult, boolean | undefined> {
+  if (options.protocol === "next") return yield* runNext(stream, options)
   const run = new Run(options, stream.features)
   try {
     const { segment: length, limit } = withDefaults(options)
@@ -306,5 +319,7 @@ function slice(segment: Segment, labels: Float64Array, from: number, to: number)
     user: segment.user.subarray(from, to),
     item: segment.item.subarray(from, to),
     label: labels.subarray(from, to),
+    ...(segment.weight && { weight: segment.weight.subarray(from, to) }),
+    ...(segment.repeats && { repeats: true }),
   }
 }

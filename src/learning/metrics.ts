@@ -13,6 +13,8 @@ export interface Score {
   /** The same of a list of what is popular. */
   popularRecall: number
   popularNdcg: number
+  /** The most that Recall@k can be: min(k, relevant)/relevant. */
+  recallCeiling: number
 }
 
 /** The score of no test. */
@@ -26,6 +28,7 @@ export const NOTHING: Readonly<Score> = {
   ndcg: 0,
   popularRecall: 0,
   popularNdcg: 0,
+  recallCeiling: 0,
 }
 
 /** null where nothing was tested. */
@@ -37,12 +40,13 @@ export interface Quality {
   ndcg: number | null
   popularRecall: number | null
   popularNdcg: number | null
+  recallCeiling: number | null
 }
 
 /** Rating tasks: means over rows. Top-k: means over users, then over segments with a test user. */
 export function quality(scores: readonly Score[]): Quality {
   let [rows, hits, majorityHits, loss, ranked, recall, ndcg] = [0, 0, 0, 0, 0, 0, 0]
-  let [popularRecall, popularNdcg] = [0, 0]
+  let [popularRecall, popularNdcg, recallCeiling] = [0, 0, 0]
   for (const score of scores) {
     rows += score.rows
     hits += score.hits
@@ -54,6 +58,7 @@ export function quality(scores: readonly Score[]): Quality {
     ndcg += score.ndcg / score.users
     popularRecall += score.popularRecall / score.users
     popularNdcg += score.popularNdcg / score.users
+    recallCeiling += score.recallCeiling / score.users
   }
   const mean = (sum: number, count: number) => (count === 0 ? null : sum / count)
   return {
@@ -64,6 +69,7 @@ export function quality(scores: readonly Score[]): Quality {
     ndcg: mean(ndcg, ranked),
     popularRecall: mean(popularRecall, ranked),
     popularNdcg: mean(popularNdcg, ranked),
+    recallCeiling: mean(recallCeiling, ranked),
   }
 }
 

@@ -5,10 +5,14 @@
 
 import { DessError, show } from "../errors.ts"
 import { checkSizes } from "../models/embedding-table.ts"
-import { DEFAULT_SIZES } from "../models/model.ts"
-import { isCalibrated, METHOD_NAMES, parseMethod } from "../policies/methods.ts"
+import { CALIBRATED_SIZES, DEFAULT_SIZES } from "../models/model.ts"
+import { isCalibrated, METHOD_NAMES, type Method, parseMethod } from "../policies/methods.ts"
+import type { CreatePolicy, OwnOptions } from "../policies/own.ts"
+import type { SizePolicy } from "../policies/policy.ts"
 import { LIKE_THRESHOLD } from "../stream/labels.ts"
+import type { CreateModel, Own } from "./own.ts"
 import { checkSchema, type Schema, type ValueOf } from "./schema.ts"
+import type { UserScores } from "./user-scores.ts"
 
 /** Values of other options; a star stands for any ending. */
 type Conditions = Readonly<Record<string, readonly string[]>>
@@ -90,8 +94,8 @@ export const RUN_OPTIONS = {
     default: (given: Given) => recipeOf(given),
   },
   protocol: {
-    schema: either("split", "prequential"),
-    help: "test on the end of a segment, or on all of it before it is learned",
+    schema: either("split", "prequential", "next"),
+    help: "test on the end of a segment, on all of it before it is learned, or on every event after a cut, from all before it",
     ...{ group: "Run", grid: "list", setting: "always", default: "split", title: "{} protocol", titled: true },
   },
   order: {
@@ -114,7 +118,9 @@ export const RUN_OPTIONS = {
   sizes: {
     schema: { type: "array", items: { type: "integer", minimum: 0 }, minItems: 1, examples: ["2,4,8"] },
     help: "sizes of the ladder",
-    ...{ group: "Method", grid: "value", setting: "always", default: DEFAULT_SIZES, titled: true },
+    ...{ group: "Method", grid: "value", setting: "always", titled: true },
+    otherwise: `${CALIBRATED_SIZES.join()}; ${DEFAULT_SIZES.join()} with the paper recipe`,
+    default: (given: Given) => usualSizes(given),
   },
   k: {
     schema: whole,
@@ -174,6 +180,24 @@ export const RUN_OPTIONS = {
     otherwise: "8, in ranking 16 from 64 numbers on; 32 for fixed-<n> and uniform-<s>",
     requires: { recipe: ["calibrated"] },
   },
+  cut: {
+    schema: { type: "number", exclusiveMinimum: 0, maximum: 1 },
+    help: "share of the stream, by time, before the first event that is predicted",
+    ...{ group: "Run", grid: "value", setting: "given", default: 0.9, title: "cut at {}" },
+    requires: { protocol: ["next"] },
+  },
+  every: {
+    schema: whole,
+    help: "events after the cut that are learned at a time",
+    ...{ group: "Run", grid: "value", setting: "given", default: 10, unit: "events", title: "learned every {} events" },
+    requires: { protocol: ["next"] },
+  },
+  core: {
+    schema: whole,
+    help: "leave out users and items with fewer interactions, and consecutive repeats of a pair",
+    ...{ group: "Run", grid: "value", setting: "given", default: 1, unit: "interactions", title: "{}-core" },
+    requires: { protocol: ["next"] },
+  },
   probability: {
     schema: { type: "object", properties: { user: share, item: share }, required: ["user", "item"] },
     help: "chance that a decision grows, of all or of users, items",
@@ -208,12 +232,21 @@ export type OptionValues = { -readonly [K in OptionName]: ValueOf<Table[K]["sche
 type LoopOption = Exclude<OptionName, OptionsWith<{ stream: true }>>
 type Decided = Extract<LoopOption, OptionsWith<{ default: unknown }>>
 
-export interface RunOptions extends Partial<Pick<OptionValues, LoopOption>> {
+export interface RunOptions extends Partial<Pick<OptionValues, Exclude<LoopOption, "model">>> {
+  /** A head of the paper's networks, or a model from outside. */
+  model?: OptionValues["model"] | CreateModel
+  /** A policy from outside instead of a method; an object is used up by its run. */
+  policy?: SizePolicy | CreatePolicy
+  /** What a policy or model from outside is told as its options. */
+  ownOptions?: OwnOptions
+  /** Takes what the tests gave, user by user. */
+  userScores?: UserScores
   /** What the live recommender needs in addition. */
   live?: LiveRun
 }
 
-export type FullRunOptions = RunOptions & Pick<OptionValues, Decided>
+export type FullRunOptions = Omit<RunOptions, "model" | "policy" | "ownOptions"> &
+  Pick<OptionValues, Decided> & { own?: Own }
 
 export interface LiveRun {
   /** Users tested per segment (top-k task). */
@@ -246,14 +279,50 @@ function recipeOf(given: Given): "paper" | "calibrated" {
   return given.recipe ?? (needsNetwork(given) ? "paper" : "calibrated")
 }
 
+/** The ladder where none is asked for: the paper's is part of its recipe. */
+export function usualSizes(given: Given): readonly number[] {
+  return recipeOf(given) === "paper" ? DEFAULT_SIZES : CALIBRATED_SIZES
+}
+
 /** Fills in the defaults and refuses what is outside its domain. */
 export function withDefaults(options: RunOptions): FullRunOptions {
-  const { live, ...given } = dropUndefined(options)
+  const { live, own, userScores, ...given } = takeOwn(dropUndefined(options))
   for (const [name, value] of Object.entries(given)) checkOne(name, value)
   const usual = Object.fromEntries(LOOP_ENTRIES.map(([name, option]) => [name, defaultOf(option, given)]))
-  const full = dropUndefined({ ...usual, ...given }) as RunOptions as FullRunOptions
+  const full: FullRunOptions = { ...(dropUndefined({ ...usual, ...given }) as FullRunOptions), ...(own && { own }) }
   checkTogether(full)
-  return live === undefined ? full : { ...full, live }
+  return { ...full, ...(live && { live }), ...(userScores && { userScores }) }
+}
+
+/** Puts what comes from outside in one place. */
+function takeOwn({ policy, ownOptions, model, ...rest }: RunOptions): Partial<FullRunOptions> {
+  const refuse = (message: string) => {
+    throw new DessError("INVALID_ARGUMENT", message)
+  }
+  const outside = typeof model === "function"
+  if (policy === undefined && !outside) {
+    if (ownOptions !== undefined) refuse("own options: expected with a policy or model from outside, got none")
+    return { ...rest, ...(model === undefined ? {} : { model }) }
+  }
+  if (policy !== undefined && rest.method !== undefined)
+    refuse(`policy: expected instead of a method, got the method ${show(rest.method)} beside it`)
+  if (rest.live !== undefined) refuse("policy and model from outside: expected in experiments, got live use")
+  if (outside && rest.recipe === "paper") refuse("model from outside: expected with the calibrated recipe, got paper")
+  const own = dropUndefined({ policy, model: outside ? model : undefined, options: ownOptions }) as Own
+  return {
+    ...rest,
+    ...(policy === undefined ? {} : { method: OWN_POLICY }),
+    ...(outside || model === undefined ? {} : { model }),
+    own,
+  }
+}
+
+/** What the method of a policy from outside is called in a run. */
+const OWN_POLICY = "own"
+
+/** The method of a run. */
+export function methodOf({ own, method, sizes }: Pick<FullRunOptions, "own" | "method" | "sizes">): Method {
+  return own?.policy ? { family: "search", policy: { name: "own" }, initial: "warm" } : parseMethod(method, sizes)
 }
 
 const LOOP_ENTRIES = OPTION_ENTRIES.filter(([, { stream }]) => !stream)
@@ -322,10 +391,11 @@ function checkTogether(options: FullRunOptions): void {
     throw new DessError("INVALID_ARGUMENT", message)
   }
   checkSizes(sizes)
-  if (parseMethod(method, sizes).family === "ranker" && task !== "topk")
+  if (methodOf(options).family === "ranker" && task !== "topk")
     refuse(`method ${method}: expected with the top-k task only, got ${task}`)
   if (recipe === "paper" && isCalibrated(method))
     refuse(`method ${method}: expected with the calibrated recipe, got the paper one`)
+  if (protocol === "next" && task !== "topk") refuse(`protocol next: expected with the top-k task only, got ${task}`)
   if (recipe === "calibrated" && model !== "mf")
     refuse(`model: expected mf with the calibrated recipe, got ${show(model)}; or use the paper recipe`)
   if (recipe === "calibrated" && MIXTURES.has(method))

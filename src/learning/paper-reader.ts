@@ -162,7 +162,7 @@ export class PaperReader implements Reader {
   }
 
   /** cos(v_i − m, v_j − m) for all j, m the mean vector: what all items share does not make them similar. */
-  nearest(item: number): Float32Array {
+  nearest(item: number, others?: Int32Array): Float32Array {
     const k = this.#model.kernels
     const { width: columns } = this.#model.inputs.item
     const rows = this.items.length
@@ -183,7 +183,7 @@ export class PaperReader implements Reader {
     k.release(mark)
     const ownScale = scale[this.#place[item] - 1]
     for (let i = 0; i < rows; i++) cosines[i] *= ownScale * scale[i]
-    return cosines
+    return others ? Float32Array.from(others, (other) => cosines[this.#place[other] - 1]) : cosines
   }
 
   users(): Int32Array {

@@ -6,7 +6,7 @@ import type { Model } from "../models/paper/model.ts"
 import { type ProbeSide, probe } from "../models/paper/probe.ts"
 import type { Context } from "../policies/context.ts"
 import type { Choices, PolicyScores, Round } from "../policies/policy.ts"
-import type { Segment, Side } from "../types.ts"
+import { type Segment, SIDES, type Side } from "../types.ts"
 import {
   type Decided,
   type Judge,
@@ -17,7 +17,7 @@ import {
   toArmScores,
   whyGrown,
 } from "./judge.ts"
-import { SIDES, type SizedRows } from "./sized-rows.ts"
+import type { SizedRows } from "./sized-rows.ts"
 import { loadWaiting, saveWaiting, type Waiting, withoutIds } from "./waiting-segment.ts"
 
 export class ProbeJudge implements Judge {

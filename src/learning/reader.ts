@@ -21,8 +21,17 @@ export interface Published {
   /** Items that can be scored; scores come in this order. Left out where rows are read where they lie. */
   items?: Int32Array
   arrays: Record<string, StateArray>
-  /** Rows that are read where they lie, the turns their frame had been through, and the last segment whose items they hold. */
-  rows?: { tables: Record<Side, SharedTable>; frame: SharedFrame; turns: number; through?: Int32Array | undefined }
+  /**
+   * Rows that are read where they lie, what is counted of items beside them, the turns their frame had been through, and the
+   * last segment whose items they hold.
+   */
+  rows?: {
+    tables: Record<Side, SharedTable>
+    neighbours?: SharedTable
+    frame: SharedFrame
+    turns: number
+    through?: Int32Array | undefined
+  }
 }
 
 /** Who asks: a user, known or not, and what it has done that rows may not hold yet. */
@@ -36,6 +45,23 @@ export interface LabelledTrial {
   item: number
   /** 0 or 1; several outputs: the class. */
   label: number
+  /** Whether the item may be recommended all the same. */
+  stays?: boolean
+}
+
+/** What raises an item's logit above that of other items. */
+export interface ItemLifts {
+  /** The user's own vector. */
+  taste: number
+  /** What each of the latest items says. */
+  latest: { item: number; lift: number }[]
+  neighbours: number
+  /** How near it is to each of the latest items. */
+  near: { item: number; lift: number }[]
+  /** The item's bias. */
+  popularity: number
+  /** Whether it is scored by how likely the user is to come back to it. */
+  again: boolean
 }
 
 export interface Reader {
@@ -59,10 +85,18 @@ export interface Reader {
    * that rows do not hold yet stood for the user.
    */
   readonly follow?: ((asker: Asker, items?: ArrayLike<number>) => Float32Array) | undefined
+  /** What raises some known items for somebody, where the model can tell. */
+  readonly lifts?: ((asker: Asker, items: readonly number[]) => ItemLifts[]) | undefined
+  /** Logits of somebody's latest items that are not in the version, where people come back to items. */
+  comeBack?(asker: Asker): Map<number, number>
   /** What `scores` would give after somebody had done something with known items; nothing is kept of it. */
   preview?(asker: Asker, trials: readonly LabelledTrial[]): Float32Array
-  /** Cosines between a known item and every item. */
-  nearest(item: number): Float32Array
+  /** Cosines between a known item and every item, or some known ones. */
+  nearest(item: number, others?: Int32Array): Float32Array
+  /** The same among a few known items, whose vectors are read once: from one's place among them to its cosines. */
+  among?(items: Int32Array): (place: number) => Float32Array
+  /** How likely items are met soon after an item, of those that were more than once; where the model counts that. */
+  readonly following?: ((item: number) => ReadonlyMap<number, number>) | undefined
   /** Known users; in the order of their indices. */
   users(): Int32Array
   /** Cosines between a known user and some known users. */

@@ -1,4 +1,4 @@
-/** What a run reports: one report per segment, and the figures of the whole. Every number is defined in docs/method.md. */
+/** What a run reports: one report per segment, and the figures of the whole. Every number is defined in docs/method/method.md. */
 
 import type { Side } from "../types.ts"
 
@@ -11,7 +11,8 @@ export interface Milliseconds {
 
 /**
  * Rating tasks have accuracy and loss, the top-k task recall and ndcg; null where nothing was tested. Beside them what
- * they are to be compared with: always the majority class, or one list for all users of what most have met.
+ * they are to be compared with: always the majority class, or one list for all users of what most have met; and the most
+ * that recall can be, as a list of k cannot hold more than k of a user's items.
  */
 export interface Measures {
   accuracy?: number | null
@@ -22,6 +23,7 @@ export interface Measures {
   popularRecall?: number | null
   popularNdcg?: number | null
   k?: number
+  recallCeiling?: number | null
 }
 
 export interface SegmentReport extends Measures {
@@ -49,7 +51,32 @@ export interface SegmentReport extends Measures {
   milliseconds: Milliseconds
 }
 
+/** Lists of length k, one for every target; hr, ndcg and mrr are means over targets, `users` over users' means. */
+export interface NextQuality {
+  hr: number
+  ndcg: number
+  mrr: number
+  users: { hr: number; ndcg: number; mrr: number }
+  /** Share of the items that stand in some list. */
+  coverage: number
+  /** Share of the places in lists that items outside the most popular fifth at the cut have. */
+  tail: number
+}
+
+/** Protocol next: parameters as at the cut, and learning on. */
+export interface NextResult {
+  events: number
+  users: number
+  items: number
+  targets: number
+  every: number
+  frozen: NextQuality
+  online: NextQuality
+}
+
 export interface RunResult extends Measures {
+  /** Protocol next; recall and ndcg are the online ones then. */
+  next?: NextResult
   interactions: number
   segments: number
   lastQuarter: Measures
@@ -66,6 +93,8 @@ export interface RunResult extends Measures {
   meanSizeOverTime: Record<Side, number>
   sizeHistogram: Record<Side, Record<string, number>>
   regret: Record<Side, number> | null
+  /** Share of the loss of biases alone that vectors save of late; rating prediction with a search. */
+  vectorsSave?: number
   /** Share of the arms played that were "grow". */
   growShare: Record<Side, number> | null
   /** Mean per segment, the first segments (warm-up) left out. */

@@ -25,6 +25,9 @@ import type { SizedRows } from "./sized-rows.ts"
 /** An item's index elsewhere; undefined for one that is not there. */
 export type Renumber = (item: number) => number | undefined
 
+/** The last index a neighbour can have: an exact float. */
+const LAST_NEIGHBOUR = 16_777_214
+
 /** The latest time a clock may show. */
 const END = 1e12
 
@@ -36,6 +39,8 @@ export class RowShare {
   readonly #ledger: ShareLedger
   #time = 0
   readonly #global: Float64Array
+  /** Items dropped that may still be neighbours of others. */
+  readonly #dropped = new Set<number>()
 
   constructor(rows: SizedRows<RowModel>, search: RungJudge | undefined) {
     this.#rows = rows
@@ -53,6 +58,7 @@ export class RowShare {
       heads,
       indicators.columns,
       policy?.context ?? null,
+      ...(model.fusion ? [model.fusion.weights.length] : []),
     ])
     this.#global = model.global.slice()
     this.restart()
@@ -66,6 +72,9 @@ export class RowShare {
     this.#ledger.restart()
     this.#rows.returns.record()
     this.#search?.options.policy.record?.()
+    model.neighbours?.record()
+    model.fusion?.record()
+    this.#dropped.clear()
   }
 
   get model(): RowModel {
@@ -94,6 +103,7 @@ export class RowShare {
 
   /** Notes every item that training on a batch will move. */
   noteTraining(batch: ModelBatch): void {
+    this.#forgetDropped()
     const users = new Set<number>()
     for (let r = 0; r < batch.user.length; r++) {
       this.model.meetOne("item", batch.item[r])
@@ -101,6 +111,11 @@ export class RowShare {
       users.add(batch.user[r])
     }
     for (const user of users) for (const item of this.latest(user)) this.#rows.note("item", item)
+  }
+
+  #forgetDropped(): void {
+    if (this.#dropped.size > 0) this.model.neighbours?.forget(this.#dropped)
+    this.#dropped.clear()
   }
 
   #baseOf(item: number): Base {
@@ -170,6 +185,11 @@ export class RowShare {
     out.double(last)
     out.count(limiter.lastOf(side, id))
     writeIndicators(out, indicators, { side, id })
+    if (side === "user" || !model.neighbours) return
+    this.#forgetDropped()
+    const { total, weights } = model.neighbours.entries(id)
+    out.float(total)
+    writeWeights(out, weights, renumber)
   }
 
   readRow(side: Side, id: number, from: Unpacker): () => void {
@@ -183,7 +203,11 @@ export class RowShare {
     const met = readMet(from)
     const second = from.count(0xffff_ffff)
     const putIndicators = readIndicators(from, indicators, { side, id })
+    const { neighbours } = model
+    const total = side === "item" && neighbours ? checkWeight(from, from.float()) : 0
+    const weights = side === "item" && neighbours ? readWeights(from) : undefined
     return () => {
+      if (weights) neighbours?.put(id, { total, weights })
       if (side === "item") this.#settle(id)
       const before = table.has(id) ? table.step(id) : -1
       table.ensure(id)
@@ -204,6 +228,7 @@ export class RowShare {
     const { model, indicators, activity, limiter, sizeLog, live, changed } = this.#rows
     const one = new Set([id])
     model.tables[side].free(id)
+    if (side === "item") this.#dropped.add(id)
     indicators.forget(side, one)
     activity.forget(side, one)
     limiter.forget(side, one)
@@ -229,7 +254,8 @@ export class RowShare {
     const change = now.row.map((number, k) => number - base.row[k])
     const events = this.#ledger.takeEvents(item)
     const met = this.#rows.activity.since("item", item, base.met)
-    if (events === 0 && met.count === 0 && change.every((number) => number === 0)) return
+    const counted = this.model.neighbours?.takeAdded(item)
+    if (events === 0 && met.count === 0 && !counted?.size && change.every((number) => number === 0)) return
     const { step } = now
     this.#ledger.setAside(item, (out) => {
       out.byte(step)
@@ -237,6 +263,7 @@ export class RowShare {
       out.double(met.count)
       out.double(met.last)
       out.count(events)
+      if (counted) writeWeights(out, counted)
     })
   }
 
@@ -249,6 +276,7 @@ export class RowShare {
     const change = from.floats(table.sizes[step])
     const met = readMet(from)
     const events = from.count(0xffff_ffff)
+    const counted = model.neighbours && readWeights(from)
     const fresh = !table.has(item)
     if (fresh) model.meetOne("item", item)
     const held = table.step(item)
@@ -269,6 +297,7 @@ export class RowShare {
         base.met = addMet(base.met, met)
       }
       table.write(item, row, 0, 0)
+      if (counted) for (const [other, weight] of counted) model.neighbours?.add(item, other, weight)
       activity.add("item", item, met)
       indicators.addElsewhere(item, events)
       if (rows.live) rows.changed.add(item)
@@ -286,6 +315,7 @@ export class RowShare {
     for (let c = 0; c < model.global.length; c++) out.double(model.global[c] - this.#global[c])
     this.#global.set(model.global)
     this.#time = this.#rows.time
+    for (const number of model.fusion?.takeLearned() ?? []) out.double(number)
     this.#rows.returns.writeEvidence(out)
     this.#search?.options.policy.writeEvidence?.(out)
   }
@@ -296,6 +326,8 @@ export class RowShare {
     if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
     const events = from.count()
     const global = from.doubles(rows.model.global.length)
+    const { fusion } = rows.model
+    const learned = fusion && from.doubles(2 * fusion.weights.length)
     const count = rows.returns.readEvidence(from)
     const learn = this.#search?.options.policy.readEvidence?.(from)
     return () => {
@@ -307,6 +339,7 @@ export class RowShare {
         rows.model.global[c] += global[c]
         this.#global[c] += global[c]
       }
+      if (learned) fusion?.add(learned)
       count()
       learn?.()
     }
@@ -316,6 +349,7 @@ export class RowShare {
   writeGlobal(out: Packer): void {
     const { model, time } = this.#rows
     const learned = new Packer()
+    for (const number of model.fusion?.all() ?? []) learned.double(number)
     this.#rows.returns.writeAll(learned)
     this.#search?.options.policy.writeAll?.(learned)
     const bytes = learned.done()
@@ -333,6 +367,8 @@ export class RowShare {
     const time = from.double()
     if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
     const biases = from.doubles(global.length)
+    const { fusion } = rows.model
+    const weights = fusion && from.doubles(2 * fusion.weights.length)
     const count = rows.returns.readAll(from)
     const learn = this.#search?.options.policy.readAll?.(from)
     from.count(0)
@@ -342,10 +378,38 @@ export class RowShare {
       this.#time = time
       global.set(biases)
       this.#global.set(biases)
+      if (weights) fusion?.put(weights)
       count()
       learn?.()
     }
   }
+}
+
+/** Items and what they weigh as neighbours. */
+function writeWeights(out: Packer, weights: ReadonlyMap<number, number>, renumber?: Renumber): void {
+  const known = [...weights].flatMap(([item, weight]) => {
+    const index = renumber ? renumber(item) : item
+    return index === undefined ? [] : [[index, weight]]
+  })
+  out.count(known.length)
+  for (const [index, weight] of known) {
+    out.count(index)
+    out.float(weight)
+  }
+}
+
+function readWeights(from: Unpacker): Map<number, number> {
+  const weights = new Map<number, number>()
+  for (let left = from.count(); left > 0; left--) {
+    const item = from.count(LAST_NEIGHBOUR)
+    weights.set(item, checkWeight(from, from.float()))
+  }
+  return weights
+}
+
+function checkWeight(from: Unpacker, weight: number): number {
+  if (!(weight >= 0 && weight < Number.POSITIVE_INFINITY)) throw from.damaged("a weight from 0", weight)
+  return weight
 }
 
 function readMet(from: Unpacker): Met {

@@ -19,12 +19,7 @@ export class RatedChoices implements Choices {
   resize(length: number): this {
     this.length = length
     if (length <= this.ids.length) return this
-    const room = 2 * length
-    this.ids = new Int32Array(room)
-    this.steps = new Uint8Array(room)
-    this.frequencies = new Float64Array(room)
-    this.contexts = new Float64Array(room * this.#dimension)
-    this.rates = new Float64Array(room)
+    makeRoom(this, 2 * length, this.#dimension)
     return this
   }
 
@@ -68,15 +63,16 @@ export class RungRound implements Round {
   resize(length: number): this {
     this.length = length
     if (length <= this.ids.length) return this
-    const room = 2 * length
-    this.ids = new Int32Array(room)
-    this.steps = new Uint8Array(room)
-    this.frequencies = new Float64Array(room)
-    this.contexts = new Float64Array(room * this.#dimension)
-    this.keepLosses = new Float64Array(room)
-    this.growLosses = new Float64Array(room)
-    this.keepRewards = new Float64Array(room)
-    this.growRewards = new Float64Array(room)
+    makeRoom(this, 2 * length, this.#dimension)
     return this
+  }
+}
+
+/** Exchanges every column for a longer one; what was there is lost. */
+function makeRoom(rows: RatedChoices | RungRound, length: number, dimension: number): void {
+  for (const [name, column] of Object.entries(rows)) {
+    if (!ArrayBuffer.isView(column)) continue
+    const kind = column.constructor as new (length: number) => ArrayBufferView
+    Object.assign(rows, { [name]: new kind(name === "contexts" ? length * dimension : length) })
   }
 }

@@ -9,9 +9,11 @@ import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
 import { type RowModel, type RungLosses, rungEnergy } from "../models/calibrated/rows.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
+import type { OwnRows } from "../models/own/row-model.ts"
 import type { Context } from "../policies/context.ts"
 import type { ArrangedRows, PolicyScores, Round } from "../policies/policy.ts"
-import type { Segment, Side } from "../types.ts"
+import { RENT } from "../policies/rent.ts"
+import { type Segment, SIDES, type Side } from "../types.ts"
 import {
   type Decided,
   type Judge,
@@ -25,10 +27,14 @@ import {
 import { emptyJudged, heldOn, type Judged, loadJudged, saveJudged, withoutRows } from "./judged-rows.ts"
 import { RatedChoices, RungRound } from "./rung-choices.ts"
 import { SegmentMemory } from "./segment-memory.ts"
-import { SIDES, type SizedRows } from "./sized-rows.ts"
+import type { Resizing, SizedRows } from "./sized-rows.ts"
 
-/** Ids gone through per event and side, so each every few turns, and for how many turns one met of late may be away. */
+/**
+ * Ids gone through per event and side, so each every few turns; where nothing but what costs nothing is given back there is
+ * no hurry. And for how many turns one met of late may be away.
+ */
 const SWEEP = 0.25
+const LEISURELY_SWEEP = 1 / 16
 const IDLE = 1
 
 /** Events judged per turn: as many as a site of 1,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
@@ -48,11 +54,14 @@ const HIGHEST_PRICE = 1
 const RISE = 4
 const FALL = 2
 
-export class RungJudge implements Judge {
+/** A model whose rungs it can judge. */
+type JudgedModel = RowModel | OwnRows
+
+export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   readonly options: SearchOptions
   readonly needsRows = false
   readonly context: Context | undefined
-  readonly #rows: SizedRows<RowModel>
+  readonly #rows: SizedRows<M>
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   /** Ids swept in the segment at hand, before the cursor. */
   readonly #swept: Record<Side, number> = { user: 0, item: 0 }
@@ -81,8 +90,10 @@ export class RungJudge implements Judge {
   readonly #losses: Record<Side, Float64Array> = { user: new Float64Array(0), item: new Float64Array(0) }
   /** Rows seen, of which a share is judged. */
   #seen = 0
+  /** Losses of judged rows, and what they would have been with biases alone, discounted. */
+  #withAndWithout = { held: 0, none: 0 }
 
-  constructor(rows: SizedRows<RowModel>, options: SearchOptions, context: Context | undefined) {
+  constructor(rows: SizedRows<M>, options: SearchOptions, context: Context | undefined) {
     this.#rows = rows
     this.options = options
     this.context = context
@@ -129,26 +140,37 @@ export class RungJudge implements Judge {
     const { preset, policy } = this.options
     const { costs } = this.#rows.model.tables[side]
     const d = this.context?.dimension ?? 0
-    const { trained, steps: held, ids, frequencies, contexts, rates, losses } = waiting
+    const { trained } = waiting
+    const held = waiting.steps[side]
+    const own = {
+      ids: waiting.ids[side],
+      frequencies: waiting.frequencies[side],
+      contexts: waiting.contexts[side],
+      rates: waiting.rates[side],
+      losses: waiting.losses[side],
+    }
+    const isPaper = preset.name === "paper"
     let length = 0
-    for (let l = 0; l < trained; l++) if (held[side][l] > 0) length += part === "last" ? 1 : held[side][l] - 1
+    for (let l = 0; l < trained; l++) if (held[l] > 0) length += part === "last" ? 1 : held[l] - 1
     const round = this.#rounds[part].resize(length)
     const price = policy.price ?? this.options.price ?? 0
     let i = 0
     for (let l = 0; l < trained; l++) {
-      const end = part === "last" ? held[side][l] : held[side][l] - 1
+      const end = part === "last" ? held[l] : held[l] - 1
       for (let step = part === "last" ? Math.max(0, end - 1) : 0; step < end; step++) {
-        round.ids[i] = ids[side][l]
-        round.steps[i] = step
-        round.frequencies[i] = frequencies[side][l]
-        for (let c = 0; c < d; c++) round.contexts[i * d + c] = contexts[side][l * d + c]
         const at = l * costs.length + step
-        round.keepLosses[i] = losses[side][at]
-        round.growLosses[i] = losses[side][at + 1]
-        const saved = round.keepLosses[i] - round.growLosses[i]
-        round.growRewards[i] = preset.name === "paper" ? (saved > 0 ? 1 : 0) : saved
-        const rent = (price * (costs[step + 1] - costs[step])) / rates[side][l]
-        round.keepRewards[i] = preset.name === "paper" ? 0 : rent
+        const saved = own.losses[at] - own.losses[at + 1]
+        round.steps[i] = step
+        for (let c = 0; c < d; c++) round.contexts[i * d + c] = own.contexts[l * d + c]
+        round.growRewards[i] = isPaper ? (saved > 0 ? 1 : 0) : saved
+        // What is only played.
+        if (part === "last") {
+          round.ids[i] = own.ids[l]
+          round.frequencies[i] = own.frequencies[l]
+          round.keepLosses[i] = own.losses[at]
+          round.growLosses[i] = own.losses[at + 1]
+          round.keepRewards[i] = isPaper ? 0 : (price * (costs[step + 1] - costs[step])) / own.rates[l]
+        }
         i++
       }
     }
@@ -180,9 +202,10 @@ export class RungJudge implements Judge {
     indicators.observeBatch(batch, seen, { user: unjudged, item: unjudged })
     const counts = this.#countsReturns
     for (const side of SIDES) this.#due[side].clear()
+    const { time } = this.#rows
     let next = 0
     for (let l = 0; l < deciding; l++) {
-      const at = this.#timeOf(segment, l)
+      const at = time - (segment.length - 1 - l) * turn
       const [user, item] = [segment.user[l], segment.item[l]]
       this.#meet("user", user, { frequency: seen.userFrequency[l] - 1, at, counts })
       this.#meet("item", item, { frequency: seen.itemFrequency[l] - 1, at, counts })
@@ -208,10 +231,13 @@ export class RungJudge implements Judge {
     this.#deciding = waiting
   }
 
-  /** Whether an id is decided on at its event of this number: a policy that releases sees little new in an eighth more. */
+  /**
+   * Whether an id is decided on at its event of this number: a policy that releases sees little new in a quarter more, and
+   * below 16 it may grow only where its events have doubled.
+   */
   #isDue(frequency: number): boolean {
-    if (!this.options.policy.release || frequency < 16) return true
-    return frequency % (1 << (28 - Math.clz32(frequency))) === 0
+    if (!this.options.policy.release) return true
+    return frequency < 16 ? (frequency & (frequency - 1)) === 0 : frequency % (1 << (29 - Math.clz32(frequency))) === 0
   }
 
   /** Which of the next rows are judged. */
@@ -349,7 +375,8 @@ export class RungJudge implements Judge {
     const table = model.tables[side]
     const resting: number[] = []
     let id = this.#cursor[side]
-    this.#swept[side] = Math.min(Math.ceil(SWEEP * events), table.reach)
+    const share = this.#countsReturns ? SWEEP : LEISURELY_SWEEP
+    this.#swept[side] = Math.min(Math.ceil(share * events), table.reach)
     for (let n = this.#swept[side]; n > 0; n--) {
       if (table.has(id) && this.#rows.decides(side, id)) {
         const { last } = activity.of(side, id)
@@ -366,16 +393,29 @@ export class RungJudge implements Judge {
   #settle(side: Side, all: RatedChoices): Decided {
     const { policy } = this.options
     const choices = this.#growing.copy(all, (i) => this.#mayGrow(side, all.steps[i], all.frequencies[i]))
-    const grown = new Set<number>()
+    const grown = new Map<number, Resizing>()
+    // Where no budget asks whether the next size fits, a row moves once, however many sizes it climbs.
+    const moves = this.#rows.limiter.bytes !== undefined
     while (choices.length > 0) {
       const arms = policy.decide(side, choices)
       for (let i = 0; i < choices.length; i++) {
-        if (arms[i] === 1) arms[i] = this.#grow(side, choices, i) ? 1 : 0
-        if (arms[i] === 1) grown.add(choices.ids[i])
-        choices.steps[i] += arms[i]
+        if (arms[i] === 0) continue
+        const [id, step] = [choices.ids[i], choices.steps[i] + 1]
+        if (moves && !this.#rows.affordable(side, step)) {
+          arms[i] = 0
+          continue
+        }
+        const resizing = this.#growth(side, choices, i)
+        if (moves) this.#rows.resize(side, id, resizing)
+        grown.set(id, resizing)
+        choices.steps[i] = step
       }
       if (!policy.release) break
       choices.copy(choices, (i) => arms[i] === 1 && this.#mayGrow(side, choices.steps[i], choices.frequencies[i]))
+    }
+    for (const [id, resizing] of grown) {
+      if (!moves) this.#rows.resize(side, id, resizing)
+      this.#warmup.reset(side, id)
     }
     const done = { all: all.length, grown: grown.size, shrunk: 0 }
     if (!policy.release) return done
@@ -391,15 +431,11 @@ export class RungJudge implements Judge {
     return !this.options.policy.release || sizes[step + 1] <= NUMBERS_PER_EVENT * frequency
   }
 
-  /** Grows a row by a size unless the budget has no room for it. */
-  #grow(side: Side, choices: RatedChoices, at: number): boolean {
-    const step = choices.steps[at] + 1
-    if (!this.#rows.affordable(side, step)) return false
+  /** One size more for a choice, and why. */
+  #growth(side: Side, choices: RatedChoices, at: number): Resizing {
     const scores = this.#scores(side, choices, { at, down: 0 })
-    const grounds = { why: whyGrown(scores), scores: toArmScores(scores) }
-    this.#rows.resize(side, choices.ids[at], { step, cold: this.options.initial === "cold", ...grounds })
-    this.#warmup.reset(side, choices.ids[at])
-    return true
+    const cold = this.options.initial === "cold"
+    return { step: choices.steps[at] + 1, cold, why: whyGrown(scores), scores: toArmScores(scores) }
   }
 
   /** What the policy thinks of a choice's rung, `down` below the one ahead; only for those who log it. */
@@ -488,11 +524,35 @@ export class RungJudge implements Judge {
     const result = train(rungs)
     for (const side of SIDES)
       for (let row = 0; row < places.length; row++) {
-        const at = places[row] * length
-        waiting.losses[side].set(rungs[side].subarray(at, at + length), row * length)
+        const [to, from] = [row * length, places[row] * length]
+        for (let step = 0; step < length; step++) waiting.losses[side][to + step] = rungs[side][from + step]
       }
     waiting.trained = places.length
+    this.#compareWithNone(waiting)
     return result
+  }
+
+  /** Counts what the rows cost, and what they would have without vectors: of a user without one only biases are left. */
+  #compareWithNone({ trained, steps, losses }: Judged): void {
+    const { model } = this.#rows
+    if (model.task === "topk" || trained === 0) return
+    const { length } = model.sizes
+    const kept = exp(trained * log(RENT.discount))
+    let [held, none] = [0, 0]
+    for (let row = 0; row < trained; row++) {
+      held += losses.user[row * length + steps.user[row]]
+      none += losses.user[row * length]
+    }
+    this.#withAndWithout = {
+      held: kept * this.#withAndWithout.held + held,
+      none: kept * this.#withAndWithout.none + none,
+    }
+  }
+
+  /** Share of the loss of biases alone that vectors save of late; not known of ranking, where items stand for users, too. */
+  get vectorsSave(): number | undefined {
+    const { held, none } = this.#withAndWithout
+    return none > 0 ? 1 - held / none : undefined
   }
 
   /** Lets a policy that sets sizes by itself do so. */
@@ -514,7 +574,7 @@ export class RungJudge implements Judge {
       costs: model.sizes.map((_, step) => table.stepBytes(step)),
       step: (id) => (table.has(id) ? table.step(id) : -1),
       frequency: (id) => indicators.frequency(side, id),
-      energy: (id) => rungEnergy(model, side, id),
+      energy: (id) => ("energy" in model ? model.energy(side, id) : rungEnergy(model, side, id)),
       resize: (id, step) => {
         const grows = step > table.step(id)
         this.#rows.resize(side, id, { step, why: grows ? "grown" : "released" })
@@ -551,7 +611,8 @@ export class RungJudge implements Judge {
     const waiting = state.at("waiting")
     saveJudged(waiting, this.#waiting)
     this.#warmup.save(waiting.at("ripeness"))
-    waiting.put("counted", Float64Array.of(this.#looked, this.#seen, this.#events))
+    const { held, none } = this.#withAndWithout
+    waiting.put("counted", Float64Array.of(this.#looked, this.#seen, this.#events, held, none))
   }
 
   load(state: State): void {
@@ -559,7 +620,8 @@ export class RungJudge implements Judge {
     const waiting = state.at("waiting")
     this.#waiting = loadJudged(waiting)
     this.#warmup.load(waiting.at("ripeness"))
-    const [looked, seen, events] = waiting.take("counted", Float64Array)
+    const [looked, seen, events, held = 0, none = 0] = waiting.take("counted", Float64Array)
+    this.#withAndWithout = { held, none }
     this.#looked = looked
     this.#seen = seen
     this.#events = events

@@ -7,10 +7,8 @@ import type { Met } from "../ids/activity.ts"
 import type { Indicators } from "../ids/indicators.ts"
 import type { Packer } from "../kernels/packing.ts"
 import type { EmbeddingTable } from "../models/embedding-table.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import type { Limiter } from "./limiter.ts"
-
-const SIDES = ["user", "item"] as const
 
 /** What training changed in an item. */
 export interface ItemChange {

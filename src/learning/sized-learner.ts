@@ -50,7 +50,7 @@ export class SizedLearner<M extends SizedModel = SizedModel> implements Learner,
     const rows = this.#rows
     const judge = this.#judge
     rows.begin(segment)
-    this.#family.begin?.(segment)
+    this.#family.begin?.(segment, rows)
     const start = performance.now()
     const early = judge?.needsRows ? judge.learn() : undefined
     const gone = rows.limiter.makeRoom(segment, rows.segments)
@@ -92,8 +92,17 @@ export class SizedLearner<M extends SizedModel = SizedModel> implements Learner,
     return this.#family.rank(items, this.live !== undefined)
   }
 
+  observe(user: number, item: number): void {
+    this.model.observe?.(user, item)
+  }
+
+  unobserve(): void {
+    this.model.unobserve?.()
+  }
+
   status(): LearnerStatus {
-    return this.#rows.status()
+    const vectorsSave = this.#judge?.vectorsSave
+    return { ...this.#rows.status(), ...(vectorsSave !== undefined && { vectorsSave }) }
   }
 
   outlook(): Outlook | undefined {
@@ -124,6 +133,10 @@ export class SizedLearner<M extends SizedModel = SizedModel> implements Learner,
     this.#rows.forget(side, ids)
     this.#judge?.forget(side, ids)
     this.#family.forget?.(side, ids)
+  }
+
+  merge(from: number, into: number): void {
+    this.#family.merge?.(this.#rows, from, into)
   }
 
   changeFeatures(item: number): void {

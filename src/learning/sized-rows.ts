@@ -7,13 +7,11 @@ import { Returns } from "../ids/returns.ts"
 import { type SizeChange, SizeLog } from "../ids/size-log.ts"
 import type { State } from "../kernels/state.ts"
 import type { SizedModel } from "../models/model.ts"
-import type { Segment, Side } from "../types.ts"
+import { type Segment, SIDES, type Side } from "../types.ts"
 import type { ModelFamily } from "./family.ts"
 import type { LearnerStatus, SideStatus } from "./learner.ts"
 import { Limiter, type Unmet } from "./limiter.ts"
 import type { RowShare } from "./row-share.ts"
-
-export const SIDES = ["user", "item"] as const
 
 /** What a count of events keeps at each segment here: they are those of the last hundred or so. */
 const RECENT = 0.99
@@ -194,7 +192,8 @@ export class SizedRows<M extends SizedModel = SizedModel> {
 
   /** Bytes kept of ids beside their rows. */
   get besideBytes(): number {
-    return this.indicators.bytes + this.activity.bytes + (this.sizeLog?.bytes ?? 0) + this.limiter.idleBytes
+    const { indicators, activity, sizeLog, limiter, model } = this
+    return indicators.bytes + activity.bytes + (sizeLog?.bytes ?? 0) + limiter.idleBytes + (model.besideBytes ?? 0)
   }
 
   status(): LearnerStatus {

@@ -11,7 +11,7 @@ import type { Mixture, MixturePlaced } from "../models/paper/mixture.ts"
 import type { Model } from "../models/paper/model.ts"
 import { Ranking } from "../models/paper/ranking.ts"
 import { Controller, type ControllerPass, softmaxRow } from "../policies/controller.ts"
-import type { Segment, Side } from "../types.ts"
+import { type Segment, SIDES, type Side } from "../types.ts"
 import type { Learner, LearnerStatus, Preparation, Ranker, SideStatus } from "./learner.ts"
 
 const MIXTURE_ADAM = { ...ADAM, rate: 1e-4 }
@@ -38,11 +38,10 @@ export class SoftLearner implements Learner {
     this.#waiting = batch
     for (let l = 0; l < deciding; l++) this.#indicators.observe(batch.user[l], batch.item[l])
     if (this.#controllers)
-      for (const side of ["user", "item"] as const)
-        this.#direct(side, this.#controllers[side], batch[side].subarray(0, deciding))
+      for (const side of SIDES) this.#direct(side, this.#controllers[side], batch[side].subarray(0, deciding))
     for (let l = deciding; l < segment.length; l++) this.#indicators.observe(batch.user[l], batch.item[l])
     // Ids first met in a test row are seen ids too, also where no test predicts them (top-k: cold items).
-    for (const side of ["user", "item"] as const)
+    for (const side of SIDES)
       for (const table of this.model.inputs[side].tables) for (const id of segment[side]) table.ensure(id)
     return { milliseconds: { policy: performance.now() - start, growth: 0 } }
   }
@@ -58,7 +57,7 @@ export class SoftLearner implements Learner {
     }
     const pass = model.backpropagate(batch)
     const gradients: Partial<Record<Side, { ids: Int32Array; values: Float64Array }>> = {}
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       const mixture = model.mixture(side)
       const placed = pass.placed[side] as MixturePlaced
       if (!controllers) mixture.stepMixtures(placed, MIXTURE_ADAM)

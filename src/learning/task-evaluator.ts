@@ -7,6 +7,7 @@ import { binaryLabel, classLabel } from "../stream/labels.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Learner } from "./learner.ts"
 import { NOTHING, type Score } from "./metrics.ts"
+import type { UserScores } from "./user-scores.ts"
 
 export interface TaskEvaluator {
   /** One label per row, as the probe and the training see it. */
@@ -42,8 +43,11 @@ export class RatingEvaluator implements TaskEvaluator {
   readonly #label: (rating: number) => number
   readonly #majority: MajorityClass
 
-  constructor(options: { task: "binary" | "multiclass"; likeThreshold: number }) {
-    const { task, likeThreshold } = options
+  readonly #users: UserScores | undefined
+
+  constructor(options: { task: "binary" | "multiclass"; likeThreshold: number; userScores?: UserScores | undefined }) {
+    const { task, likeThreshold, userScores } = options
+    this.#users = userScores
     this.#outputs = task === "multiclass" ? 5 : 1
     this.#label = task === "multiclass" ? classLabel : (rating) => binaryLabel(rating, likeThreshold)
     this.#majority = new MajorityClass(task === "multiclass" ? 5 : 2)
@@ -76,7 +80,9 @@ export class RatingEvaluator implements TaskEvaluator {
     const majority = this.#majority.predict()
     const score = { ...NOTHING, rows: rows.label.length }
     for (let r = 0; r < score.rows; r++) {
-      if (predicted(logits, r, this.#outputs) === rows.label[r]) score.hits++
+      const hit = predicted(logits, r, this.#outputs) === rows.label[r] ? 1 : 0
+      score.hits += hit
+      this.#users?.add(rows.user[r], hit, losses[r])
       if (majority === rows.label[r]) score.majorityHits++
       score.loss += losses[r]
     }

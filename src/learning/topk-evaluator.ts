@@ -20,12 +20,14 @@ import { NegativeMixture } from "./negative-mixture.ts"
 import { NegativeSampler } from "./negative-sampler.ts"
 import { SegmentMemory } from "./segment-memory.ts"
 import type { EvaluatorHistory, TaskEvaluator } from "./task-evaluator.ts"
+import type { UserScores } from "./user-scores.ts"
 
 export class TopkEvaluator implements TaskEvaluator {
   readonly #k: number
   readonly #negatives: number
   readonly #likeThreshold: number | undefined
   readonly #testUsers: number
+  readonly #users: UserScores | undefined
   /** Segments since the last tested one. */
   #untested = 0
   readonly #history = new History()
@@ -42,7 +44,9 @@ export class TopkEvaluator implements TaskEvaluator {
     likeThreshold?: number | undefined
     /** Users tested per segment. Default: all. */
     testUsers?: number | undefined
+    userScores?: UserScores | undefined
   }) {
+    this.#users = options.userScores
     this.#k = options.k
     this.#likeThreshold = options.likeThreshold
     this.#testUsers = options.testUsers ?? Number.POSITIVE_INFINITY
@@ -68,9 +72,11 @@ export class TopkEvaluator implements TaskEvaluator {
     memory.begin()
     const [user, item, label] = [memory.ints(most), memory.ints(most), memory.floats(most)]
     const logChance = memory.floats(mixture ? most : 0)
+    const weight = memory.floats(rows.weight ? most : 0)
     let at = 0
     for (let r = 0; r < rows.user.length; r++) {
       const from = at
+      if (rows.weight) weight[at] = rows.weight[r]
       user[at] = rows.user[r]
       item[at] = rows.item[r]
       label[at++] = rows.label[r]
@@ -78,12 +84,20 @@ export class TopkEvaluator implements TaskEvaluator {
         if (mixture) logChance[from] = Number.NaN
         continue
       }
-      const drawn = this.#sampler.draw(this.#history, rows.user[r], { items: item, at, count: this.#negatives })
+      const out = { items: item, at, count: this.#negatives }
+      const drawn =
+        mixture && rows.repeats
+          ? mixture.drawOthers(this.#history, rows.item[r], out)
+          : this.#sampler.draw(this.#history, rows.user[r], out)
       user.fill(rows.user[r], at, at + drawn)
       at += drawn
       if (mixture) for (let b = from; b < at; b++) logChance[b] = mixture.logChance(item[b], seen)
     }
-    const batch = { user: user.subarray(0, at), item: item.subarray(0, at), label: label.subarray(0, at) }
+    const batch = {
+      ...{ user: user.subarray(0, at), item: item.subarray(0, at), label: label.subarray(0, at) },
+      ...(rows.weight && { weight: weight.subarray(0, at) }),
+      ...(rows.repeats && { repeats: true }),
+    }
     return mixture ? { ...batch, logChance: logChance.subarray(0, at) } : batch
   }
 
@@ -102,15 +116,20 @@ export class TopkEvaluator implements TaskEvaluator {
       const popular = this.#history.byPopularity()
       for (const [user, items] of relevant) {
         const scores = ranking.scores(user)
-        const met = new Set(this.#history.of(user))
-        for (let i = 0; i < scores.length; i++) if (met.has(ranking.items[i])) scores[i] = Number.NEGATIVE_INFINITY
+        for (const item of this.#history.of(user)) {
+          const place = this.#history.placeOf(item)
+          const at = ranking.items[place] === item ? place : ranking.items.indexOf(item)
+          if (at >= 0) scores[at] = Number.NEGATIVE_INFINITY
+        }
         const list = topPositions(scores, this.#k).map((position) => ranking.items[position])
         const { recall, ndcg } = rankingQuality(list, items, this.#k)
         score.recall += recall
         score.ndcg += ndcg
+        this.#users?.add(user, recall, ndcg)
         const everybody = rankingQuality(this.#firstUnmet(popular, user), items, this.#k)
         score.popularRecall += everybody.recall
         score.popularNdcg += everybody.ndcg
+        score.recallCeiling += Math.min(this.#k, items.size) / items.size
       }
       ranking.release()
     }

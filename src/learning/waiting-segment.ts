@@ -1,7 +1,7 @@
 /** A segment with its contexts, waiting to be the next round. */
 
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 
 export interface Waiting {
   batch: { user: Int32Array; item: Int32Array; label: Float64Array }
@@ -9,8 +9,6 @@ export interface Waiting {
   contexts: Record<Side, Float64Array>
   frequencies: Record<Side, Float64Array>
 }
-
-const SIDES = ["user", "item"] as const
 
 type Column = Int32Array | Uint8Array | Float64Array
 

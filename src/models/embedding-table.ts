@@ -456,6 +456,38 @@ export class EmbeddingTable {
     else this.#unpack(id, this.#places[id], { numbers: target, at })
   }
 
+  /** Words of 4 bytes a row of a step stands in, packed or not; of rows without moments. */
+  wordsOf(step: number): number {
+    return this.#rows[step].stride - this.#before
+  }
+
+  /** Copies the words of a closed row out as they are. */
+  copyWords(id: number, target: Int32Array, at: number): void {
+    const place = this.#places[id]
+    copy(target, at, this.#ints[place >>> this.#shift], place & this.#mask, this.wordsOf(this.#steps[id] - 1))
+  }
+
+  /** Copies them back. */
+  putWords(id: number, source: Int32Array, at: number): void {
+    const place = this.#places[id]
+    const [target, to, count] = [
+      this.#ints[place >>> this.#shift],
+      place & this.#mask,
+      this.wordsOf(this.#steps[id] - 1),
+    ]
+    const guards = this.#isShared && !this.#isChanging
+    if (guards) Atomics.add(this.#guard, 0, 1)
+    copy(target, to, source, at, count)
+    if (guards) Atomics.add(this.#guard, 0, 1)
+  }
+
+  /** Writes the whole numbers a row starts with into a copy of its words, at a place of a buffer. */
+  writeWhole(id: number, into: { floats: Float32Array; bytes: Int8Array; place: number }, numbers: Int32Array): void {
+    const step = this.#steps[id] - 1
+    if (this.#packing?.isPacked(step)) this.#packing.writeWhole(into, step, numbers)
+    else for (let k = 0; k < numbers.length; k++) into.floats[into.place + k] = numbers[k]
+  }
+
   #bufferOf(id: number): PackedBuffer {
     return this.#buffers[this.#places[id] >>> this.#shift]
   }
@@ -483,9 +515,9 @@ export class EmbeddingTable {
   }
 
   /** Writes what would be left of a vector of an open row, its numbers from `at` on, cut to a step of fewer bits. */
-  cut(id: number, p: { at: number; isFirst: boolean; step: number }, out: Float64Array): void {
-    const { at, isFirst: lifted, step } = p
-    this.#packing?.cut(this.numbersOf(id), { at, id, lifted, step }, out)
+  cut(id: number, p: { at: number; isFirst: boolean; step: number; numbers?: Floats }, out: Float64Array): void {
+    const { at, isFirst: lifted, step, numbers = this.numbersOf(id) } = p
+    this.#packing?.cut(numbers, { at, id, lifted, step }, out)
   }
 
   /**
@@ -581,6 +613,11 @@ export class EmbeddingTable {
     if (this.#source && !((place & this.#mask) + this.sizes[this.top] < this.#arrays[place >>> this.#shift]?.length))
       this.#look()
     return this.#arrays[place >>> this.#shift]
+  }
+
+  /** The same memory as whole numbers; not of rows of another thread's. */
+  intsOf(id: number): Int32Array {
+    return this.#ints[this.#places[id] >>> this.#shift]
   }
 
   /** … and from where. */

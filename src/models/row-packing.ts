@@ -13,6 +13,7 @@
  * runs, threads and replays agree to the bit.
  */
 
+import { floatBits, fromBrain, fromHalf, largest, mix, next, toBrain, toHalf, toPower } from "../kernels/codes.ts"
 import type { Floats } from "../kernels/kernels.ts"
 
 export const BITS = [8, 16, 32] as const
@@ -43,57 +44,6 @@ export interface PackedBuffer {
   bytes: Int8Array
 }
 
-const FLOAT = new Float32Array(1)
-const INT = new Int32Array(FLOAT.buffer)
-/** From the exponents of a half float to those of a float, and back. */
-const UP = 0x1_0000_0000_0000 * 0x1_0000_0000_0000 * 0x1_0000
-const DOWN = 1 / UP
-const LARGEST = 65_504
-/** A vector of smaller numbers is 0. */
-const SMALLEST = 1e-30
-
-/** A half float. */
-function fromHalf(half: number): number {
-  INT[0] = (half & 0x7fff) << 13
-  return half & 0x8000 ? -FLOAT[0] * UP : FLOAT[0] * UP
-}
-
-/** The half float of a number; `chance`: 13 random bits, −1 for the nearest. */
-function toHalf(number: number, chance: number): number {
-  const size = Math.abs(number)
-  FLOAT[0] = Math.min(size, LARGEST) * DOWN
-  const bits = INT[0]
-  const half = (bits + (chance < 0 ? 0xfff + ((bits >> 13) & 1) : chance)) >> 13
-  return number < 0 ? half | 0x8000 : half
-}
-
-/** The bfloat16 of a number above 0; `chance`: 16 random bits, −1 for the nearest. */
-function toBrain(number: number, chance: number): number {
-  FLOAT[0] = number
-  return (INT[0] + (chance < 0 ? 0x7fff + ((INT[0] >> 16) & 1) : chance)) >>> 16
-}
-
-/** The bfloat16 of the power of two that is not below a number. */
-function toPower(number: number): number {
-  FLOAT[0] = number
-  return ((INT[0] + 0x7fffff) >>> 23) << 7
-}
-
-function fromBrain(brain: number): number {
-  INT[0] = brain << 16
-  return FLOAT[0]
-}
-
-/** The length of the largest number; 0 where it is next to nothing. */
-function largest(numbers: Float64Array, size: number): number {
-  let most = 0
-  for (let k = 0; k < size; k++) {
-    const length = Math.abs(numbers[k])
-    if (length > most) most = length
-  }
-  return most < SMALLEST ? 0 : most
-}
-
 /** Writes numbers as c, rounded to the nearest; returns s. */
 export function toCodes(codes: Int32Array, numbers: Float64Array, p: { size: number; bits: 8 | 16 }): number {
   const most = largest(numbers, p.size)
@@ -101,18 +51,6 @@ export function toCodes(codes: Int32Array, numbers: Float64Array, p: { size: num
   const [steps, end] = [most === 0 ? 0 : 1 / scale, p.bits === 16 ? 32_767 : 127]
   for (let k = 0; k < p.size; k++) codes[k] = Math.max(-end, Math.min(end, Math.floor(numbers[k] * steps + 0.5)))
   return scale
-}
-
-/** The next of a row's random numbers. */
-function next(state: number): number {
-  return (Math.imul(state, 0x915f77f5) + 0x6d2b79f5) | 0
-}
-
-/** Spreads a number over 32 bits (the finalizer of MurmurHash3). */
-function mix(state: number): number {
-  let h = Math.imul(state ^ (state >>> 16), 0x85ebca6b)
-  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35)
-  return h ^ (h >>> 16)
 }
 
 export class RowPacking {
@@ -161,6 +99,17 @@ export class RowPacking {
     let b = 4 * row.place + this.#wholeAt(row.step)
     for (let k = 0; k < this.#options.whole; k++, b += 3)
       target[k] = (bytes[b] & 0xff) | ((bytes[b + 1] & 0xff) << 8) | ((bytes[b + 2] & 0xff) << 16)
+  }
+
+  /** Writes the whole numbers of a row. */
+  writeWhole(into: { bytes: Int8Array; place: number }, step: number, numbers: ArrayLike<number>): void {
+    const { bytes } = into
+    let b = 4 * into.place + this.#wholeAt(step)
+    for (let k = 0; k < this.#options.whole; k++, b += 3) {
+      bytes[b] = numbers[k]
+      bytes[b + 1] = numbers[k] >> 8
+      bytes[b + 2] = numbers[k] >> 16
+    }
   }
 
   /** Reads one number of the head. */
@@ -227,11 +176,7 @@ export class RowPacking {
       }
     }
     let state = mix(id ^ Math.imul(seed + 1, 0x9e3779b1))
-    if (stochastic)
-      for (let k = 0; k < head; k++) {
-        FLOAT[0] = numbers[at + k]
-        state = mix(state ^ INT[0])
-      }
+    if (stochastic) for (let k = 0; k < head; k++) state = mix(state ^ floatBits(numbers[at + k]))
     let h = 2 * place
     for (let k = 0; k < head; k++) {
       state = next(state)

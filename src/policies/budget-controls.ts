@@ -10,10 +10,8 @@
 
 import { Random } from "../kernels/random.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { type ArrangedRows, type Choices, playAll, type Round, type SizePolicy } from "./policy.ts"
-
-const SIDES = ["user", "item"] as const
 
 /** Bytes of rows along a stream. */
 export interface MemoryCurve extends Record<Side, readonly number[]> {

@@ -3,7 +3,7 @@
 import { DessError, show } from "../errors.ts"
 import { Random } from "../kernels/random.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { type Choices, playAll, type Round, type SizePolicy } from "./policy.ts"
 
 /** Every id stays at the smallest size. */
@@ -45,7 +45,7 @@ export class RandomGrow implements SizePolicy {
         "INVALID_ARGUMENT",
         `probability: expected { user, item }, numbers from 0 to 1, got ${show(probability)}`,
       )
-    for (const side of ["user", "item"] as const)
+    for (const side of SIDES)
       if (!(probability[side] >= 0 && probability[side] <= 1))
         throw new DessError(
           "INVALID_ARGUMENT",
@@ -65,14 +65,14 @@ export class RandomGrow implements SizePolicy {
   }
 
   save(state: State): void {
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       this.#deciding[side].save(state.at(`deciding.${side}`))
       this.#playing[side].save(state.at(`playing.${side}`))
     }
   }
 
   load(state: State): void {
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       this.#deciding[side].load(state.at(`deciding.${side}`))
       this.#playing[side].load(state.at(`playing.${side}`))
     }

@@ -2,12 +2,10 @@
 
 import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { readBandit, readBanditEvidence, writeBandit, writeBanditEvidence } from "./bandit-bytes.ts"
 import { LinUcb, type LinUcbOptions } from "./lin-ucb.ts"
 import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
-
-const SIDES = ["user", "item"] as const
 
 export class Dess implements SizePolicy {
   readonly context: "fre" | "cv"

@@ -9,7 +9,7 @@
 import type { Kernels } from "../kernels/kernels.ts"
 import { Random } from "../kernels/random.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side } from "../types.ts"
+import { SIDES, type Side } from "../types.ts"
 import { Controller, type ControllerInput, softmaxRow } from "./controller.ts"
 import type { Choices, Round, SizePolicy } from "./policy.ts"
 
@@ -79,7 +79,7 @@ export class Esapn implements SizePolicy {
   }
 
   save(state: State): void {
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       const at = state.at(side)
       this.#controllers[side].save(at.at("controller"))
       this.#random[side].save(at)
@@ -90,7 +90,7 @@ export class Esapn implements SizePolicy {
   }
 
   load(state: State): void {
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       const at = state.at(side)
       this.#controllers[side].load(at.at("controller"))
       this.#random[side].load(at)

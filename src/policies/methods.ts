@@ -10,6 +10,8 @@ export interface SearchMethod {
   policy:
     | { name: "dess"; context: "fre" | "cv" }
     | { name: "never" | "always" | "random" | "esapn" }
+    /** One from outside. */
+    | { name: "own" }
     /** Controls that hold given bytes of rows. */
     | { name: "prune" | "sample"; bytes: number }
   initial: "warm" | "cold"
@@ -24,14 +26,18 @@ export type Method =
   /** One size, no ladder. */
   | { family: "fixed"; size: number; bits?: Bits }
   | { family: "plain-bias" }
-  /** Rankers without a model: counts that decay, or item–item neighbours. */
-  | { family: "ranker"; decay?: number }
+  /** Rankers of their own: counts that decay, item–item neighbours or weights, incremental factors. */
+  | { family: "ranker"; name: "popular"; decay: number }
+  | { family: "ranker"; name: "recent"; pairs: number }
+  | { family: "ranker"; name: "knn" | "neighbours" }
+  | { family: "ranker"; name: "isgd"; width: number }
+  | { family: "ranker"; name: "ease"; items: number }
   | { family: "plain-factor"; width: number }
   /** Rows that ids share by two hashes, so many a side. */
   | { family: "hash"; rows: number; bits?: Bits }
 
 export const METHOD_NAMES =
-  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>[@<bits>], uniform-<s>[@<bits>], hash-<rows>[@<bits>], never-grow, always-grow, random-grow, prune-<kB>, sample-<kB>, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-knn"
+  "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>[@<bits>], uniform-<s>[@<bits>], hash-<rows>[@<bits>], never-grow, always-grow, random-grow, prune-<kB>, sample-<kB>, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-recent-<n>, plain-knn, plain-neighbours, isgd, isgd-<k>, ease, ease-<n>"
 
 const NAMED: Record<string, Method> = {
   "dess-fre": { family: "search", policy: { name: "dess", context: "fre" }, initial: "warm" },
@@ -45,9 +51,12 @@ const NAMED: Record<string, Method> = {
   darts: { family: "soft", method: "darts" },
   autoemb: { family: "soft", method: "autoemb" },
   "plain-bias": { family: "plain-bias" },
-  "plain-popular": { family: "ranker", decay: 1 },
-  "plain-trending": { family: "ranker", decay: TRENDING_DECAY },
-  "plain-knn": { family: "ranker" },
+  "plain-popular": { family: "ranker", name: "popular", decay: 1 },
+  "plain-trending": { family: "ranker", name: "popular", decay: TRENDING_DECAY },
+  "plain-knn": { family: "ranker", name: "knn" },
+  "plain-neighbours": { family: "ranker", name: "neighbours" },
+  isgd: { family: "ranker", name: "isgd", width: 10 },
+  ease: { family: "ranker", name: "ease", items: 1000 },
 }
 
 /** Whether a method is one of the calibrated recipe alone: it has rows of fewer bits, shared ones, or sets sizes by itself. */
@@ -63,11 +72,15 @@ export function parseMethod(name: string, sizes: readonly number[]): Method {
     const policy = { name: budgeted[1] as "prune" | "sample", bytes: 1000 * Number(budgeted[2]) }
     return { family: "search", policy, initial: "warm" }
   }
-  const numbered = /^(fixed|uniform|hash|plain-factor(?=-\d+$))-(\d{1,5})(?:@(8|16|32))?$/.exec(name)
+  const numbered =
+    /^(fixed|uniform|hash|(?:plain-factor|plain-recent|isgd|ease)(?=-\d+$))-(\d{1,5})(?:@(8|16|32))?$/.exec(name)
   const size = numbered ? Number(numbered[2]) : 0
   const bits = numbered?.[3] ? { bits: Number(numbered[3]) as Bits } : {}
   if (numbered?.[1] === "fixed" && size > 0) return { family: "fixed", size, ...bits }
   if (numbered?.[1] === "hash" && size > 0) return { family: "hash", rows: size, ...bits }
+  if (numbered?.[1] === "plain-recent" && size > 0) return { family: "ranker", name: "recent", pairs: size }
+  if (numbered?.[1] === "isgd" && size > 0 && size <= 4096) return { family: "ranker", name: "isgd", width: size }
+  if (numbered?.[1] === "ease" && size > 0 && size <= 4096) return { family: "ranker", name: "ease", items: size }
   if (numbered?.[1] === "plain-factor" && size > 0) return { family: "plain-factor", width: size }
   if (numbered?.[1] === "uniform") {
     if (sizes.includes(size)) return { family: "uniform", size, ...bits }

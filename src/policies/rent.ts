@@ -18,10 +18,10 @@
  * every event (its reward is always known) and in knowing the keep arm's reward; §3 in growing several sizes at once.
  */
 
-import { exp } from "../kernels/math.ts"
+import { exp, log } from "../kernels/math.ts"
 import type { Packer, Unpacker } from "../kernels/packing.ts"
 import type { State } from "../kernels/state.ts"
-import type { Side, Task } from "../types.ts"
+import { SIDES, type Side, type Task } from "../types.ts"
 import type { Choices, PolicyScores, Round, SizePolicy } from "./policy.ts"
 import { RungBandit } from "./rung-bandit.ts"
 
@@ -33,10 +33,14 @@ import { RungBandit } from "./rung-bandit.ts"
 export const RENT = { discount: 0.99995, subgaussian: 0.25, patience: 0.1 } as const
 
 /**
- * The price nobody has to name, in loss per event: rungs that are not worth it do not make a difference that could be
- * measured (docs/calibration.md). Losses of tasks are of different kinds: squares, logarithms of five classes, and of lists.
+ * The price nobody has to name, as a share of the loss of an event: a number of 32 bits for everybody that does not save a
+ * ten-thousandth of it makes no difference that could be measured (docs/lab/calibration.md). A share means the same whatever a
+ * task counts its losses in, and on a stream that is hard to predict. The loss is the mean of the rows judged of late, and
+ * the usual one for as many rows as a turn has.
  */
-export const LEAST_PRICE: Record<Task, number> = { binary: 3e-6, multiclass: 2e-5, topk: 2e-4 }
+export const LEAST_SHARE = 1e-4
+export const USUAL_LOSS: Record<Task, number> = { binary: 0.2, multiclass: 1.2, topk: 2 }
+const USUAL_ROWS = 500
 
 /**
  * Both sides hold a rung on this share of the events of late (half of which are forgotten every 5 turns), or it is
@@ -54,10 +58,12 @@ export interface RentOptions {
   dimension: number
   /** Numbers of a row, step by step. */
   sizes: Record<Side, readonly number[]>
-  /** Loss that one more number for everybody must save per event. */
-  price: number
-  /** The price at which numbers are given back only where that costs nothing that could be measured. */
-  leastPrice: number
+  /** Loss that one more number for everybody must save per event. Default: the least price. */
+  price?: number | undefined
+  /** The price at which numbers are given back only where that costs nothing that could be measured, as a share of the loss. */
+  leastShare: number
+  /** A first guess of the loss of an event. */
+  usualLoss: number
   discount: number
   subgaussian: number
   patience: number
@@ -65,12 +71,15 @@ export interface RentOptions {
   prior: number
 }
 
-const SIDES = ["user", "item"] as const
-
 export class Rent implements SizePolicy {
   readonly context: "fre" | "cv"
   readonly firstSegment = 2
-  price: number
+  /** The price where one was named, else how many times the least price is asked: 1, or more for a budget. */
+  #asked: number
+  /** Losses of rows judged of late, and how many. */
+  readonly #loss = { sum: 0, rows: 0 }
+  /** The same of those recorded since evidence was last written. */
+  readonly #lossSince = { sum: 0, rows: 0 }
   readonly #options: RentOptions
   readonly #rungs: Record<Side, RungBandit[]>
   /** Events of late on which both sides held each rung, and all of them. */
@@ -84,23 +93,44 @@ export class Rent implements SizePolicy {
   #saved = { sum: 0, squares: 0 }
 
   constructor(options: RentOptions) {
-    const { context, sizes, price } = options
+    const { context, sizes, price = 1 } = options
     this.context = context
-    this.price = price
+    this.#asked = price
     this.#options = options
     const rungs = (side: Side) => sizes[side].slice(1).map(() => new RungBandit(options))
     this.#rungs = { user: rungs("user"), item: rungs("item") }
     this.#evidence = new Float64Array(sizes.user.length - 1)
   }
 
+  get price(): number {
+    return this.#isNamed ? this.#asked : this.#asked * this.leastPrice
+  }
+
+  set price(price: number) {
+    this.#asked = this.#isNamed ? price : price / this.leastPrice
+  }
+
+  get #isNamed(): boolean {
+    return this.#options.price !== undefined
+  }
+
   get leastPrice(): number {
-    return this.#options.leastPrice
+    const { leastShare, usualLoss } = this.#options
+    const { sum, rows } = this.#loss
+    return (leastShare * (sum + USUAL_ROWS * usualLoss)) / (rows + USUAL_ROWS)
   }
 
   /** At the least price an id at rest counts like any other: it may come back, and should find what it had. */
   get leastRate(): number {
-    const { leastPrice } = this.#options
-    return this.price > leastPrice ? leastPrice / this.price : 1
+    const { price, leastPrice } = this
+    return price > leastPrice ? leastPrice / price : 1
+  }
+
+  /** Takes in losses of rows. */
+  #addLosses(sum: number, rows: number): void {
+    const kept = exp(rows * log(this.#options.discount))
+    this.#loss.sum = kept * this.#loss.sum + sum
+    this.#loss.rows = kept * this.#loss.rows + rows
   }
 
   learn(side: Side, round: Round): Uint8Array {
@@ -113,6 +143,13 @@ export class Rent implements SizePolicy {
       arms[l] = rung.bound(round.contexts, l * dimension) > round.keepRewards[l] ? 1 : 0
     }
     this.learnUnplayed(side, round)
+    if (side === "user" && round.length > 0) {
+      let sum = 0
+      for (let l = 0; l < round.length; l++) sum += round.growLosses[l]
+      this.#addLosses(sum, round.length)
+      this.#lossSince.sum += sum
+      this.#lossSince.rows += round.length
+    }
     return arms
   }
 
@@ -196,27 +233,42 @@ export class Rent implements SizePolicy {
   }
 
   record(): void {
+    this.#lossSince.sum = 0
+    this.#lossSince.rows = 0
     for (const rung of this.#all()) rung.record()
   }
 
   writeEvidence(out: Packer): void {
+    const { sum, rows } = this.#lossSince
+    out.count(rows)
+    if (rows > 0) out.double(sum)
+    Object.assign(this.#lossSince, { sum: 0, rows: 0 })
     for (const rung of this.#all()) rung.writeEvidence(out)
   }
 
   readEvidence(from: Unpacker): () => void {
-    return inTurn(this.#all().map((rung) => rung.readEvidence(from)))
+    const rows = from.count()
+    const sum = rows > 0 ? from.double() : 0
+    if (!(sum >= 0)) throw from.damaged("losses from 0", sum)
+    const take = inTurn(this.#all().map((rung) => rung.readEvidence(from)))
+    return () => {
+      if (rows > 0) this.#addLosses(sum, rows)
+      take()
+    }
   }
 
   writeAll(out: Packer): void {
-    out.double(this.price)
+    for (const value of [this.#asked, this.#loss.sum, this.#loss.rows]) out.double(value)
     for (const rung of this.#all()) rung.writeAll(out)
   }
 
   readAll(from: Unpacker): () => void {
-    const price = from.double()
+    const [asked, sum, rows] = from.doubles(3)
+    if (!(sum >= 0 && rows >= 0)) throw from.damaged("losses from 0", [sum, rows])
     const take = inTurn(this.#all().map((rung) => rung.readAll(from)))
     return () => {
-      this.price = price
+      this.#asked = asked
+      Object.assign(this.#loss, { sum, rows })
       take()
     }
   }
@@ -226,7 +278,7 @@ export class Rent implements SizePolicy {
   }
 
   save(state: State): void {
-    state.put("price", Float64Array.of(this.price))
+    state.put("price", Float64Array.of(this.#asked, this.#loss.sum, this.#loss.rows))
     state.put("heard", this.#evidence)
     const { sum, squares } = this.#saved
     state.put("trial", Float64Array.of(this.#events, this.#since, this.#next, sum, squares))
@@ -237,7 +289,9 @@ export class Rent implements SizePolicy {
   }
 
   load(state: State): void {
-    this.price = state.take("price", Float64Array)[0]
+    const [asked, losses, rows] = state.take("price", Float64Array)
+    this.#asked = asked
+    Object.assign(this.#loss, { sum: losses, rows })
     this.#evidence.set(state.take("heard", Float64Array))
     const trial = state.take("trial", Float64Array)
     this.#events = trial[0]

@@ -23,15 +23,16 @@ export interface AdmissionOptions {
   onTrusted(request: FastifyRequest): void
 }
 
-/** Releases what one request was counted for. */
+/** Releases what is held of one request. */
 interface Ticket {
   working: boolean
   release(): void
 }
 
 /**
- * A request counts from its admission until its handler has settled, whether or not its caller is still there: that is
- * how long it costs something. One that never gets to its handler counts until it is refused or its socket closes.
+ * A request is under way while its handler works, whether or not its caller is still there: one whose body is yet to
+ * come costs nothing but the bytes of it. Those count from its admission until the handler has settled, or, where it
+ * never gets there, until the request is refused or its socket closes.
  */
 export class Admission {
   readonly #options: AdmissionOptions
@@ -44,37 +45,40 @@ export class Admission {
   /** Refuses, or counts the request. */
   admit(route: Route, request: FastifyRequest, reply: FastifyReply): void {
     const { method, path, long = false, access } = route
-    const { guard, metrics, requests, bodyBytes } = this.#options
+    const { guard, metrics, bodyBytes } = this.#options
     const started = performance.now()
     reply.raw.once("close", () => {
       const seconds = (performance.now() - started) / 1000
-      metrics.record({ method, route: path, status: reply.raw.statusCode, seconds, long })
+      metrics.record({ method, route: path, status: answeredStatus(reply.raw), seconds, long })
     })
     guard(request.headers, access)
     if (access !== "open") this.#options.onTrusted(request)
     if (long) return
     const bytes = heldBytes(request, bodyBytes)
-    if (access !== "open" && metrics.active >= requests)
-      throw new Refusal(503, "BUSY", `requests: expected at most ${requests} under way, got one more; try again later`)
+    this.#checkRoom(route)
     if (bytes > 0 && metrics.heldBytes + bytes > MOST_BODIES * bodyBytes)
       throw new Refusal(
         503,
         "BUSY",
         `bodies: expected at most ${MOST_BODIES * bodyBytes} bytes under way, got more; try again later`,
       )
-    this.#count(request, bytes)
+    this.#hold(request, bytes)
   }
 
-  #count(request: FastifyRequest, bytes: number): void {
+  #checkRoom({ access }: Route): void {
+    const { metrics, requests } = this.#options
+    if (access !== "open" && metrics.active >= requests)
+      throw new Refusal(503, "BUSY", `requests: expected at most ${requests} under way, got one more; try again later`)
+  }
+
+  #hold(request: FastifyRequest, bytes: number): void {
     const { metrics } = this.#options
     const { socket } = request.raw
-    let counted = true
-    metrics.active++
+    let held = true
     metrics.heldBytes += bytes
     const release = () => {
-      if (!counted) return
-      counted = false
-      metrics.active--
+      if (!held) return
+      held = false
       metrics.heldBytes -= bytes
       socket.off("close", abandon)
     }
@@ -89,13 +93,19 @@ export class Admission {
   }
 
   /** Runs a request's handler. */
-  async work<T>(request: FastifyRequest, handle: () => T | Promise<T>): Promise<T> {
+  async work<T>(route: Route, request: FastifyRequest, handle: () => T | Promise<T>): Promise<T> {
     const ticket = this.#tickets.get(request)
-    if (ticket) ticket.working = true
+    if (!ticket) return handle()
+    const { metrics } = this.#options
+    // Others may have begun while its body came.
+    this.#checkRoom(route)
+    ticket.working = true
+    metrics.active++
     try {
       return await handle()
     } finally {
-      ticket?.release()
+      metrics.active--
+      ticket.release()
     }
   }
 
@@ -104,6 +114,11 @@ export class Admission {
     const ticket = this.#tickets.get(request)
     if (ticket && !ticket.working) ticket.release()
   }
+}
+
+/** What the caller was told; 499, as proxies have it, where the connection closed before. */
+function answeredStatus({ headersSent, statusCode }: FastifyReply["raw"]): number {
+  return headersSent || statusCode !== 200 ? statusCode : 499
 }
 
 /** What a request says its body has, if it is read; the most where it does not say. */

@@ -140,7 +140,7 @@ function addRoute(app: FastifyInstance, route: Route, admission: Admission): voi
         request,
         reply,
       }
-      const answer = await admission.work(request, () => handle(call))
+      const answer = await admission.work(route, request, () => handle(call))
       if (reply.sent) return reply
       if (hasUnreadBody(request.raw)) reply.header("connection", "close")
       return reply.type(type ?? "application/json; charset=utf-8").send(answer)

@@ -2,12 +2,14 @@
 
 import { readFileSync } from "node:fs"
 import { Compile } from "typebox/compile"
-import { type EngineOptions, parseBytes } from "../engine/options.ts"
-import type { RecommenderOptions } from "../engine/types.ts"
+import { parseColumnChoice } from "../datasets/header.ts"
+import { type EngineOptions, parseBytes, parseDuration } from "../engine/options.ts"
+import type { RecommenderOptions, Variants } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import { type ApiKeys, readKey } from "./api-keys.ts"
 import { isLoopback } from "./origin.ts"
+import type { PostgresSourceOptions } from "./postgres-source.ts"
 import { type CompleteSettings, type SettingName, type Settings, SettingsSchema } from "./settings.ts"
 
 export interface Configuration {
@@ -100,9 +102,19 @@ function fromText(name: SettingName, given: unknown): unknown {
     return given === "true" || given === "1" ? true : given === "false" || given === "0" ? false : given
   // A size or a duration may be either.
   if (type === "integer" || type === "number" || PROPERTIES[name].anyOf) return number(given)
+  if (type === "object") return fromJson(given)
   if (type !== "array") return given
   const parts = given.split(",").map((part) => part.trim())
   return items?.type === "integer" ? parts.map(number) : parts
+}
+
+/** A text that is no JSON is left to be refused. */
+function fromJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
 }
 
 function checkSetting(name: SettingName, value: unknown, noun: string): unknown {
@@ -157,6 +169,43 @@ function checkTogether(settings: CompleteSettings, keys: ApiKeys): void {
     throw new DessError("INVALID_ARGUMENT", "read key: expected another than the write key, got the same")
   if (settings.ratingScale !== undefined) parseRatingScale(settings.ratingScale)
   checkCluster(settings)
+  checkSourceSettings(settings)
+}
+
+function checkSourceSettings(settings: CompleteSettings): void {
+  const { source, sourceTable, sourceDeletes, sourceDeletesCursor, cluster } = settings
+  for (const name of ["sourceTable", "sourceCursor", "sourceColumns", "sourceDeletes"] as const)
+    if (source === undefined && settings[name] !== undefined)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `${name}: expected with a source only (--source), got ${show(settings[name])}`,
+      )
+  if (sourceDeletesCursor !== undefined && sourceDeletes === undefined)
+    throw new DessError("INVALID_ARGUMENT", "source deletes cursor: expected with --source-deletes only")
+  if (settings.sourceColumns !== undefined) parseColumnChoice(settings.sourceColumns)
+  if (cluster !== undefined && (settings.variants !== undefined || settings.tracking))
+    throw new DessError("UNSUPPORTED", "variants: expected without --cluster, which does not count lists; got both")
+  if (source === undefined) return
+  if (sourceTable === undefined)
+    throw new DessError("INVALID_ARGUMENT", "source table: expected a table or a query (--source-table), got none")
+  if (cluster !== undefined) throw new DessError("INVALID_ARGUMENT", "source: expected without --cluster, got both")
+  if (!URL.canParse(source))
+    throw new DessError("INVALID_ARGUMENT", "source: expected postgres://user@host:port/database")
+}
+
+/** What is followed, where there is a source. */
+export function sourceOptions(
+  settings: CompleteSettings,
+): Omit<PostgresSourceOptions, "signal" | "onError"> | undefined {
+  const { source, sourceTable, sourceCursor = "id", sourceDeletes, sourceDeletesCursor = "id" } = settings
+  if (source === undefined || sourceTable === undefined) return undefined
+  return {
+    url: source,
+    events: { table: sourceTable, cursor: sourceCursor },
+    deletes: sourceDeletes === undefined ? undefined : { table: sourceDeletes, cursor: sourceDeletesCursor },
+    columns: settings.sourceColumns === undefined ? {} : parseColumnChoice(settings.sourceColumns),
+    every: parseDuration("source every", settings.sourceEvery ?? "1s"),
+  }
 }
 
 /** What goes with a cluster, and what does not. */
@@ -182,10 +231,25 @@ export function recommenderOptions(settings: Settings): RecommenderOptions {
   const { ratingScale, idleShrink, idleLeave, idempotencyKeys } = settings
   const { directory, memoryBudget, task, method, model, recipe, sizes, seed, features } = settings
   const { likeThreshold, negatives, segment, delay, publishDelay, snapshotEvents, snapshotDelay } = settings
-  const { queue, threads, keepJournal, recover } = settings
+  const { queue, threads, keepJournal, recover, types, leaveOut, variants, tracking, conversions } = settings
   const options = {
     ...{ directory, memoryBudget, task, method, model, recipe, sizes, seed, features, likeThreshold, negatives },
-    ...{ segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, threads, keepJournal, recover },
+    ...{
+      segment,
+      delay,
+      publishDelay,
+      snapshotEvents,
+      snapshotDelay,
+      queue,
+      threads,
+      keepJournal,
+      recover,
+      types,
+      variants: variants as Variants | undefined,
+      tracking,
+      conversions,
+      leaveOut,
+    },
     keys: idempotencyKeys,
     scale: ratingScale === undefined ? undefined : parseRatingScale(ratingScale),
     idle: idleShrink === undefined && idleLeave === undefined ? undefined : { shrink: idleShrink, leave: idleLeave },
@@ -196,6 +260,7 @@ export function recommenderOptions(settings: Settings): RecommenderOptions {
 /** What --check prints: everything but the keys, of which only whether they are set. */
 export function describeConfiguration({ settings, keys }: Configuration, engine: EngineOptions): object {
   const say = (key: string | undefined) => (key === undefined ? "not set" : "set")
+  const source = settings.source?.replace(/\/\/[^@/]*@/, "//…@")
   const cluster = settings.cluster?.replace(/\/\/[^@/,]*@/g, "//…@")
   const { run, segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, keepJournal, scale } = engine
   const { task, method, model, recipe, sizes, seed, negatives, threads, price } = run
@@ -207,6 +272,7 @@ export function describeConfiguration({ settings, keys }: Configuration, engine:
     ...{ idempotencyKeys: engine.keys, directory: null, memoryBudget: null },
     ...settings,
     ...(cluster ? { cluster } : {}),
+    ...(source ? { source } : {}),
     ...{ readKey: say(keys.read), writeKey: say(keys.write) },
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Readable } from "node:stream"
 import { setTimeout as wait } from "node:timers/promises"
-import type { Accepted, Event, Recommender } from "../engine/types.ts"
+import type { Accepted, Event, ObserveOptions, Recommender } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import { PartlyAccepted, Refusal } from "./problem.ts"
 import type { Check } from "./validate.ts"
@@ -52,7 +52,7 @@ export async function observeLines(body: Readable, options: LinesOptions): Promi
 /** Observes; an error names the first line of the batch. */
 async function observeFrom(line: number, events: Event[], { recommender, signal }: LinesOptions): Promise<Accepted> {
   try {
-    return await observePatiently(recommender, events, signal)
+    return await observePatiently(recommender, events, { signal })
   } catch (error) {
     if (!(error instanceof DessError)) throw error
     throw new DessError(error.code, `${error.message}, counted from line ${line}`, { cause: error })
@@ -100,13 +100,13 @@ function nextWithin(chunks: AsyncIterator<Buffer>, milliseconds: number, signal:
 export async function observePatiently(
   recommender: Recommender,
   events: readonly Event[],
-  signal?: AbortSignal,
+  { signal, ...options }: ObserveOptions & { signal?: AbortSignal | undefined } = {},
 ): Promise<Accepted> {
   const until = performance.now() + PATIENCE
   for (;;) {
     if (signal?.aborted) throw new DessError("CLOSED", "service: it is stopping; send the rest later")
     try {
-      return await recommender.observe(events)
+      return await recommender.observe(events, options)
     } catch (error) {
       if (!(error instanceof DessError && error.code === "BUSY") || performance.now() > until) throw error
     }

@@ -3,8 +3,8 @@
  * requests is read from the status when asked for, which needs no registry, and loading it takes 50 ms and 2 MB.
  */
 
-import type { Status } from "../engine/types.ts"
-import type { Side } from "../types.ts"
+import type { ExperimentsView, Status } from "../engine/types.ts"
+import { SIDES, type Side } from "../types.ts"
 
 /** Upper bounds in seconds. */
 const BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.06, 0.1, 0.25, 0.5, 1, 2.5, 10]
@@ -66,7 +66,7 @@ export class Metrics {
   }
 
   /** The text of /metrics; without a status while the recommender starts. */
-  text(status: Status | undefined): string {
+  text(status: Status | undefined, experiments?: ExperimentsView | undefined): string {
     const page = new Page()
     page.gauge("dess_connections", "Open connections.", this.#connections())
     page.gauge("dess_requests_active", "Requests under way.", this.active)
@@ -86,8 +86,25 @@ export class Metrics {
     page.counter("process_cpu_seconds_total", "Processor time, all threads.", (user + system) / 1e6)
     page.gauge("process_resident_memory_bytes", "Resident memory.", process.memoryUsage.rss())
     if (status) addStatus(page, status)
+    if (experiments) addExperiments(page, experiments)
     return page.text
   }
+}
+
+function addExperiments(page: Page, { variants }: ExperimentsView): void {
+  for (const measure of ["impressions", "clicks", "conversions", "outcomes"] as const) {
+    const rows = variants.flatMap(({ name, lists }) =>
+      lists.map((list): [string, number] => [`list="${list.kind}",variant=${JSON.stringify(name)}`, list[measure]]),
+    )
+    if (rows.length > 0) page.counter(`dess_list_${measure}_total`, WHAT_OF_LISTS[measure], rows)
+  }
+}
+
+const WHAT_OF_LISTS = {
+  impressions: "Lists given.",
+  clicks: "Events that name a list.",
+  conversions: "Conversions that name a list.",
+  outcomes: "Conversions of the variant's users.",
 }
 
 function addStatus(page: Page, status: Status): void {
@@ -108,11 +125,13 @@ function addStatus(page: Page, status: Status): void {
   page.gauge("dess_ids_held", "Ids in the model.", sides({ user: users.held, item: items.held }))
   page.gauge("dess_items_hidden", "Items that are never recommended.", items.hidden)
   page.gauge("dess_memory_budget_bytes", "What may grow with ids.", memory.budget)
-  const parts = Object.entries(memory.parts).map(([part, bytes]): Row => [`part="${part}"`, bytes])
+  const parts = Object.entries({ ...memory.parts, fixed: memory.fixed }).map(
+    ([part, bytes]): Row => [`part="${part}"`, bytes],
+  )
   page.gauge("dess_memory_bytes", "What the process holds, by what it is for.", parts)
   page.gauge("dess_held_bytes", "What the tables hold.", memory.heldBytes)
   page.gauge("dess_embedding_bytes", "Of it, embeddings.", memory.embeddingBytes)
-  const rows = (["user", "item"] as const).flatMap((side) =>
+  const rows = SIDES.flatMap((side) =>
     Object.entries(memory.sizes[side]).map(([size, count]): Row => [`side="${side}",size="${size}"`, count]),
   )
   page.gauge("dess_rows", "Rows of each size.", rows)

@@ -1,9 +1,21 @@
 /** The native API, under /v1. */
 
 import { Readable } from "node:stream"
+import type { FastifyReply } from "fastify"
 import { type Static, Type } from "typebox"
-import type { Event, Recommender, Status } from "../engine/types.ts"
+import type {
+  Event,
+  GuestOptions,
+  Included,
+  ListOptions,
+  PageOptions,
+  RecommendationList,
+  Recommender,
+  RecommendOptions,
+  Status,
+} from "../engine/types.ts"
 import { DessError } from "../errors.ts"
+import type { Side } from "../types.ts"
 import type { Guard } from "./api-keys.ts"
 import { observeLines, type StreamLimits } from "./lines.ts"
 import { LiveEvents, publicReport } from "./live-events.ts"
@@ -11,6 +23,19 @@ import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
 import { createCheck } from "./validate.ts"
+
+/** Lists that are nobody's. */
+const GENERAL = [
+  { path: "/v1/popular", method: "popular", what: "What is trending, then what is new" },
+  { path: "/v1/new", method: "newest", what: "What is new, the latest first" },
+] as const
+
+/** Says which list it is, and of which variant, where lists are counted. */
+function named(reply: FastifyReply, list: RecommendationList): RecommendationList {
+  if (list.id !== undefined) reply.header("dess-list", list.id)
+  if (list.variant !== undefined) reply.header("dess-variant", encodeURIComponent(list.variant))
+  return list
+}
 
 export interface RouteContext {
   /** Refuses while the recommender is starting or gone. */
@@ -58,13 +83,20 @@ export function nativeRoutes(context: RouteContext): Route[] {
       params: schema.IdPath,
       query: schema.RecommendQuery,
       gives: schema.Recommendations,
-      handle: ({ params, query: { exclude, only, categories, ...rest } }) =>
-        recommender().recommend(params.id, {
-          ...rest,
-          exclude: list(exclude),
-          only: list(only),
-          categories: list(categories),
-        }),
+      handle: async ({ params, query, reply }) =>
+        named(reply, await recommender().recommend(params.id, listOptions(query))),
+    }),
+    route({
+      method: "POST",
+      path: "/v1/users/:id/recommendations",
+      tag,
+      summary: "The best items for a user, with filters, boosts and caps",
+      access: "read",
+      params: schema.IdPath,
+      body: schema.RecommendBody,
+      gives: schema.Recommendations,
+      handle: async ({ params, body, reply }) =>
+        named(reply, await recommender().recommend(params.id, body as RecommendOptions)),
     }),
     route({
       method: "POST",
@@ -74,7 +106,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       access: "read",
       body: schema.Guest,
       gives: schema.Recommendations,
-      handle: ({ body }) => recommender().recommend(body),
+      handle: async ({ body, reply }) => named(reply, await recommender().recommend(body as GuestOptions)),
     }),
     route({
       method: "GET",
@@ -83,10 +115,60 @@ export function nativeRoutes(context: RouteContext): Route[] {
       summary: "Items nearest to an item",
       access: "read",
       params: schema.IdPath,
-      query: schema.SimilarQuery,
+      query: schema.ListQuery,
       gives: schema.Recommendations,
-      handle: ({ params, query: { count, categories } }) =>
-        recommender().similar(params.id, { count, categories: list(categories) }),
+      handle: async ({ params, query, reply }) =>
+        named(reply, await recommender().similar(params.id, listOptions(query))),
+    }),
+    route({
+      method: "POST",
+      path: "/v1/items/:id/similar",
+      tag,
+      summary: "Items nearest to an item, with filters, boosts and caps",
+      access: "read",
+      params: schema.IdPath,
+      body: schema.ListBody,
+      gives: schema.Recommendations,
+      handle: async ({ params, body, reply }) =>
+        named(reply, await recommender().similar(params.id, body as ListOptions)),
+    }),
+    ...GENERAL.flatMap(({ path, method, what }) => [
+      route({
+        method: "GET",
+        path,
+        tag,
+        summary: what,
+        access: "read",
+        query: schema.ListQuery,
+        gives: schema.Recommendations,
+        handle: async ({ query, reply }) => named(reply, await recommender()[method](listOptions(query))),
+      }),
+      route({
+        method: "POST",
+        path,
+        tag,
+        summary: `${what}; with filters, boosts and caps`,
+        access: "read",
+        body: schema.ListBody,
+        gives: schema.Recommendations,
+        handle: async ({ body, reply }) => named(reply, await recommender()[method](body as ListOptions)),
+      }),
+    ]),
+    route({
+      method: "GET",
+      path: "/v1/experiments",
+      tag,
+      summary: "What lists led to, by variant, with intervals of 95 %",
+      access: "read",
+      gives: schema.Experiments,
+      handle: () => {
+        const found = recommender().experiments?.()
+        if (found) return found
+        throw new DessError(
+          "NOT_FOUND",
+          "experiments: expected lists that are counted (--tracking or --variants), got none",
+        )
+      },
     }),
     route({
       method: "GET",
@@ -108,23 +190,30 @@ export function nativeRoutes(context: RouteContext): Route[] {
       params: schema.IdPath,
       body: schema.Preview,
       gives: schema.Recommendations,
-      handle: ({ params, body: { items, count } }) => recommender().preview(params.id, items, { count }),
+      handle: ({ params, body: { items, ...options } }) => recommender().preview(params.id, items, options),
     }),
-    ...(["user", "item"] as const).map((side) =>
-      route({
-        method: "GET",
-        path: `/v1/${side}s`,
-        tag,
-        summary: `Names of known ${side}s, in the order they came`,
-        access: "read",
-        query: schema.IdsQuery,
-        gives: schema.Ids,
-        handle: ({ query }) => {
-          const [all, page] = [recommender(), query as { offset?: number; count?: number }]
-          return all.list ? all.list(side, page) : all.ids(side, page)
-        },
-      }),
-    ),
+    route({
+      method: "GET",
+      path: "/v1/users",
+      tag,
+      summary: "Names of known users, in the order they came",
+      access: "read",
+      query: schema.IdsQuery,
+      gives: schema.Ids,
+      handle: ({ query }) => listIds(recommender(), "user", query),
+    }),
+    route({
+      method: "GET",
+      path: "/v1/items",
+      tag,
+      summary:
+        "Names of known items, in the order they came; with a query the items it finds, with title and properties",
+      access: "read",
+      query: schema.ItemsQuery,
+      gives: schema.FoundItems,
+      handle: ({ query: { query, ...page } }) =>
+        query === undefined ? listIds(recommender(), "item", page) : recommender().search(query, page),
+    }),
     route({
       method: "POST",
       path: "/v1/predictions",
@@ -166,6 +255,17 @@ export function nativeRoutes(context: RouteContext): Route[] {
       body: schema.ItemEntries,
       gives: schema.ItemsPut,
       handle: async ({ body }) => ({ items: await recommender().putItems(body) }),
+    }),
+    route({
+      method: "POST",
+      path: "/v1/users/:id/merge",
+      tag,
+      summary: "What was done under a guest's id is this user's from now on",
+      access: "write",
+      params: schema.IdPath,
+      body: schema.Merge,
+      gives: schema.Merged,
+      handle: ({ params, body: { guest } }) => recommender().merge(guest, params.id),
     }),
     route({
       method: "DELETE",
@@ -242,6 +342,21 @@ function publicStatus({ directory, reason, damaged, erasures, ...status }: Statu
       ...(erasures.failure === undefined ? {} : { failure: withoutPaths(erasures.failure) }),
     },
   } as Static<typeof schema.Status>
+}
+
+function listIds(recommender: Recommender, side: Side, page: PageOptions): string[] | Promise<string[]> {
+  return recommender.list ? recommender.list(side, page) : recommender.ids(side, page)
+}
+
+/** Options of a list as a query has them. */
+function listOptions<T extends Static<typeof schema.ListQuery>>({ exclude, only, categories, include, ...rest }: T) {
+  return {
+    ...rest,
+    exclude: list(exclude),
+    only: list(only),
+    categories: list(categories),
+    include: list(include) as Included[] | undefined,
+  }
 }
 
 /** A value that a query may repeat. */

@@ -45,7 +45,11 @@ export function operationRoutes({ recommender, stopping }: RouteContext, metrics
       access: "read",
       gives: Type.String(),
       type: "text/plain; version=0.0.4; charset=utf-8",
-      handle: () => metrics.text(statusOf(recommender)),
+      handle: () => {
+        const status = statusOf(recommender)
+        const isUp = !(status instanceof DessError)
+        return metrics.text(isUp ? status : undefined, isUp ? recommender().experiments?.() : undefined)
+      },
     }),
     route({
       method: "GET",
@@ -63,8 +67,9 @@ export function operationRoutes({ recommender, stopping }: RouteContext, metrics
 }
 
 /** What callers without a key may read: no paths, no names. */
-function describeHealth(status: Status | undefined, isStopping: boolean): Static<typeof schema.Health> {
-  if (!status || isStopping) return { status: isStopping ? "stopping" : "starting" }
+function describeHealth(status: Status | DessError, isStopping: boolean): Static<typeof schema.Health> {
+  if (isStopping) return { status: "stopping" }
+  if (status instanceof DessError) return { status: "starting", reason: withoutPaths(status.message) }
   const { state, replay, erasures, reason } = status
   return {
     status: state === "learning" ? "ready" : state,
@@ -74,11 +79,12 @@ function describeHealth(status: Status | undefined, isStopping: boolean): Static
   }
 }
 
-function statusOf(recommender: RouteContext["recommender"]) {
+/** Of the recommender, or why there is none yet. */
+function statusOf(recommender: RouteContext["recommender"]): Status | DessError {
   try {
     return recommender().status()
   } catch (error) {
-    if (error instanceof DessError && error.code === "CLOSED") return undefined
+    if (error instanceof DessError && error.code === "CLOSED") return error
     throw error
   }
 }

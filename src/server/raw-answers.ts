@@ -32,6 +32,8 @@ export function refuse(socket: Socket, code: string): void {
     return
   }
   const { status, message } = PARSER_STATUS[code] ?? UNREADABLE
+  // For whoever counts answers.
+  if (answering) answering.statusCode = status
   answerAndClose(socket, status, message)
 }
 

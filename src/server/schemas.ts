@@ -19,6 +19,12 @@ export const Id = Type.Union([Type.String({ minLength: 1, maxLength: LIMITS.idCh
 
 const Category = Type.String({ minLength: 1, maxLength: LIMITS.categoryCharacters })
 
+const Weight = Type.Number({
+  minimum: -10,
+  maximum: 10,
+  description: "How many events it counts as, in place of what its type weighs; below 0: the item is disliked.",
+})
+
 export const Event = shape({
   user: Id,
   item: Id,
@@ -30,9 +36,19 @@ export const Event = shape({
     Type.String({ minLength: 1, maxLength: 256, description: "Idempotency key: the same key is accepted once." }),
   ),
   type: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 128, description: "What was done: accepted once for each user and item." }),
+    Type.String({
+      minLength: 1,
+      maxLength: 128,
+      description:
+        "What was done: one of the service's types; where it has none, accepted once for each user and item.",
+    }),
   ),
+  weight: Type.Optional(Weight),
   comment: Type.Optional(Type.String({ maxLength: 4096 })),
+  list: Type.Optional(
+    Type.String({ maxLength: 128, description: "The id of the list that led to it: the header dess-list." }),
+  ),
+  place: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, description: "Its place there, from 1." })),
 })
 export const Events = oneOrMany(Event)
 
@@ -42,8 +58,31 @@ export const Accepted = shape({
   token: Type.Optional(Type.String({ description: "Of a cluster: give it to a read as after." })),
 })
 
+const Scalar = Type.Union([Type.String({ maxLength: 4096 }), Type.Number(), Type.Boolean()])
+const Property = Type.Union([
+  Scalar,
+  Type.Array(Type.Union([Type.String({ maxLength: 4096 }), Type.Number()]), { maxItems: 64 }),
+])
+const PropertyName = Type.String({ minLength: 1, maxLength: 64 })
+const Properties = Type.Record(PropertyName, Property)
+
 export const ItemEntry = shape({
   item: Id,
+  title: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 512 }))),
+  properties: Type.Optional(
+    nullable(
+      Type.Record(PropertyName, nullable(Property), {
+        description: "A property that is left out stays, null takes it away. Title, categories and properties: 4 KB.",
+      }),
+    ),
+  ),
+  expires: Type.Optional(
+    nullable(
+      Type.Union([Type.Number({ minimum: 0 }), Type.String({ maxLength: 64 })], {
+        description: "From then on in no list: seconds or milliseconds since 1970, or a date.",
+      }),
+    ),
+  ),
   features: Type.Optional(nullable(Type.Array(Type.Number(), { maxItems: LIMITS.features }))),
   categories: Type.Optional(Type.Array(Category, { maxItems: LIMITS.categories })),
   hidden: Type.Optional(Type.Boolean()),
@@ -62,49 +101,146 @@ const After = Type.Optional(
   Type.String({ maxLength: 100_000, description: "Of a cluster: the token of events that must have been learned." }),
 )
 
-export const RecommendQuery = shape({
+const Included = Type.Union(
+  ["title", "categories", "properties"].map((field) => Type.Literal(field as "title" | "categories" | "properties")),
+)
+
+const page = {
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
   offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000, description: "Default 0." })),
+  diversity: Type.Optional(
+    Type.Number({ minimum: 0, maximum: 1, description: "How much items that are alike are kept apart. Default 0." }),
+  ),
+}
+
+const Filter = Type.Record(Type.String(), Type.Unknown(), {
+  description:
+    "Everything it says must hold. By property, or category: a value, {eq}, {in: [values]}, or some of {lt, lte, gt, gte}; any, all: a list of filters; not: a filter. At most 100 conditions, 8 deep.",
+  examples: [{ price: { lte: 20 }, inStock: true, any: [{ category: "horror" }, { tags: { in: ["sale", "new"] } }] }],
+})
+
+/** What every kind of list can be asked for with, in a body. */
+const list = {
+  ...page,
+  exclude: Type.Optional(Type.Array(Id, { maxItems: LIMITS.batch })),
+  only: Type.Optional(Type.Array(Id, { maxItems: LIMITS.batch })),
+  categories: Type.Optional(Type.Array(Category, { maxItems: 1000, description: "Items with at least one of them." })),
+  filter: Type.Optional(Filter),
+  boost: Type.Optional(
+    Type.Array(
+      shape({
+        filter: Filter,
+        by: Type.Number({ minimum: 0.001, maximum: 1000, description: "What the odds of a like are multiplied by." }),
+      }),
+      { maxItems: 100 },
+    ),
+  ),
+  cap: Type.Optional(
+    Type.Record(Type.String(), Type.Integer({ minimum: 1, maximum: 1000 }), {
+      description: "Of a category, or a value of a property, at most so many. At most 8.",
+      examples: [{ category: 2 }],
+    }),
+  ),
+  include: Type.Optional(Type.Array(Included, { description: "What comes with each item." })),
+}
+export const ListBody = shape(list)
+
+/** The same in a query, but for what is JSON. */
+const listQuery = {
+  ...page,
   exclude: Type.Optional(many(Name)),
   only: Type.Optional(many(Name)),
   categories: Type.Optional(many(Category)),
-  seen: Type.Optional(Type.Boolean({ description: "Also items the user has met. Default false." })),
+  include: Type.Optional(many(Included)),
+}
+export const ListQuery = shape(listQuery)
+
+const Lasting = Type.Optional(
+  Type.Boolean({
+    description:
+      "For a list that is kept or sent: what is taken over days, not the very next item. Top-k task. Default false.",
+  }),
+)
+
+export const RecommendQuery = shape({
+  ...listQuery,
+  lasting: Lasting,
+  seen: Type.Optional(
+    Type.Boolean({
+      description:
+        "Items the user has met: true leaves none out, false all. Default: by their types; without types all are left out.",
+    }),
+  ),
+  fresh: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 1000, description: "Places kept for items with few events. Default 0." }),
+  ),
+  why: Type.Optional(Type.Boolean({ description: "Says of each item what speaks for it. Default false." })),
   after: After,
 })
 
-export const Guest = shape({
-  items: Type.Array(Id, {
-    maxItems: LIMITS.batch,
-    description: "What the guest clicked on, oldest first. Unknown items are passed over.",
-  }),
-  count: RecommendQuery.properties.count,
-  offset: RecommendQuery.properties.offset,
-  exclude: Type.Optional(Type.Array(Id, { maxItems: 1000 })),
-  only: Type.Optional(Type.Array(Id, { maxItems: 1000 })),
-  categories: Type.Optional(Type.Array(Category, { maxItems: 1000 })),
-  seen: Type.Optional(Type.Boolean({ description: "Also the items given. Default false." })),
+export const Merge = shape({ guest: Id })
+export const Merged = shape({
+  guest: Type.String(),
+  user: Type.String(),
+  found: Type.Boolean({ description: "Whether the guest was known." }),
+  history: Type.Integer({ description: "Items in the guest's history." }),
 })
+
+export const Guest = shape({
+  items: Type.Array(
+    Type.Union([Id, shape({ item: Id, type: Event.properties.type, weight: Event.properties.weight })]),
+    {
+      maxItems: LIMITS.batch,
+      description: "What the guest clicked on, oldest first. Unknown items are passed over.",
+    },
+  ),
+  ...list,
+  lasting: Lasting,
+  seen: Type.Optional(Type.Boolean({ description: "The items given: true leaves none out, false all." })),
+  fresh: RecommendQuery.properties.fresh,
+  why: RecommendQuery.properties.why,
+})
+
+const { seen, fresh, why } = RecommendQuery.properties
+export const RecommendBody = shape({ ...list, lasting: Lasting, seen, fresh, why, after: After })
 
 export const AfterQuery = shape({ after: After })
 
-export const SimilarQuery = shape({
-  count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
-  categories: Type.Optional(many(Category)),
-})
-
-export const CountQuery = shape({ count: SimilarQuery.properties.count })
+export const CountQuery = shape({ count: page.count })
 export const SimilarUsers = Type.Array(shape({ user: Type.String(), score: Type.Number() }))
+
+const Share = Type.Number({ minimum: 0, maximum: 1 })
+const Why = shape(
+  {
+    parts: shape({
+      ...{ taste: Share, latest: Share, neighbours: Share, popularity: Share, again: Share, boost: Share },
+    }),
+    items: Type.Array(shape({ item: Type.String(), share: Share })),
+  },
+  "Shares of what raises the item above others; they add up to 1. The user's items behind latest and neighbours.",
+)
 
 export const Recommendations = Type.Array(
   shape({
     item: Type.String(),
-    score: Type.Number({ description: "Comparable within one source only." }),
+    score: Type.Number({
+      description:
+        "Of the model: the chance that of all items this one comes next (top-k), its odds times boosts. Comparable within one source only.",
+    }),
     source: Type.Union([Type.Literal("model"), Type.Literal("trending"), Type.Literal("new")]),
+    title: Type.Optional(nullable(Type.String({ description: "Where include asks for it." }))),
+    categories: Type.Optional(Type.Array(Type.String())),
+    properties: Type.Optional(Properties),
+    why: Type.Optional(Why),
   }),
 )
 
 export const Preview = shape({
-  items: Type.Array(shape({ item: Id, rating: Event.properties.rating }), { minItems: 1, maxItems: 100 }),
+  include: list.include,
+  items: Type.Array(shape({ item: Id, rating: Event.properties.rating }), {
+    maxItems: 100,
+    description: "With none: the list as it is, which is not counted.",
+  }),
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
 })
 
@@ -113,6 +249,16 @@ export const IdsQuery = shape({
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, description: "Default 100." })),
 })
 export const Ids = Type.Array(Type.String())
+export const ItemsQuery = shape({
+  ...IdsQuery.properties,
+  query: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: "Words that are in the id, the title or the categories.",
+    }),
+  ),
+})
 
 export const EventsQuery = shape({
   last: Type.Optional(
@@ -132,11 +278,16 @@ export const Predictions = Type.Union([Prediction, Type.Array(Prediction)])
 
 const ItemView = shape({
   item: Type.String(),
+  title: nullable(Type.String()),
+  properties: Properties,
+  expires: nullable(Type.Number({ description: "Milliseconds since 1970." })),
   categories: Type.Array(Type.String()),
   hidden: Type.Boolean(),
   hasFeatures: Type.Boolean(),
   events: Type.Integer(),
 })
+
+export const FoundItems = Type.Array(Type.Union([Type.String(), ItemView]))
 
 export const Explanation = shape({
   id: Type.String(),
@@ -156,6 +307,11 @@ export const Explanation = shape({
   indicators: shape({ frequency: Type.Number(), diversity: nullable(Type.Number()) }),
   bounds: nullable(shape({ keep: Type.Number(), grow: Type.Number() })),
   events: Type.Integer(),
+  met: Type.Optional(
+    Type.Array(shape({ item: Type.String(), title: nullable(Type.String()) }), {
+      description: "Of a user: the last items met, up to 20, newest first.",
+    }),
+  ),
   entry: Type.Optional(ItemView),
 })
 
@@ -227,6 +383,7 @@ export const Status = shape({
       "replaying: the model is that of the snapshot, events are refused. refusing: the disk takes no events, it is tried again every second. failed: training stopped.",
   }),
   reason: Type.Optional(Type.String()),
+  experiments: Type.Optional(Type.Boolean({ description: "Lists are counted: see /v1/experiments." })),
   task: Type.String(),
   method: Type.String(),
   directory: Type.Boolean({ description: "Whether events are kept on disk; false: in memory only." }),
@@ -251,10 +408,15 @@ export const Status = shape({
       packed: Type.Number(),
       journal: Type.Number(),
       lookup: Type.Number(),
-      fixed: Type.Number(),
     }),
+    fixed: Type.Number(),
     heldBytes: Type.Number(),
     embeddingBytes: Type.Number(),
+    vectorsSave: Type.Optional(
+      Type.Number({
+        description: "Share of the loss of biases alone that vectors save of late: below .01 they hardly pay.",
+      }),
+    ),
     sizes: shape({ user: Sizes, item: Sizes }),
     shrunk: PerSide,
     left: PerSide,
@@ -299,3 +461,35 @@ export const Problem = Type.Object(
   { error: Type.String({ description: "A code in capitals." }), message: Type.String() },
   { description: "What was wrong: expected, and got. A stream of events adds what was accepted before." },
 )
+
+const Rate = shape({
+  estimate: Type.Union([Type.Number(), Type.Null()]),
+  low: Type.Union([Type.Number(), Type.Null()]),
+  high: Type.Union([Type.Number(), Type.Null()]),
+})
+export const Experiments = shape({
+  since: Type.Number({ description: "Milliseconds since 1970." }),
+  conversions: Type.Array(Type.String()),
+  variants: Type.Array(
+    shape({
+      name: Type.String(),
+      share: Type.Number(),
+      lists: Type.Array(
+        shape({
+          kind: Type.String(),
+          impressions: Type.Integer({ description: "Lists given." }),
+          clicks: Type.Integer({ description: "Events that name one." }),
+          conversions: Type.Integer({ description: "Those of them whose type is a conversion." }),
+          outcomes: Type.Integer({ description: "All conversions of the variant's users." }),
+          clickRate: Rate,
+          conversionRate: Rate,
+          outcomeRate: Rate,
+          clicksByPlace: Type.Array(Type.Integer()),
+        }),
+      ),
+    }),
+  ),
+  differences: Type.Array(
+    shape({ variant: Type.String(), against: Type.String(), rate: Type.String(), ...Rate.properties }),
+  ),
+})

@@ -5,9 +5,11 @@ import { Recommender } from "../engine/open.ts"
 import type { ReplayProgress } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
 import { createApp } from "./app.ts"
-import { type Configuration, recommenderOptions } from "./configuration.ts"
+import { type Configuration, recommenderOptions, sourceOptions } from "./configuration.ts"
 import { createDemoFeed } from "./demo-feed.ts"
 import type { ConnectionLimits } from "./limits.ts"
+import { followPostgres } from "./postgres-source.ts"
+import { withoutPaths } from "./problem.ts"
 
 /** What a disk says that may take more in a while. */
 const PASSING = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO", "EMFILE", "ENFILE"])
@@ -31,6 +33,8 @@ export interface ServiceOptions extends Configuration {
   /** Opens the recommender to serve; by default that of the settings' directory. */
   open?: (() => Promise<Recommender>) | undefined
   onError(error: unknown, where: string): void
+  /** Called with what an operator may want to know. */
+  say?: ((text: string) => void) | undefined
   /** Called while the journal is replayed. */
   onReplay?: ((progress: ReplayProgress) => void) | undefined
 }
@@ -41,17 +45,28 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const feed = demo ? createDemoFeed() : undefined
   const engineOptions = recommenderOptions(feed ? { ...settings, features: [...feed.features] } : settings)
   let recommender: Recommender | undefined
+  /** Why it has not been opened yet. */
+  let obstacle: string | undefined
   const app = createApp({
     recommender() {
       if (recommender) return recommender
-      throw new DessError("CLOSED", "recommender: expected it to be ready, it is still taking up its directory")
+      throw new DessError(
+        "CLOSED",
+        obstacle ?? "recommender: expected it to be ready, it is still taking up its directory",
+      )
     },
     state: () => recommender?.state ?? "starting",
     keys,
     bodyBytes,
     requests: settings.requestLimit,
     limits: options.limits,
-    gorse: options.open ? undefined : { readTypes: settings.gorseReadTypes, negative: engineOptions.scale?.min ?? 0 },
+    gorse: options.open
+      ? undefined
+      : {
+          // A type that has a weight goes by that.
+          readTypes: settings.gorseReadTypes.filter((type) => !Object.hasOwn(engineOptions.types ?? {}, type)),
+          negative: engineOptions.scale?.min ?? 0,
+        },
     page: options.page,
     onError,
   })
@@ -65,10 +80,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const own = () =>
     untilThereIsRoom(() => Recommender.open({ ...engineOptions, replay: "behind", onReplay: options.onReplay }), {
       signal: leaving.signal,
-      onError,
+      onObstacle(error) {
+        if (obstacle === undefined) onError(error, "start")
+        obstacle = `${withoutPaths(error.message)}; it is tried again by itself`
+      },
     })
   const opened = options.open ? options.open() : own()
   let feeding: Promise<void> = Promise.resolve()
+  let following: Promise<void> = Promise.resolve()
   let watch: NodeJS.Timeout | undefined
   const ready = opened.then(async (live) => {
     recommender = live
@@ -78,9 +97,19 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     watch = setInterval(tellRefusals(live, onError), WATCH).unref()
     for (const text of damaged) onError(new DessError("INVALID_DATA", text), "start")
     if (built) onError(new DessError("UNSUPPORTED", describeBuilt(built)), "start")
-    if (!feed || leaving.signal.aborted) return
-    feeding = feed.run(live, { rate, signal: leaving.signal }).catch((error) => {
-      if (!leaving.signal.aborted) onError(error, "demo")
+    if (leaving.signal.aborted) return
+    const source = sourceOptions(settings)
+    const { signal } = leaving
+    if (source)
+      following = followPostgres(live, {
+        ...source,
+        signal,
+        onError: (error) => onError(error, "source"),
+        say: options.say,
+      }).catch((error) => onError(error, "source"))
+    if (!feed) return
+    feeding = feed.run(live, { rate, signal }).catch((error) => {
+      if (!signal.aborted) onError(error, "demo")
     })
   })
   // Those who wait for it get the error; an unhandled rejection would end the process.
@@ -93,7 +122,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     // A connection that was busy when closing began would stay open for its next request.
     const idle = setInterval(() => app.server.closeIdleConnections(), 100)
     await app.close().finally(() => clearInterval(idle))
-    await feeding
+    await Promise.all([feeding, following])
     await opened.then(
       (live) => live.close(),
       () => {},
@@ -112,15 +141,15 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 /** Opens a directory that a full or failing disk does not let be made, as soon as it does. */
 async function untilThereIsRoom(
   open: () => Promise<Recommender>,
-  { signal, onError }: { signal: AbortSignal; onError: ServiceOptions["onError"] },
+  { signal, onObstacle }: { signal: AbortSignal; onObstacle: (error: DessError) => void },
 ): Promise<Recommender> {
-  for (let isReported = false; ; isReported = true) {
+  for (;;) {
     try {
       return await open()
     } catch (error) {
-      const code = error instanceof DessError ? (error.cause as NodeJS.ErrnoException | undefined)?.code : undefined
-      if (signal.aborted || !PASSING.has(code ?? "")) throw error
-      if (!isReported) onError(error, "start")
+      if (!(error instanceof DessError) || signal.aborted) throw error
+      if (!PASSING.has((error.cause as NodeJS.ErrnoException | undefined)?.code ?? "")) throw error
+      onObstacle(error)
       await wait(TRY_AGAIN, undefined, { signal }).catch(() => {
         throw error
       })

@@ -26,7 +26,7 @@ const service = {
   bodyLimit: bytes("the most a request's body may have; streams of JSON lines have no limit", { default: "8MB" }),
   requestLimit: whole("requests under way at a time; more get 503", { minimum: 1, default: 256 }),
   gorseReadTypes: names("Gorse feedback types that mean: shown, and not liked", { default: ["read"] }),
-  demo: Type.Boolean({ description: "feed the embedded stream", default: false }),
+  demo: Type.Boolean({ description: "feed a simulated film shop", default: false }),
   rate: Type.Number({
     exclusiveMinimum: 0,
     maximum: 100_000,
@@ -49,6 +49,23 @@ const cluster = {
   wait: whole("replicas that must have an event of a cluster before it is acknowledged", { maximum: 16 }),
 }
 
+const source = {
+  source: Type.String({
+    pattern: "^postgres(ql)?://",
+    description: "postgres://… of a database whose rows are events (package pg); the password may be in PGPASSWORD",
+  }),
+  sourceTable: Type.String({ minLength: 1, description: "its table, or a query: columns as dess import takes them" }),
+  sourceCursor: Type.String({ minLength: 1, description: "a column that only grows (id)" }),
+  sourceColumns: Type.String({ description: "columns that are not recognised", examples: ["user=…,item=…"] }),
+  sourceDeletes: Type.String({
+    minLength: 1,
+    description:
+      "table or query of what is taken back: user and item, a user alone (erased), or an item alone (deleted)",
+  }),
+  sourceDeletesCursor: Type.String({ minLength: 1, description: "a column of it that only grows (id)" }),
+  sourceEvery: duration("how often it is looked for new rows", { default: "1s" }),
+}
+
 const recommender = {
   directory: Type.String({ minLength: 1, description: "where everything is kept; without: in memory only" }),
   memoryBudget: bytes("the most that may grow with ids: vectors, names, what users have met, items"),
@@ -65,6 +82,21 @@ const recommender = {
     examples: ["0-10"],
   }),
   likeThreshold: Type.Number({ description: "a rating above it, on the scale of the ratings, is a like (3.5 of 5)" }),
+  types: Type.Record(Type.String({ minLength: 1, maxLength: 128 }), Type.Number({ minimum: -10, maximum: 10 }), {
+    description: "what events of each type weigh; below 0: the item is disliked (JSON)",
+    examples: ['{"view":0.2,"purchase":1}'],
+  }),
+  leaveOut: names("types whose item is left out of the user's lists (those of the highest weight, and dislikes)"),
+  variants: Type.Object(
+    {},
+    {
+      additionalProperties: true,
+      description: "users split between settings of lists, whose outcomes are counted (JSON)",
+      examples: ['{"a":{"share":0.5},"b":{"share":0.5,"list":"popular"}}'],
+    },
+  ),
+  tracking: Type.Boolean({ description: "give lists ids and count what comes of them (where there are variants)" }),
+  conversions: names("types of events that count as conversions (purchase)"),
   negatives: whole("negatives per positive (top-k task)", { minimum: 1 }),
   segment: whole("a segment closes at so many events …", { minimum: 1 }),
   delay: duration("… or so long after its first"),
@@ -80,7 +112,7 @@ const recommender = {
   recover: Type.Boolean({ description: "where the journal is damaged, keep all that is whole and say what is gone" }),
 }
 
-export const SettingsSchema = Type.Partial(Type.Object({ ...service, ...cluster, ...recommender }), {
+export const SettingsSchema = Type.Partial(Type.Object({ ...service, ...cluster, ...source, ...recommender }), {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   title: "dess serve",
   description: "The config file of dess serve. Flags come before the environment (DESS_…), and that before this file.",

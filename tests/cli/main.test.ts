@@ -72,10 +72,10 @@ const KEYS =
   "method preset recipe task model protocol order seed interactions segments accuracy loss lastQuarter majorityAccuracy embeddingBytes rowBytes rowBytesOverTime heldBytes meanSize meanSizeOverTime sizeHistogram regret milliseconds interactionsPerSecond peakRssBytes".split(
     " ",
   )
-const EXTRAS = ["data", "embeddingBytesOverTime", "growShare", "liked", "memory"]
+const EXTRAS = ["vectorsSave", "data", "embeddingBytesOverTime", "growShare", "liked", "memory"]
 
 describe.concurrent("dess run --json", () => {
-  test("prints one object with the keys of the contract, and five more", async () => {
+  test("prints one object with the keys of the contract, and six more", async () => {
     const result = parse(await dess([...SMALL, "--json"]))
     expect(Object.keys(result).toSorted()).toEqual([...KEYS, ...EXTRAS].toSorted())
     expect(result).toMatchObject({
@@ -153,11 +153,16 @@ describe.concurrent("dess run --json", () => {
     expect(other).not.toBe(one)
   })
 
-  test.each(["plain-popular", "plain-trending", "plain-knn", "dess-fre"])(
+  test("--recipe paper has the paper's ladder: 222 numbers in slices and 6 weights", async () => {
+    const words = ["run", "--interactions", "1000", "--recipe", "paper", "--method", "darts", "--json"]
+    expect(parse(await dess(words))).toMatchObject({ meanSize: { user: 228, item: 228 } })
+  })
+
+  test.each(["plain-popular", "plain-trending", "plain-knn", "isgd", "ease", "dess-fre"])(
     "--task topk with %s has recall, ndcg and k instead of accuracy and loss",
     async (method) => {
       const result = parse(await dess([...SMALL, "--task", "topk", "--k", "5", "--method", method, "--json"]))
-      const rating = ["accuracy", "loss", "majorityAccuracy", "liked"]
+      const rating = ["accuracy", "loss", "majorityAccuracy", "liked", "vectorsSave"]
       const keys = [
         ...[...KEYS, ...EXTRAS].filter((key) => !rating.includes(key)),
         "recall",
@@ -165,6 +170,7 @@ describe.concurrent("dess run --json", () => {
         "popularRecall",
         "popularNdcg",
         "k",
+        "recallCeiling",
       ]
       expect(Object.keys(result).toSorted()).toEqual(keys.toSorted())
       expect(result).toMatchObject({
@@ -233,22 +239,29 @@ describe.concurrent("what a person reads", () => {
     expect(outcome).toEqual({ code: 0, signal: null, stdout: "", stderr: "" })
   })
 
-  test("demo ends with one table of DESS, the controls and the fixed sizes, random-grow at the bytes of DESS", async () => {
+  test("demo ends with tables of predictions and lists that fit 100 columns, random-grow at the bytes of DESS", async () => {
     const out = join(FOLDER, "demo")
-    const { code, stdout, stderr } = await dess(["demo", "--interactions", "1500", "--out", out])
+    const { code, stdout, stderr } = await dess(["demo", "--interactions", "3000", "--out", out])
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
-    const names =
-      "dess-cv dess-fre random-grow never-grow always-grow uniform-2 uniform-128 fixed-128 fixed-222 plain-bias majority"
-    for (const name of names.split(" ")) expect(stdout).toMatch(new RegExp(`\n${name}`))
-    expect(stdout).toContain("1,500 interactions")
-    expect(readFileSync(join(out, "demo.md"), "utf8")).toMatch(/\| dess-cv \(calibrated\) \|/)
+    const [predictions, lists] = stdout.split("\nLists: ")
+    for (const name of "dess-fre random-grow uniform-16 fixed-128 plain-bias dess-cv".split(" "))
+      expect(predictions).toMatch(new RegExp(`\n${name}`))
+    for (const name of "dess-fre fixed-128 plain-neighbours plain-knn plain-popular".split(" "))
+      expect(lists).toMatch(new RegExp(`\n${name} +0\\.\\d{4} +0\\.\\d{4} `))
+    expect(predictions).toContain("(3,000 events)")
+    const longest = Math.max(...stdout.split("\n").map((line) => line.length))
+    expect(longest).toBeLessThanOrEqual(120)
+    const tables = stdout.split("\n").filter((line) => /^(method|─|[a-z]+-)/.test(line))
+    expect(Math.max(...tables.map((line) => line.length))).toBeLessThanOrEqual(100)
+    expect(readFileSync(join(out, "demo.md"), "utf8")).toMatch(/\| dess-fre \|/)
+    expect(readFileSync(join(out, "demo.html"), "utf8").match(/<svg/g)).toHaveLength(2)
     const results = JSON.parse(readFileSync(join(out, "demo.json"), "utf8")) as {
       name: string
       result: { rowBytesOverTime: { user: number; item: number } }
     }[]
     const entry = (prefix: string) => results.find(({ name }) => name.startsWith(prefix))
     const bytes = (prefix: string) => entry(prefix)?.result.rowBytesOverTime ?? { user: 0, item: 0 }
-    const [random, target] = [bytes("random-grow"), bytes("dess-fre (calibrated)")]
+    const [random, target] = [bytes("random-grow"), bytes("dess-fre")]
     // Equal to 2 %, or the name says that it could not be.
     const holds = (side: "user" | "item") => {
       const ratio = random[side] / target[side]
@@ -304,7 +317,7 @@ describe("Ctrl-C of the demo", () => {
         started: (child) => setTimeout(() => child.kill("SIGINT"), wait),
       })
     expect(outcome).toMatchObject({ code: 130, signal: null, stderr: "" })
-    expect(outcome?.stdout).toMatch(/\ndess-fre \(calibrated\), first \d[\d,]* /)
+    expect(outcome?.stdout).toMatch(/\ndess-fre, first \d[\d,]* /)
     expect(outcome?.stdout).toContain("stopped before the end")
     const results = JSON.parse(readFileSync(join(out, "demo.json"), "utf8")) as { whole: boolean }[]
     expect(results.map(({ whole }) => whole)).toEqual([false])
@@ -398,8 +411,8 @@ describe.concurrent("bad input is refused with exit code 2", () => {
   test.each<[string, string, RegExp]>([
     [
       "a missing column",
-      csv(ROWS).replace("rating", "stars-or-so"),
-      /expected .*rating.*, got .*stars-or-so.*ratings\.csv, line 1/,
+      csv(ROWS).replace("movieId", "film-or-so"),
+      /expected .*movieid.*, got .*film-or-so.*ratings\.csv, line 1/,
     ],
     [
       "a rating that is not a number",
@@ -449,7 +462,7 @@ describe("options outside their domain are refused with what was expected and wh
     ["run --model cnn", /model: expected ncf or mf or distance, got "cnn"/],
     ["run --preset best", /preset: expected paper or calibrated, got "best"/],
     ["run --recipe best", /recipe: expected paper or calibrated, got "best"/],
-    ["run --protocol best", /protocol: expected split or prequential, got "best"/],
+    ["run --protocol best", /protocol: expected split or prequential or next, got "best"/],
     ["run --norm layer", /norm: expected running or batch, got "layer"/],
     ["run --order up", /--order: expected time or shuffled, got "up"/],
     ["run --threads 0", /threads: expected a whole number from 1/],

@@ -45,9 +45,18 @@ describe("dess report", () => {
     expect(text).toContain("toy, binary, ncf: Memory, sizes, regret and time")
     expect(text).not.toContain("\u001b")
     expect(readdirSync(join(directory, "report")).sort()).toEqual(
-      ["figures", "report.html", "report.md", "runs.csv", "summary.csv"].sort(),
+      [
+        "figures",
+        "latex",
+        "report.html",
+        "report.md",
+        "runs.csv",
+        "segments.parquet",
+        "summary.csv",
+        "users.parquet",
+      ].sort(),
     )
-    expect(readdirSync(join(directory, "report", "figures")).length).toBe(7)
+    expect(readdirSync(join(directory, "report", "figures")).length).toBe(14)
   })
 
   test("refuses a folder in which nothing has ended, and leaves no half-written file where it cannot write", async () => {

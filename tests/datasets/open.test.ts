@@ -281,8 +281,8 @@ describe("bad input is refused with file, line, expected and got", () => {
     ["a line too long", `${head}1,2,4,100,7\n`, "line: expected 4 fields, got 5"],
     [
       "a missing column",
-      "userId,movieId,timestamp\n1,2,3\n",
-      'rating column: expected one of rating, ratings, overall, stars, score, ratingscore, …, got "userId", "movieId", "timestamp" (/data.csv, line 1); name it with --columns rating=<name>',
+      "userId,rating,timestamp\n1,2,3\n",
+      'item column: expected one of movieid, itemid, item, iid, parentasin, asin, …, got "userId", "rating", "timestamp" (/data.csv, line 1); name it with --columns item=<name>',
     ],
     [
       "a column twice",
@@ -331,9 +331,9 @@ describe("bad input is refused with file, line, expected and got", () => {
     expect(refused).toMatch(/^INVALID_DATA/)
   })
 
-  it("a zip or Parquet file, which dess prepare reads", async () => {
+  it("a zip file, which dess prepare reads, and what only begins like Parquet", async () => {
     expect(await refusal(Buffer.from("PK\x03\x04xxxx"))).toMatch(/^UNSUPPORTED .*expected text, got zip.*dess prepare/)
-    expect(await refusal(Buffer.from("PAR1xxxx"))).toMatch(/^UNSUPPORTED .*expected text, got parquet.*dess prepare/)
+    expect(await refusal(Buffer.from("PAR1xxxx"))).toMatch(/^INVALID_DATA .*Parquet/)
   })
 
   it("a column named by hand that is not there, and one column for two roles", async () => {

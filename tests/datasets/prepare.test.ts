@@ -695,7 +695,7 @@ describe("a data set known by name", () => {
 
   it("that is unknown is refused with the names there are", async () => {
     expect(await refusal("ml-30m")).toBe(
-      'NOT_FOUND source: expected a file, a folder or one of ml-100k, ml-1m, ml-10m, ml-20m, ml-25m, ml-latest, ml-latest-small, amazon-books, amazon-cds, got "ml-30m"',
+      'NOT_FOUND source: expected a file, a folder or one of ml-100k, ml-1m, ml-10m, ml-20m, ml-25m, ml-latest, ml-latest-small, amazon-books, amazon-cds, amazon-2023-books, amazon-2023-cds, amazon-2023-video-games, gowalla, brightkite, yambda-50m-likes, yambda-50m-listens, yambda-5b-likes, got "ml-30m"',
     )
   })
 })

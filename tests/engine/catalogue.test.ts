@@ -18,6 +18,8 @@ const row = (user: number, item: number) => ({
   user: Int32Array.of(user),
   item: Int32Array.of(item),
   rating: Float32Array.of(5),
+  weight: Float32Array.of(1),
+  stays: new Uint8Array(1),
 })
 
 test("histories and bytes are the same after a snapshot, whatever was met, dropped and put", () => {
@@ -63,6 +65,8 @@ test("counts of what is trending stay numbers however long it goes on", () => {
     user: new Int32Array(100_000),
     item: new Int32Array(100_000),
     rating: new Float32Array(100_000).fill(5),
+    weight: new Float32Array(100_000).fill(1),
+    stays: new Uint8Array(100_000),
   }
   for (let r = 0; r < rows.item.length; r++) rows.item[r] = r % 2
   // The weight of an event reaches its end after 1.13 million.

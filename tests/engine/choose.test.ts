@@ -1,8 +1,9 @@
 /** Choosing the best, and histories from which items leave. */
 
 import { expect, test } from "vitest"
+import { best } from "../../src/engine/best.ts"
 import { Catalogue } from "../../src/engine/catalogue.ts"
-import { best, chooseSimilar } from "../../src/engine/choose.ts"
+import { chooseSimilar } from "../../src/engine/choose.ts"
 import { copyState } from "../../src/engine/safetensors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
@@ -26,6 +27,8 @@ const rowOf = (user: number, item: number) => ({
   user: Int32Array.of(user),
   item: Int32Array.of(item),
   rating: Float32Array.of(5),
+  weight: Float32Array.of(1),
+  stays: new Uint8Array(1),
 })
 
 test("an item that left is in no history, even when its index is reused; also after a snapshot", () => {
@@ -65,6 +68,10 @@ const three = {
   hidden: new Set(),
   events: (item: number) => [90, 90, 30, 10][item],
   names: { item: { name: (item: number) => `item ${item}`, markNameless: () => {} } },
+  unlisted: () => [],
+  entry: () => ({ categories: [] }),
+  trend: () => 0,
+  born: (item: number) => item + 1,
 } as unknown as Catalogue
 
 const readerOf = (cosines: number[]): Reader =>
@@ -74,18 +81,19 @@ const readerOf = (cosines: number[]): Reader =>
     nearest: () => Float32Array.from(cosines),
   }) as unknown as Reader
 
-test("neighbours are items with vectors of their own; an item without one has none", () => {
-  const wish = { item: 0, total: 10, categories: undefined }
+const wish = { item: 0, total: 10, exclude: [], only: undefined, rules: { caps: [], diversity: 0 } }
+
+test("neighbours are items with vectors of their own; the rest is filled up with what is new", () => {
   expect(chooseSimilar(three, readerOf([1, 0, -0.5, 0.25]), wish)).toEqual([
     { item: "item 3", score: Math.fround(0.25 * 0.9 * 0.5), source: "model" },
     { item: "item 2", score: Math.fround(-0.5 * 0.9 * 0.75), source: "model" },
+    { item: "item 1", score: 0, source: "new" },
   ])
-  expect(chooseSimilar(three, readerOf([0, 0, 0, 0]), wish)).toEqual([])
+  expect(chooseSimilar(three, readerOf([0, 0, 0, 0]), wish).map(({ source }) => source)).toEqual(["new", "new", "new"])
 })
 
 test("of neighbours as near, those with more events come first, and few events need a much smaller angle", () => {
-  const query = { item: 0, total: 10, categories: undefined }
-  const items = (cosines: number[]) => chooseSimilar(three, readerOf(cosines), query).map(({ item }) => item)
+  const items = (cosines: number[]) => chooseSimilar(three, readerOf(cosines), wish).map(({ item }) => item)
   expect(items([1, 0.6, 0.6, 0.6])).toEqual(["item 1", "item 2", "item 3"])
   expect(items([1, 0.5, 0.59, 0.8])).toEqual(["item 1", "item 2", "item 3"])
   expect(items([1, 0.5, 0.59, 0.99])).toEqual(["item 3", "item 1", "item 2"])

@@ -1,6 +1,7 @@
 /** A click counts in the next list, learned or not; the same for somebody without an id. */
 
 import { afterEach, beforeAll, expect, test } from "vitest"
+import { weighRows } from "../../src/engine/event-types.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { completeOptions } from "../../src/engine/options.ts"
 import type { LiveRecommender } from "../../src/engine/recommender.ts"
@@ -10,6 +11,7 @@ import { Run } from "../../src/learning/loop.ts"
 import type { SequenceModel } from "../../src/models/calibrated/sequence.ts"
 import { buildCommand } from "../support/command.ts"
 import { useDirectories } from "../support/directories.ts"
+import { neighbourScores } from "../support/neighbour-scores.ts"
 
 beforeAll(buildCommand)
 const { folder } = useDirectories()
@@ -38,9 +40,10 @@ class Plain {
   }
 
   observe(events: readonly Event[]): void {
-    for (const { user: userName, item: itemName, rating = 5 } of events) {
+    for (const { user: userName, item: itemName, rating: given = Number.NaN } of events) {
+      const rating = Number.isNaN(given) ? 5 : given
       const [user, item] = [this.#index("user", String(userName)), this.#index("item", String(itemName))]
-      this.#open.push({ user, item, rating })
+      this.#open.push({ user, item, rating: given })
       if (rating > 3) this.#likes.set(user, [...(this.#likes.get(user) ?? []), item])
       this.#met.set(user, (this.#met.get(user) ?? new Set()).add(item))
     }
@@ -50,10 +53,13 @@ class Plain {
     const rows = this.#open
     if (rows.length === 0) return
     this.#open = []
+    const given = Float32Array.from(rows, ({ rating }) => rating)
+    const weight = new Float32Array(rows.length).fill(1)
     this.#run.step({
       user: Int32Array.from(rows, ({ user }) => user),
       item: Int32Array.from(rows, ({ item }) => item),
-      rating: Float32Array.from(rows, ({ rating }) => rating),
+      rating: given.map((rating) => (Number.isNaN(rating) ? 5 : rating)),
+      weight: weighRows({ rating: given, weight, stays: new Uint8Array(rows.length) }, completeOptions(OPTIONS).run),
       timestamp: new Float64Array(rows.length),
       ...{ length: rows.length, trainLength: rows.length, index: this.#segments++, time: 0 },
     })
@@ -78,13 +84,19 @@ class Plain {
     })
     const out = new Set(seen ? [] : [...(index === undefined ? [] : (this.#met.get(index) ?? [])), ...guest])
     const scores = new Map<string, number>()
+    let all = 0
     for (const [name, item] of this.#indices.item) {
-      if (!items.has(item) || out.has(item)) continue
+      if (!items.has(item)) continue
       const [numbers, at] = [items.numbersOf(item), items.placeOf(item)]
       let z = numbers[at]
       for (let k = 0; k < 8; k++) z += x[k] * numbers[at + 3 + k]
-      scores.set(name, 1 / (1 + Math.exp(-z)))
+      const { neighbours, fusion } = model
+      if (neighbours)
+        for (const [k, f] of neighbourScores(neighbours, likes, item).entries()) z += fusion.weights[k] * f
+      all += Math.exp(z)
+      if (!out.has(item)) scores.set(name, Math.exp(z))
     }
+    for (const [name, power] of scores) scores.set(name, power / all)
     return scores
   }
 }
@@ -256,7 +268,9 @@ test("a user who is erased and an item that is deleted leave nothing behind of c
   await recommender.deleteItems?.("item 3")
   const list = await recommender.recommend("new")
   expect(list.map(({ item }) => item)).not.toContain("item 3")
-  expect(list).toEqual(await recommender.recommend({ items: ["item 1", "item 5"] }))
+  // Chances of the rest grow once the model has given up its row.
+  const names = (some: readonly { item: string }[]) => some.map(({ item }) => item)
+  expect(names(list)).toEqual(names(await recommender.recommend({ items: ["item 1", "item 5"] })))
   // Another item may get the index.
   await recommender.observe({ user: "other", item: "item new" })
   expect(await recommender.recommend("new", { exclude: ["item new"] })).toEqual(
@@ -279,4 +293,39 @@ test("what waits is counted among the bytes and freed when it is learned", async
   expect(bytes()).toBeGreaterThan(before + 8000 * 64)
   await recommender.drain()
   expect(bytes()).toBe(before)
+})
+
+test("a list that lasts has what is popular of late before what a session is about, and says for whom", async () => {
+  recommender = await Recommender.open(OPTIONS)
+  // Everybody takes the hit; those who begin with a theme go on with it.
+  const events: Event[] = []
+  for (let n = 0; n < 60; n++) {
+    const theme = n % 2 === 0 ? "red" : "blue"
+    events.push({ user: `user ${n}`, item: `${theme} 1` }, { user: `user ${n}`, item: `${theme} 2` })
+    if (n % 3 > 0) events.push({ user: `user ${n}`, item: "hit" })
+    if (n % 5 === 0) events.push({ user: `user ${n}`, item: `${theme} 3` })
+  }
+  await recommender.observe(events)
+  await recommender.drain()
+  const guest = { items: ["red 1", "red 2"], count: 10 }
+  const [next, lasting] = [await recommender.recommend(guest), await recommender.recommend({ ...guest, lasting: true })]
+  const place = (list: typeof next, item: string) => list.findIndex((one) => one.item === item)
+  expect(next.map(({ item }) => item).sort()).toEqual(lasting.map(({ item }) => item).sort())
+  expect(place(lasting, "hit")).toBe(0)
+  expect(place(lasting, "red 3")).toBeLessThan(place(lasting, "blue 3"))
+  const known = new Map(next.map(({ item, score }) => [item, Math.log(score / (1 - score))]))
+  const gap = (list: typeof next) => {
+    const of = (item: string) => list.find((one) => one.item === item)?.score as number
+    return Math.log(of("red 3") / (1 - of("red 3"))) - Math.log(of("blue 3") / (1 - of("blue 3")))
+  }
+  // As popular as each other: a third of what the model says is left.
+  expect(gap(lasting)).toBeCloseTo(((known.get("red 3") as number) - (known.get("blue 3") as number)) / 3, 1)
+  await expect(recommender.recommend({ ...guest, lasting: 1 as unknown as boolean })).rejects.toThrow(
+    "lasting: expected true or false, got 1",
+  )
+})
+
+test("a list that lasts is refused where scores are no chances of being next", async () => {
+  recommender = await Recommender.open({ task: "binary", threads: 1 })
+  await expect(recommender.recommend("ada", { lasting: true })).rejects.toThrow("lasting: expected with the top-k task")
 })

@@ -21,6 +21,7 @@ import { Worker } from "node:worker_threads"
 import { crc32 } from "node:zlib"
 import { afterEach, beforeAll, describe, expect, test } from "vitest"
 import { openDirectory } from "../../src/engine/directory.ts"
+import { weighRows } from "../../src/engine/event-types.ts"
 import { hashName } from "../../src/engine/intake.ts"
 import { JournalFiles, type Placed } from "../../src/engine/journal-files.ts"
 import { lockDirectory } from "../../src/engine/lock.ts"
@@ -124,7 +125,8 @@ describe("coming back", () => {
     expect(second.status().memory).toEqual({
       ...before.status.memory,
       // What waited is in a file now.
-      parts: { ...parts, lookup: expect.any(Number), fixed: expect.any(Number) },
+      parts: { ...parts, lookup: expect.any(Number) },
+      fixed: expect.any(Number),
     })
     expect(await second.observe(events(210, 1))).toEqual({ accepted: 0, duplicates: 210 })
     expect(await second.observe(events(10, 2))).toEqual({ accepted: 10, duplicates: 0 })
@@ -187,7 +189,10 @@ describe("coming back", () => {
         },
       }
       const shape = { length: rows.length, trainLength: rows.length, index: number - 1, time: record.time }
-      trainer.take({ kind: "segment", number, segment: { ...columns, ...shape } })
+      const length = rows.length
+      const plain = { rating: columns.rating, weight: new Float32Array(length).fill(1), stays: new Uint8Array(length) }
+      const weight = weighRows(plain, run)
+      trainer.take({ kind: "segment", number, segment: { ...columns, ...shape, ...(weight && { weight }) } })
       rows = []
     }
     trainer.take({ kind: "hash", id: 1 })
@@ -233,7 +238,7 @@ describe("coming back", () => {
   })
 
   test("a snapshot has the tables that the document's Python looks for", async () => {
-    const document = readFileSync(join(import.meta.dirname, "../../docs/engine.md"), "utf8")
+    const document = readFileSync(join(import.meta.dirname, "../../docs/guide/engine.md"), "utf8")
     const [, python] = /```python\n([^`]*)```/.exec(document) ?? []
     const [, start] = /startswith\("([^"]+)"\)/.exec(python) ?? []
     const [, end, other] = /replace\("([^"]+)", "([^"]+)"\)/.exec(python) ?? []
@@ -420,10 +425,10 @@ describe("a directory that is not as it should be", () => {
     await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
   })
 
-  test("of an older format: reported, with the command that converts it", async () => {
+  test("of a format before 0.1: refused, and left alone", async () => {
     const directory = folder()
     writeFileSync(join(directory, "journal-1.mdb"), "old")
-    await expect(open(directory)).rejects.toThrow(/format 6, got that of an older dess; dess rebuild --directory/)
+    await expect(open(directory)).rejects.toThrow(/format 6, got that of a dess before 0.1/)
     await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
     expect(readdirSync(directory)).toEqual(["journal-1.mdb"])
   })

@@ -254,6 +254,8 @@ test("what is erased from a journal equals what a plain scan of all indices find
     }
     const placed = journal.map((record, position) => ({ position, record }))
     const traces = await findTraces(placed, erasures)
+    const changed = placed.filter((one) => traces.clean(one) !== one.record)
+    expect(traces.touched, `seed ${seed}`).toEqual(expect.arrayContaining(changed.map(({ position }) => position)))
     const kept = placed.flatMap(({ position, record }) => {
       const clean = traces.clean({ position, record })
       return clean.kind === "events" ? [...clean.user].flatMap((user) => (user === GONE ? [] : position)) : []

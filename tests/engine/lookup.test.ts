@@ -1,6 +1,6 @@
 /** The lookup table, in memory and on disk: one contract. */
 
-import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync, truncateSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, describe, expect, test } from "vitest"
@@ -165,6 +165,32 @@ describe("on disk", () => {
     await expect.poll(() => readdirSync(folder).length, { timeout: 5000, interval: 5 }).toBeLessThan(5)
     expect([...lookup.feedback({ item: 1 })].length).toBe(60_000)
     expect(lookup.heldBytes).toBeLessThan(500_000)
+  })
+
+  test("whoever adds faster than the disk takes waits, and what waits has a limit", async () => {
+    const lookup = openOnDisk(newFolder())
+    const comment = "x".repeat(4000)
+    let most = 0
+    for (let n = 0; n < 30_000; n++) {
+      lookup.add([{ kind: "note", side: "user", id: `u${n}`, note: { comment } }], n)
+      most = Math.max(most, lookup.heldBytes)
+      await lookup.untilRoom()
+    }
+    expect(most).toBeLessThan(75_000_000)
+    expect(lookup.note("user", "u0")).toEqual({ comment })
+  })
+
+  test("keys that came last are recognised without the disk", async () => {
+    const folder = newFolder()
+    const lookup = openOnDisk(folder)
+    lookup.add([{ kind: "key", hash: hashOf("1"), order: 0 }], 0)
+    lookup.add([{ kind: "key", hash: hashOf("2"), order: 1 }], 1)
+    await lookup.flush(2)
+    for (const name of readdirSync(folder)) truncateSync(join(folder, name), 0)
+    expect(lookup.hasKey(hashOf("1"))).toBe(true)
+    expect(lookup.hasKey(hashOf("3"))).toBe(false)
+    lookup.dropKeys(1)
+    expect([lookup.hasKey(hashOf("1")), lookup.hasKey(hashOf("2"))]).toEqual([false, true])
   })
 
   test("many short lives leave few files", async () => {

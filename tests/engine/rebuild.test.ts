@@ -2,7 +2,6 @@
 
 import {
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -13,7 +12,6 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { gunzipSync } from "node:zlib"
 import { afterAll, expect, test } from "vitest"
 import { openContents } from "../../src/engine/contents.ts"
 import { Recommender } from "../../src/engine/open.ts"
@@ -130,30 +128,6 @@ test("from a directory whose snapshots are all damaged, and from a damaged journ
   const rest = await rebuild({ directory, out: join(folder, "rest"), recover: true, options: { threads: 1 } })
   expect(rest.events).toBeLessThan(600)
   expect(rest).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/records \d+ to .* are gone/)] })
-})
-
-/** A directory as a dess of format 5 left it; its journal was written by LMDB itself. */
-function writeOldFormat(directory: string): void {
-  mkdirSync(directory)
-  const golden = new URL("../golden/lmdb/journal-1.mdb.gz", import.meta.url)
-  writeFileSync(join(directory, "journal-1.mdb"), gunzipSync(readFileSync(golden)))
-  const note = { side: "user", id: "ada", note: { labels: ["vip"] } }
-  writeFileSync(join(directory, "gorse-notes.jsonl"), `${JSON.stringify(note)}\n`)
-}
-
-test("a directory of an older format is refused with what to do, and rebuilt from its journal", async () => {
-  const [directory, out] = [join(folder, "old-format"), join(folder, "old-format-new")]
-  writeOldFormat(directory)
-  await expect(Recommender.open({ directory })).rejects.toThrow(/expected format 6, .*dess rebuild --directory/)
-  expect(await rebuild({ directory, out, options: { threads: 1 } })).toMatchObject({ events: 29, dropped: 1, users: 3 })
-  const events = (await exported(out)) as { user: string; item: string; rating: number; timestamp: number }[]
-  expect(events[2]).toEqual({ user: "carl", item: "dune", rating: 2, timestamp: 1_700_000_002 })
-  expect(await exported(directory)).toEqual(events)
-  const recommender = (await Recommender.open({ directory: out, threads: 1 })) as LiveRecommender
-  expect(recommender.item("emma")).toMatchObject({ categories: ["novel"] })
-  expect(recommender.note("user", "ada")).toEqual({ labels: ["vip"] })
-  expect((await recommender.feedback({})).feedback).toMatchObject([{ user: "ada", type: "like", comment: "again" }])
-  await recommender.close()
 })
 
 test("what a recovered journal has lost is reported whenever it is opened, exported or rebuilt", async () => {

@@ -195,6 +195,30 @@ describe("predict, similar, explain", () => {
     expect(first.score).toBeCloseTo((await recommender.predict(4, first.item)).score, 6)
   })
 
+  test("similar to an item is first what is met soon after it, then what has a vector near to it", async () => {
+    const recommender = await open({ task: "topk", segment: 40 })
+    const random = new Random(8, "after")
+    // Whoever meets an even item meets the next odd one at once.
+    for (let n = 0; n < 1500; n++) {
+      const [user, item] = [`u${random.integer(60)}`, 2 * random.integer(15)]
+      await recommender.observe([item, item + 1].map((one) => ({ user, item: `i${one}` })))
+    }
+    await recommender.drain()
+    for (const item of [0, 8, 28]) {
+      const near = await recommender.similar(`i${item}`, { count: 29 })
+      expect(near[0].item).toBe(`i${item + 1}`)
+      expect(near[0].score).toBeGreaterThan(1 + 2 * (near[1].score - 1))
+      expect(near.map(({ item: name }) => name)).not.toContain(`i${item}`)
+      const scores = near.filter(({ source }) => source === "model").map(({ score }) => score)
+      expect(scores).toEqual(scores.toSorted((a, b) => b - a))
+    }
+    // Met once after another: that is no reason to stand above 1.
+    await recommender.observe(["i0", "rare"].map((item) => ({ user: "once", item })))
+    await recommender.drain()
+    const rare = (await recommender.similar("i0", { count: 40 })).find(({ item }) => item === "rare")
+    expect(rare === undefined || rare.score < 1 || rare.source !== "model").toBe(true)
+  })
+
   test("an unknown pair gets the average, multiclass a rating with its probabilities", async () => {
     const recommender = await open({ task: "multiclass" })
     await recommender.observe(Array.from({ length: 100 }, (_, n) => ({ user: n % 5, item: n % 7, rating: 4 })))
@@ -406,10 +430,9 @@ test("the budget holds, idle users leave, and their place is given to others", a
     await recommender.observe(some)
     await recommender.drain()
     const { memory, last } = recommender.status()
-    const { fixed, ...growing } = memory.parts
     expect(last).not.toHaveProperty("failed")
-    expect(fixed).toBeGreaterThan(0)
-    expect(Object.values(growing).reduce((sum, bytes) => sum + bytes, 0)).toBeLessThanOrEqual(400 * 1024)
+    expect(memory.fixed).toBeGreaterThan(0)
+    expect(Object.values(memory.parts).reduce((sum, bytes) => sum + bytes, 0)).toBeLessThanOrEqual(400 * 1024)
   }
   const { users, memory } = recommender.status()
   expect(memory.left.user).toBeGreaterThan(1000)

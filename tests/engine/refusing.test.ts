@@ -49,7 +49,7 @@ const event = (n, more = {}) => ({ user: "user " + (n % 7), item: "item " + (n %
 const acknowledged = []
 const observe = async (events) => {
   await recommender.observe(events)
-  acknowledged.push(...events.map(({ user, item, timestamp }) => ({ user, item, timestamp })))
+  acknowledged.push(...events.map(({ user, item, timestamp, type }) => ({ user, item, timestamp, type })))
 }
 const tell = (more = {}) => console.log("TOLD " + JSON.stringify({ problems, acknowledged, ...more }))
 `
@@ -97,7 +97,7 @@ for (let round = 0; round < 3; round++) {
   const key = "refused " + (round + 1)
   const again = { user: "user 2", item: "never 1", timestamp: 1700000100 + round, key, type: "round " + round }
   expect("taken", await recommender.observe(again), { accepted: 1, duplicates: 0 })
-  acknowledged.push({ user: again.user, item: again.item, timestamp: again.timestamp })
+  acknowledged.push({ user: again.user, item: again.item, timestamp: again.timestamp, type: again.type })
   await observe(Array.from({ length: 50 }, (_, n) => event(1000 * (round + 1) + n, { user: "later " + round })))
 }
 await recommender.drain()

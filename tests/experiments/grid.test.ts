@@ -47,6 +47,8 @@ describe("the cells of a grid", () => {
     expect(paper.filter((method) => /@|hash/.test(method))).toEqual([])
     const topk = methodsOf({ methods: ["dess-cv"], tasks: ["topk"], seeds: 1, sizes })
     expect(topk).toEqual(expect.arrayContaining(["plain-popular", "plain-trending", "plain-knn", "plain-factor-4"]))
+    expect(topk).toContain("isgd")
+    expect(topk, "takes long: to be asked for").not.toContain("ease")
     expect(topk).toEqual(expect.arrayContaining(["uniform-8@16", "uniform-8@8"]))
     expect(topk).not.toContain("plain-bias")
     const matchOf = (...methods: string[]) =>

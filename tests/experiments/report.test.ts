@@ -14,11 +14,13 @@ import { paperFigure, paperMemory } from "../../src/experiments/paper.ts"
 import { buildReport, drawFigures, type Report } from "../../src/experiments/report.ts"
 import { type CellRecord, readResults } from "../../src/experiments/results.ts"
 import type { Table } from "../../src/experiments/tables.ts"
+import { keepUsers } from "../../src/experiments/user-scores.ts"
 import { writeReport } from "../../src/experiments/write-report.ts"
-import { paretoOf } from "../../src/figures/dots.ts"
+import { paretoOf, zoom } from "../../src/figures/dots.ts"
 import { spread } from "../../src/figures/lines.ts"
 import { smooth, thin } from "../../src/figures/points.ts"
 import type { Setting } from "../../src/learning/options.ts"
+import { UserScores } from "../../src/learning/user-scores.ts"
 import { regretBound } from "../../src/policies/regret-bound.ts"
 import { buildCommand } from "../support/command.ts"
 import { makeRecord, makeRecords } from "../support/experiments.ts"
@@ -98,15 +100,75 @@ describe("tables", () => {
     )
     const alone = buildReport(makeRecords({ method: "dess-fre" }, [0.9]))
     expect(tableOf(alone, "Rating prediction").notes).toContain(
-      "toy, binary, ncf, accuracy: no control beats dess-fre (90.00 %).",
+      "toy, binary, ncf, accuracy: no control beats dess-fre (90.00 %), it beats 0 of 1 controls, and it is not distinguishable from majority class (50.00 %).",
     )
     const worse = buildReport([
       ...makeRecords({ method: "dess-fre" }, around(0.6)),
       ...makeRecords({ method: "random-grow", match: "dess-fre" }, around(0.61)),
     ])
     expect(tableOf(worse, "Rating prediction").notes[1]).toMatch(
-      /at equal memory it does not beat growing at random \(p .*\): its choices have gained nothing\.$/,
+      /at equal memory growing at random beats it \(p .*\): its choices have gained nothing\.$/,
     )
+  })
+
+  test("call methods that differ by luck alone not distinguishable, and give them no star", () => {
+    const luck = [0.001, -0.002, 0.002, -0.001, 0.0005]
+    const { parts } = buildReport([
+      ...makeRecords({ method: "dess-fre" }, around(0.6)),
+      ...makeRecords(
+        { method: "fixed-128" },
+        around(0.6).map((value, i) => value + luck[i]),
+      ),
+      ...makeRecords(
+        { method: "never-grow" },
+        around(0.6).map((value, i) => value - luck[i] / 2),
+      ),
+    ])
+    const [table] = parts[0].tables
+    expect(table.notes[1]).toMatch(
+      /^toy, binary, ncf, accuracy: no control beats dess-fre .*, and it is not distinguishable from /,
+    )
+    expect(table.notes[1]).not.toMatch(/is beaten by/)
+    expect(rowOf(table, "dess-fre")?.join()).not.toMatch(/[*†]/)
+  })
+
+  test("never print a deviation of nothing but zeros", () => {
+    const { parts } = buildReport([
+      ...makeRecords({ method: "dess-fre" }, [0.6, 0.6, 0.6]),
+      ...makeRecords({ method: "fixed-128" }, [0.5, 0.500_02, 0.500_04]),
+      ...makeRecords({ method: "never-grow" }, [0.5, 0.5 + 1e-9, 0.5]),
+    ])
+    const [table] = parts[0].tables
+    expect(
+      table.rows.flatMap(({ cells }) => cells.map(({ text }) => text)).filter((text) => /± 0\.0*$/.test(text)),
+    ).toEqual([])
+    expect(rowOf(table, "dess-fre")?.[1]).toBe("60.00**")
+    expect(rowOf(table, "fixed-128")?.[1]).toBe("50.002 ± 0.002")
+  })
+
+  test("show how large differences are, their intervals, and the tests over seeds, time and users", () => {
+    const pieces = 40
+    const make = (method: string, shift: number, wobble: number) =>
+      makeRecords({ method }, around(0.6 + shift)).map((record): CellRecord => {
+        const accuracy = Array.from({ length: pieces }, (_, i) => 0.6 + shift + wobble * Math.sin(i))
+        const users = new UserScores()
+        for (let u = 0; u < 50; u++)
+          for (let r = 0; r < 4; r++) users.add(u, r < 2 + (shift > 0 ? u % 2 : 0) ? 1 : 0, 0.2)
+        const series = {
+          ...record.series!,
+          accuracy,
+          loss: accuracy.map((x) => 1 - x),
+          weights: accuracy.map(() => 100),
+        }
+        return { ...record, series: { ...series, interactions: accuracy.map((_, i) => i) }, users: keepUsers(users) }
+      })
+    const { parts } = buildReport([...make("dess-fre", 0.02, 0.001), ...make("fixed-128", 0, 0.0005)])
+    const rows = parts[0].blocks[0].differences?.rows.map(({ cells }) => cells.map(({ text }) => text)) ?? []
+    expect(rows[0].slice(0, 4)).toEqual(["dess-fre", "fixed-128", "Accuracy %", "+2.00"])
+    expect(rows[0][4]).toMatch(/^\+(1\.9|2\.0)\d to \+2\.0\d$/)
+    expect(rows[0].slice(6)).toEqual(["< .001", "< .001", "< .001", "better"])
+    // The losses of users are the same: one test that does not carry the difference is enough.
+    expect(rows[1].slice(6)).toEqual(["< .001", "< .001", "1.000", "not distinguishable"])
   })
 
   test("judge every warm method by a random-grow of its bytes, whichever it was matched with, and a cold one never", () => {
@@ -126,7 +188,7 @@ describe("tables", () => {
       ...makeRecords({ method: "random-grow", match: "dess-fre" }, around(0.62)),
     ])
     expect(tableOf(far, "Rating prediction").notes.join()).toMatch(
-      /could not be matched to 2 % it does not beat growing/,
+      /could not be matched to 2 % growing at random beats it/,
     )
   })
 
@@ -136,6 +198,13 @@ describe("tables", () => {
     expect(rowOf(table, "dess-fre")).toEqual(["dess-fre", "0.1084 ± 0.0085**", "0.0542 ± 0.0043**"])
     expect(rowOf(table, "dess-cv")).toEqual(["dess-cv", "N/A", "N/A"])
     expect(rowOf(table, "majority class")).toBeUndefined()
+  })
+
+  test("of top-k say what recall can be at most, where it was measured", () => {
+    const measured = TOPK.map((record) => ({ ...record, result: { ...record.result, recallCeiling: 0.81234 } }))
+    const note = "toy: lists of 10 can reach a recall of 0.8123 at most."
+    expect(tableOf(buildReport(measured), "Top-k").notes).toContain(note)
+    expect(tableOf(report, "Top-k").notes.join()).not.toContain("at most")
   })
 
   test("of base models put matrix factorisation before distance", () => {
@@ -327,7 +396,7 @@ describe("a written report", () => {
       const widths = block.split("\n").map((line) => line.replaceAll("\\|", "").split("|").length)
       expect(new Set(widths).size).toBe(1)
     }
-    const files = readdirSync(join(FOLDER, "figures"))
+    const files = readdirSync(join(FOLDER, "figures")).filter((file) => file.endsWith(".svg"))
     const named = [...markdown.matchAll(/\]\(figures\/([^)]*)\)/g)].map(([, file]) => file)
     expect(named.sort()).toEqual(files.sort())
     expect(named.every((file) => /^[a-z0-9.-]+$/.test(file))).toBe(true)
@@ -462,6 +531,20 @@ test("labels are moved apart as far as needed and not beyond the edges", () => {
   expect(spread([10, 50, 90], { gap: 10, from: 0, to: 100 })).toEqual([10, 50, 90])
   expect(spread([50, 50, 50], { gap: 10, from: 0, to: 100 })).toEqual([50, 60, 70])
   expect(spread([98, 99, 100], { gap: 10, from: 0, to: 100 })).toEqual([80, 90, 100])
+})
+
+test("the frontier's axis is that of the methods: a level far from them is left out and told", () => {
+  const { parts } = buildReport([
+    ...makeRecords({ method: "dess-fre", bytes: 2000 }, around(0.75)),
+    ...makeRecords({ method: "fixed-128", bytes: 4000 }, around(0.74)),
+  ])
+  const frontier = parts[0].blocks[0].figures.find(({ id }) => id.endsWith("-frontier"))
+  const panel = frontier?.panels[0]
+  if (panel?.kind !== "dots") throw new Error("no dots")
+  const { levels, range } = zoom(panel.dots)
+  expect(levels).toEqual([])
+  expect(range?.[0]).toBeGreaterThan(70)
+  expect(frontier?.caption).toMatch(/beyond the axis: majority class 50\.0/)
 })
 
 test("the frontier is the methods that none beats with less memory", () => {

@@ -1,7 +1,17 @@
 /** The statistics of the tables against textbook values and closed forms. */
 
 import { describe, expect, test } from "vitest"
-import { incompleteBeta, mean, pairedTest, standardDeviation, studentTails } from "../../src/experiments/statistics.ts"
+import {
+  blockTest,
+  clusterTest,
+  holm,
+  incompleteBeta,
+  mean,
+  pairedTest,
+  standardDeviation,
+  studentTails,
+} from "../../src/experiments/statistics.ts"
+import { Random } from "../../src/kernels/random.ts"
 
 describe("Student's t", () => {
   test("gives the two-sided critical values of the printed tables to 1e-6", () => {
@@ -64,4 +74,74 @@ test("mean and standard deviation are those of the sample", () => {
   expect(mean([2, 4, 4, 4, 5, 5, 7, 9])).toBe(5)
   expect(standardDeviation([2, 4, 4, 4, 5, 5, 7, 9])).toBeCloseTo(Math.sqrt(32 / 7), 12)
   expect(standardDeviation([3])).toBe(0)
+})
+
+describe("Holm's correction", () => {
+  test("is that of the worked example of Holm's step-down procedure", () => {
+    const close = holm([0.01, 0.04, 0.03, 0.005]).map((p) => Number(p.toFixed(10)))
+    expect(close).toEqual([0.03, 0.06, 0.06, 0.02])
+  })
+
+  test("never lowers a p, never passes 1, and keeps the order", () => {
+    const random = new Random("holm", 1)
+    for (let t = 0; t < 50; t++) {
+      const ps = Array.from({ length: 1 + random.integer(12) }, () => random.next())
+      const adjusted = holm(ps)
+      for (const [i, p] of ps.entries()) expect(adjusted[i] >= p && adjusted[i] <= 1).toBe(true)
+      for (const [i, p] of ps.entries())
+        for (const [j, q] of ps.entries()) if (p < q) expect(adjusted[i]).toBeLessThanOrEqual(adjusted[j])
+    }
+  })
+})
+
+/** Steps of an AR(1) process around a mean: neighbours are alike. */
+function walk(n: number, p: { mean: number; alike: number; seed: number }): number[] {
+  const random = new Random("walk", p.seed)
+  let state = 0
+  return Array.from({ length: n }, () => {
+    state = p.alike * state + Math.sqrt(1 - p.alike ** 2) * random.normal()
+    return p.mean + state
+  })
+}
+
+describe("the test over blocks of the stream", () => {
+  const ones = (n: number) => new Array<number>(n).fill(1)
+
+  test("finds no difference about as often as it says where neighbours are alike, which a test of single pieces does not", () => {
+    const trials = 200
+    let [blocks, pieces] = [0, 0]
+    for (let seed = 0; seed < trials; seed++) {
+      const values = walk(200, { mean: 0, alike: 0.5, seed })
+      if (blockTest(values, ones(200))!.p < 0.05) blocks++
+      if (clusterTest(values, ones(200))!.p < 0.05) pieces++
+    }
+    // 5 % is what is meant; blocks of ∛n leave some likeness, single pieces nearly all of it.
+    expect(blocks / trials).toBeLessThan(0.17)
+    expect(pieces / trials).toBeGreaterThan(blocks / trials + 0.05)
+  })
+
+  test("finds a difference that is there, with an interval around it", () => {
+    const test = blockTest(walk(200, { mean: 1, alike: 0.5, seed: 1 }), ones(200))!
+    expect(test.p).toBeLessThan(0.001)
+    expect(test.low).toBeGreaterThan(0.4)
+    expect(test.low).toBeLessThan(test.difference)
+    expect(test.high).toBeGreaterThan(test.difference)
+  })
+
+  test("is the same every time, and says nothing of fewer than ten pieces", () => {
+    const values = walk(50, { mean: 0.2, alike: 0.3, seed: 3 })
+    expect(blockTest(values, ones(50))).toEqual(blockTest(values, ones(50)))
+    expect(blockTest(values.slice(0, 9), ones(9))).toBeUndefined()
+  })
+})
+
+test("the test over users is a paired t-test where each has one row", () => {
+  const [a, b] = [walk(40, { mean: 0.3, alike: 0, seed: 5 }), walk(40, { mean: 0, alike: 0, seed: 6 })]
+  const users = clusterTest(
+    a.map((value, i) => value - b[i]),
+    new Array<number>(40).fill(1),
+  )!
+  const rows = pairedTest(a, b)!
+  expect(users.difference).toBeCloseTo(rows.difference, 12)
+  expect(users.p).toBeCloseTo(rows.p, 10)
 })

@@ -9,9 +9,10 @@ import type { Side } from "../../src/types.ts"
 /** A number that 21 bits hold. */
 const score = (random: Random) => Math.round(512 * random.normal()) / 512
 
+const DECIDED = ["grown", "explored", "released"]
 const START = 1_700_000_000_000
 
-test("gives the last ten changes of every id as they were added, forgotten, saved and loaded", () => {
+test("gives the last ten changes of every id, of a segment's decisions the last, as they were added, forgotten, saved and loaded", () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = new Random(seed, "size log")
     let log = new SizeLog()
@@ -42,6 +43,9 @@ test("gives the last ten changes of every id as they were added, forgotten, save
       }
       if (!first && random.next() < 0.5) change.scores = { keep: score(random), grow: score(random), estimate: -0.5 }
       log.add(side, id, change)
+      // Of several decisions of one segment the last is kept.
+      const last = changes.at(-1)
+      if (last?.segment === segment && DECIDED.includes(last.why) && DECIDED.includes(change.why)) changes.pop()
       changes.push(change)
       if (changes.length > 10) changes.shift()
       if (n % 200 === 199) {

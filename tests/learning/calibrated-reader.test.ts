@@ -53,10 +53,10 @@ test("what is accepted counts once while another thread learns it: no item is mi
     const own = model()
     /** What stood for the user when it was scored. */
     let latest: number[] = []
-    const { combined } = own
-    own.combined = (user) => {
+    const { combinedBy } = own
+    own.combinedBy = (user, ...read) => {
       latest = own.latestOf(user)
-      return combined.call(own, user)
+      return combinedBy.call(own, user, ...read)
     }
     const reader = new CalibratedReader(model(), own, kernels)
     reader.apply(published)

@@ -478,6 +478,8 @@ describe("no look-ahead", () => {
     ["plain-factor-4, multiclass", { method: "plain-factor-4", task: "multiclass" }],
     ["dess-cv, top-k", { method: "dess-cv", task: "topk" }],
     ["plain-knn, top-k", { method: "plain-knn", task: "topk" }],
+    ["isgd, top-k", { method: "isgd", task: "topk" }],
+    ["ease, top-k", { method: "ease", task: "topk" }],
   ])("%s: what comes later never changes an earlier report", async (_, options) => {
     const { reports } = await runAll(STREAM, options)
     const cut = await runAll(STREAM, { ...options, limit: KNOWN * LENGTH })

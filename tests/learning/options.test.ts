@@ -39,7 +39,13 @@ async function helpOf(command: (args: string[]) => Promise<void>): Promise<strin
 describe("every option of the table, and nothing beside it,", () => {
   test("is in the help of dess run, once, where it has a flag", async () => {
     const flags = OPTION_ENTRIES.filter(([, { group }]) => group).map(([name]) => name)
-    const own = ["data", "json", "out", ...Object.keys(DATA_OPTIONS).filter((name) => !flags.includes(name as "k"))]
+    const own = [
+      "data",
+      "json",
+      "out",
+      "plugin",
+      ...Object.keys(DATA_OPTIONS).filter((name) => !flags.includes(name as "k")),
+    ]
     const all = [...flags, ...own].map(kebab).sort()
     expect((await helpOf(runCommand)).sort()).toEqual(all)
     expect(Object.keys(RUN_FLAGS).map(kebab).sort()).toEqual(all)
@@ -47,9 +53,11 @@ describe("every option of the table, and nothing beside it,", () => {
 
   test("is in the help, the flags and the schema of dess compare, once, where a grid takes it", async () => {
     const keys = OPTION_ENTRIES.flatMap(([name, { grid }]) => (grid ? [grid === "list" ? `${name}s` : name] : []))
-    expect(Object.keys(GRID_SCHEMA.properties).sort()).toEqual([...keys, "$schema", "paper", "data", "controls"].sort())
+    expect(Object.keys(GRID_SCHEMA.properties).sort()).toEqual(
+      [...keys, "$schema", "paper", "plugin", "data", "controls"].sort(),
+    )
     const command = ["noControls", "config", "schema", "out", "jobs", "threads", "json"]
-    const all = [...keys, "paper", "data", ...Object.keys(DATA_OPTIONS), ...command].map(kebab).sort()
+    const all = [...keys, "paper", "plugin", "data", ...Object.keys(DATA_OPTIONS), ...command].map(kebab).sort()
     expect((await helpOf(compareCommand)).sort()).toEqual(all)
     expect(Object.keys(COMPARE_FLAGS).map(kebab).sort()).toEqual(all)
   })
@@ -67,8 +75,9 @@ describe("every option of the table, and nothing beside it,", () => {
   test("that distinguishes results is a column of the tables, in the former order", () => {
     const before =
       "preset,recipe,protocol,order,limit,segment,sizes,k,negatives,ranking,norm,discount,variation,price,memory_budget,bits"
-    expect(renderRunsCsv([])).toMatch(`data,task,model,method,matched,seed,${before},interactions,accuracy,`)
-    expect(renderSummaryCsv([])).toMatch(`data,task,model,${before},method,kind,`)
+    const since = "cut,every,core"
+    expect(renderRunsCsv([])).toMatch(`data,task,model,method,matched,seed,${before},${since},interactions,accuracy,`)
+    expect(renderSummaryCsv([])).toMatch(`data,task,model,${before},${since},method,kind,`)
   })
 })
 
@@ -109,9 +118,9 @@ function draw(schema: Schema, random: Random): unknown {
 const textOf = (value: unknown) => (typeof value === "object" ? Object.values(value ?? {}).join(",") : String(value))
 const flagsOf = (options: object) => Object.entries(options).map(([name, value]) => `--${kebab(name)}=${textOf(value)}`)
 
-test("500 random sets of options are the same as flags, as a grid of flags and as a grid's file", () => {
+test("800 random sets of options are the same as flags, as a grid of flags and as a grid's file", () => {
   let whole = 0
-  for (let seed = 1; seed <= 500; seed++) {
+  for (let seed = 1; seed <= 800; seed++) {
     const random = new Random(seed, "options")
     const drawn = OPTION_ENTRIES.filter(([, { group }]) => group && random.integer(3) === 0).map(
       ([name, { schema }]) => [name, draw(schema, random)],

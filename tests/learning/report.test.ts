@@ -476,7 +476,7 @@ describe("methods and tasks", () => {
   test("an option that is undefined means the default, and the caller's options stay as they are", () => {
     const options: RunOptions = Object.freeze({ method: "fixed-4" })
     const full = withDefaults({ ...options, ...({ seed: undefined } as object) })
-    expect(full).toMatchObject({ method: "fixed-4", seed: 1, segment: 500, sizes: [2, 4, 8, 16, 64, 128] })
+    expect(full).toMatchObject({ method: "fixed-4", seed: 1, segment: 500, sizes: [2, 4, 8, 16, 32, 64, 128] })
   })
 })
 

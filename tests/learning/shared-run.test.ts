@@ -6,6 +6,7 @@ import { Random } from "../../src/kernels/random.ts"
 import { Run } from "../../src/learning/loop.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
 import type { SharedRun } from "../../src/learning/shared-run.ts"
+import type { SequenceModel } from "../../src/models/calibrated/sequence.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
 import { synthetic } from "../../src/stream/synthetic/synthetic.ts"
 import type { ItemFeatures, Segment, Side } from "../../src/types.ts"
@@ -299,7 +300,7 @@ describe("what is refused", () => {
     return hash.digest("hex")
   }
 
-  const doors: Record<
+  const entries: Record<
     string,
     { take: (shared: SharedRun) => Uint8Array; give: (shared: SharedRun, bytes: Uint8Array) => void }
   > = {
@@ -319,7 +320,7 @@ describe("what is refused", () => {
     "global state": { take: (shared) => shared.takeGlobal(), give: (shared, bytes) => shared.putGlobal(bytes) },
   }
 
-  test.each(Object.entries(doors))(
+  test.each(Object.entries(entries))(
     "%s: another version, kind or options, and bytes cut off, added or not finite",
     (kind, { take, give }) => {
       const good = take(trained().shared)
@@ -332,7 +333,7 @@ describe("what is refused", () => {
         return bytes
       }
       expect(() => give(run.shared, changed(0, 9))).toThrow(
-        `${kind}: expected version 1, got 9; it was written by another release`,
+        `${kind}: expected version 2, got 9; it was written by another release`,
       )
       expect(() => give(run.shared, changed(1, good[1] === 2 ? 3 : 2))).toThrow(/damaged/)
       expect(() => give(run.shared, changed(2, good[2] ^ 1))).toThrow(/same method, task, sizes, features and seed/)
@@ -349,7 +350,7 @@ describe("what is refused", () => {
     },
   )
 
-  test.each(Object.entries(doors))(
+  test.each(Object.entries(entries))(
     "%s: any bytes are refused with nothing changed, or leave finite predictions",
     (_, { take, give }) => {
       const good = take(trained().shared)
@@ -520,20 +521,89 @@ describe("many trainers", () => {
   test("within a budget users and owned items leave; copies of others' items stay", async () => {
     const { segments, features } = await segmentsOf(500, 8000)
     const cluster = new Trainers({ trainers: 2, partitions: 4, run: {}, features })
-    for (const run of cluster.runs) run.learner.live?.limit({ bytes: 50_000, usersReturn: true }, 150)
+    for (const run of cluster.runs) run.learner.live?.limit({ bytes: 42_000, usersReturn: true }, 150)
     const left = { user: 0, item: 0 }
     for (const segment of segments) {
       cluster.round(segment)
       cluster.runs.forEach((run, t) => {
         for (const side of SIDES) left[side] += run.left[side].length
-        for (const item of run.left.item) expect(cluster.homeOf(item)).toBe(t)
+        for (const item of run.left.item) expect(cluster.ownerOf(item)).toBe(t)
       })
     }
     expect(Math.min(left.user, left.item)).toBeGreaterThan(0)
     cluster.runs.forEach((run, t) => {
       for (const item of idsOf("item"))
-        if (cluster.homeOf(item) !== t)
+        if (cluster.ownerOf(item) !== t)
           expect(run.shared.has("item", item), `item ${item}`).toBe(cluster.runs[1 - t].shared.has("item", item))
     })
+  })
+})
+
+describe("neighbours of many processes", () => {
+  const modelOf = (run: Run) => (run.learner as unknown as { model: SequenceModel }).model
+  /** Every C and R there is. */
+  const countsOf = (run: Run) => {
+    const { neighbours } = modelOf(run)
+    return new Map(idsOf("item").map((item) => [item, neighbours.entries(item)] as const))
+  }
+  const add = (to: Map<number, { total: number; weights: Map<number, number> }>, more: typeof to) => {
+    for (const [item, { total, weights }] of more) {
+      const row = to.get(item) ?? { total: 0, weights: new Map() }
+      row.total += total
+      for (const [other, weight] of weights) row.weights.set(other, (row.weights.get(other) ?? 0) + weight)
+      to.set(item, row)
+    }
+    return to
+  }
+
+  test("what each counts reaches the other with its changes and adds up, to 1e-4; weights too", () => {
+    const [one, two] = [
+      trained({ task: "topk" }, DATA.segments.slice(0, 5)),
+      trained({ task: "topk" }, DATA.segments.slice(5, 9)),
+    ]
+    const want = add(countsOf(one), countsOf(two))
+    const weights = modelOf(one).fusion.weights.map((weight, k) => weight + modelOf(two).fusion.weights[k])
+    const shared = [one, two].map(({ shared }) => shared as SharedRun)
+    const changes = shared.map((run) => run.takeChanges())
+    const evidence = shared.map((run) => run.takeEvidence())
+    shared.forEach((run, n) => {
+      for (const { index, change } of changes[1 - n]) run.addChange(index, change)
+      run.addEvidence(evidence[1 - n])
+    })
+    let compared = 0
+    for (const run of [one, two]) {
+      for (const [item, { total, weights: rows }] of want) {
+        const got = modelOf(run).neighbours.entries(item)
+        expect(Math.abs(got.total - total)).toBeLessThanOrEqual(1e-4 * Math.max(1, total))
+        // A full set of slots lets the smallest go, in the order things come.
+        if (rows.size > 64) continue
+        for (const [other, weight] of rows) {
+          expect(Math.abs((got.weights.get(other) ?? 0) - weight)).toBeLessThanOrEqual(1e-4 * Math.max(1, weight))
+          compared++
+        }
+      }
+      modelOf(run).fusion.weights.forEach((weight, k) => {
+        expect(weight).toBeCloseTo(weights[k], 5)
+      })
+    }
+    expect(compared).toBeGreaterThan(1000)
+    expect(Math.max(...weights)).toBeGreaterThan(0)
+    // Told once.
+    expect(shared[0].takeChanges()).toEqual([])
+  })
+
+  test("an item's row brings its neighbours, and one that is dropped leaves those of others", () => {
+    const run = trained({ task: "topk" }, DATA.segments.slice(0, 5))
+    const other = trained({ task: "topk" }, [])
+    const [item, { total, weights }] = [...countsOf(run)].sort(([, a], [, b]) => b.total - a.total)[0]
+    const [from, to] = [run.shared as SharedRun, other.shared as SharedRun]
+    to.putRow("item", item, from.takeRow("item", item) as Uint8Array)
+    expect(modelOf(other).neighbours.entries(item)).toEqual({ total, weights })
+    const neighbour = [...weights.keys()][0]
+    from.dropRow("item", neighbour)
+    run.step(DATA.segments[5])
+    to.putRow("item", item, from.takeRow("item", item) as Uint8Array)
+    const before = weights.get(neighbour) as number
+    expect(modelOf(other).neighbours.weight(item, neighbour)).toBeLessThan(before)
   })
 })

@@ -277,7 +277,7 @@ describe("the top-k exam", () => {
   })
 
   test("every row is a positive, whatever its rating", () => {
-    const segment: Segment = { ...batchOf([[0, 1]]), index: 0, trainLength: 1 }
+    const segment: Segment = { ...batchOf([[0, 1]]), weight: undefined, index: 0, trainLength: 1 }
     expect([...exam().labels(segment)]).toEqual([1])
   })
 
@@ -325,6 +325,23 @@ test("popularity is reported beside the model, and items a user has met are left
     ]),
   )
   expect([score.users, score.recall, score.popularRecall, score.popularNdcg]).toEqual([3, 0, 2, 2])
+})
+
+test("the ceiling of recall is what a list of all the right items would reach", () => {
+  const topk = new TopkEvaluator({ k: 2, negatives: 1, seed: 1 })
+  topk.training(batchOf([1, 2, 3, 4, 5].map((item): [number, number] => [9, item])))
+  const wanted = [[1, 2, 3, 4, 5], [1, 2, 3], [4, 5], [3]]
+  // An oracle: the right items first.
+  const items = Int32Array.of(1, 2, 3, 4, 5)
+  const scores = (user: number) => Float64Array.from(items, (item) => (wanted[user].includes(item) ? 1 : 0))
+  const learner = { rank: () => ({ items, scores, release: () => {} }) } as unknown as Learner
+  const rows = wanted.flatMap((right, user) => right.map((item): [number, number] => [user, item]))
+  const score = topk.test(learner, batchOf(rows))
+  expect(score.recallCeiling).toBeCloseTo(2 / 5 + 2 / 3 + 1 + 1, 12)
+  expect(score.recall).toBeCloseTo(score.recallCeiling, 12)
+  const [some, none] = [quality([score]), quality([])]
+  expect(some.recallCeiling).toBeCloseTo((2 / 5 + 2 / 3 + 2) / 4, 12)
+  expect(none.recallCeiling).toBeNull()
 })
 
 test("popularity counts users, not events, and follows what is put, forgotten and taken up again", () => {
@@ -585,6 +602,8 @@ describe("the top-k task along a stream", () => {
     ["autoemb", { method: "autoemb" }],
     ["plain-bias", { method: "plain-bias" }],
     ["plain-knn", { method: "plain-knn" }],
+    ["isgd-4", { method: "isgd-4" }],
+    ["ease-50", { method: "ease-50" }],
   ])("%s runs under the prequential protocol, from a first segment in which every item is cold", async (_, options) => {
     const { reports, result } = await runAll(STREAM, { ...options, task: "topk", protocol: "prequential", limit: 800 })
     expect(reports[0]).toMatchObject({ recall: 0, ndcg: 0, testUsers: new Set(SEGMENTS[0].user).size })

@@ -8,8 +8,9 @@ import { Model } from "../../src/models/paper/model.ts"
 import { AlwaysGrow, NeverGrow, RandomGrow } from "../../src/policies/controls.ts"
 import { Dess } from "../../src/policies/dess.ts"
 import { Esapn } from "../../src/policies/esapn.ts"
-import type { Choices, Round, SizePolicy } from "../../src/policies/policy.ts"
+import type { Choices, SizePolicy } from "../../src/policies/policy.ts"
 import { PRESETS, type Preset } from "../../src/policies/presets.ts"
+import { drawChoices, drawRound, policyChecks } from "../../src/testing.ts"
 import type { Segment, Side } from "../../src/types.ts"
 import { SIDES } from "../support/model-state.ts"
 import { record, segmentsOf } from "../support/runs.ts"
@@ -63,110 +64,16 @@ const POLICIES: readonly Case[] = [
   },
 ]
 
-/** Sizes a round of these tests speaks of: steps 0 and 1 are below the top. */
-const OPEN_STEPS = 2
-
-/** Ids with contexts as the loop writes them: coordinates in (0, 1/√d], the last one constant where the preset says so. */
-function draw(length: number, { dimension, preset }: Case, random: Random): Choices {
-  const largest = 1 / Math.sqrt(Math.max(1, dimension))
-  const constant = preset.constant && dimension > 0
-  return {
-    length,
-    ids: Int32Array.from({ length }, (_, i) => i),
-    steps: Uint8Array.from({ length }, () => random.integer(OPEN_STEPS)),
-    frequencies: Float64Array.from({ length: dimension === 0 ? 0 : length }, () => 1 + random.integer(500)),
-    contexts: Float64Array.from({ length: length * dimension }, (_, i) =>
-      constant && i % dimension === dimension - 1 ? largest : largest * (0.05 + 0.95 * random.next()),
-    ),
-  }
-}
-
-/** A round in which growing pays `share` of the time. */
-function play(length: number, given: Case, { random, share = 0.6 }: { random: Random; share?: number }): Round {
-  const keepLosses = Float64Array.from({ length }, () => random.next())
-  const growLosses = keepLosses.map((loss) => loss + (random.next() < share ? -0.01 : 0.01))
-  const growRewards = keepLosses.map((loss, l) => (loss - growLosses[l] > 0 ? 1 : 0))
-  const keepRewards = growRewards.map((reward) => (given.preset.keepReward === "complement" ? 1 - reward : 0))
-  return { ...draw(length, given, random), keepLosses, growLosses, keepRewards, growRewards }
-}
-
-/** What a policy answers to a fixed sequence of rounds and choices. */
-function interview(policy: SizePolicy, given: Case, seed: number): number[][] {
-  const random = new Random("interview", seed)
-  const answers: number[][] = []
-  for (let t = 0; t < 4; t++)
-    for (const side of SIDES) {
-      answers.push([...policy.learn(side, play(40, given, { random }))])
-      answers.push([...policy.decide(side, draw(15, given, random))])
-    }
-  return answers
-}
+const draw = (length: number, given: Case, random: Random) =>
+  drawChoices(length, given.create(1), { random, recipe: given.preset.name })
+const play = (length: number, given: Case, p: { random: Random; share?: number }) =>
+  drawRound(length, given.create(1), { ...p, recipe: given.preset.name })
 
 describe.each(POLICIES)("the policy $name", (given) => {
   const { create, deterministic } = given
+  const checks = policyChecks(({ seed }) => create(seed), { recipe: given.preset.name, deterministic })
 
-  test("answers every row of a round and every choice with one arm, 0 or 1", () => {
-    const policy = create(1)
-    const random = new Random("arms", 1)
-    for (const length of [1, 2, 37])
-      for (const side of SIDES) {
-        const played = policy.learn(side, play(length, given, { random }))
-        const decided = policy.decide(side, draw(length + 1, given, random))
-        expect([played.length, decided.length]).toEqual([length, length + 1])
-        for (const arm of [...played, ...decided]) expect([0, 1]).toContain(arm)
-      }
-  })
-
-  test("gives the same arms for the same seed and the same rounds", () => {
-    for (const seed of [1, 2, 3])
-      expect(interview(create(seed), given, seed)).toEqual(interview(create(seed), given, seed))
-  })
-
-  test.each(SIDES)("learns the %ss on their own", (side) => {
-    const other = side === "user" ? "item" : "user"
-    const [alone, both] = [create(1), create(1)]
-    const random = new Random("sides", side)
-    for (let t = 0; t < 4; t++) {
-      both.learn(other, play(30, given, { random, share: 1 }))
-      both.decide(other, draw(30, given, random))
-      const [round, choices] = [play(20, given, { random }), draw(20, given, random)]
-      expect([...both.learn(side, round)]).toEqual([...alone.learn(side, round)])
-      expect([...both.decide(side, choices)]).toEqual([...alone.decide(side, choices)])
-    }
-  })
-
-  test("decides without learning: asking changes no later round", () => {
-    const [asked, silent] = [create(1), create(1)]
-    const random = new Random("asking", 1)
-    for (let t = 0; t < 5; t++)
-      for (const side of SIDES) {
-        const [round, choices] = [play(25, given, { random }), draw(25, given, random)]
-        const first = [...asked.decide(side, choices)]
-        const second = [...asked.decide(side, choices)]
-        if (deterministic) expect(second).toEqual(first)
-        expect([...asked.learn(side, round)]).toEqual([...silent.learn(side, round)])
-      }
-  })
-
-  test("takes an empty round and an empty choice as nothing at all", () => {
-    const [policy, twin] = [create(1), create(1)]
-    const random = new Random("empty", 1)
-    for (const side of SIDES) {
-      expect(policy.learn(side, play(0, given, { random }))).toHaveLength(0)
-      expect(policy.decide(side, draw(0, given, random))).toHaveLength(0)
-    }
-    expect(interview(policy, given, 5)).toEqual(interview(twin, given, 5))
-  })
-
-  test("leaves the round and the choices as they were", () => {
-    const policy = create(1)
-    const random = new Random("untouched", 1)
-    const [round, choices] = [play(30, given, { random }), draw(30, given, random)]
-    const before = structuredClone([round, choices])
-    policy.learn("user", round)
-    policy.decide("user", choices)
-    expect([round, choices]).toEqual(before)
-  })
+  test.each(checks)("$name", ({ run }) => run())
 
   test("is never offered an id at the top size, nor an id twice in one choice", async () => {
     const stream = record({ interactions: 400, users: 30, items: 60 })

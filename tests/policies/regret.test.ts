@@ -16,7 +16,7 @@ const PRICE = 5e-5
 /** Runs a method over the stationary embedded stream; what it gave away, users and items together. */
 async function regretOf(options: RunOptions, each?: () => void): Promise<number> {
   const stream = synthetic({ interactions: INTERACTIONS, stationary: true })
-  const run = new Run({ bits: "32", ...options }, stream.features)
+  const run = new Run(options, stream.features)
   for await (const segment of cutSegments(stream.batches(), { length: 500 })) {
     run.step(segment)
     each?.()
@@ -41,7 +41,7 @@ test("on the stationary embedded stream regret is less than half of any control'
   const beyond = beyondHindsight(rungs, segments)
   expect(beyond[segments - 1]).toBeLessThan(0.7 * given(() => random.integer(2)))
   expect(beyond[segments - 1]).toBeLessThan(0.4 * given(() => 1))
-  // The stakes fall, so that a coin's slope is below 1, too (docs/calibration.md).
+  // The stakes fall, so that a coin's slope is below 1, too (docs/lab/calibration.md).
   expect(slope(beyond)).toBeLessThan(1)
 })
 

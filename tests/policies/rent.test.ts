@@ -24,7 +24,8 @@ const OPTIONS = {
   subgaussian: 0.5,
   patience: 0.2,
   prior: 0.1,
-  leastPrice: 1e-9,
+  leastShare: 1e-9,
+  usualLoss: 1,
 } as const
 
 /** Ids with the given second coordinate of their context, all at one step and one rate. */

@@ -76,15 +76,16 @@ test("--check prints the effective settings without the keys, --schema the schem
   expect((await dess(["serve", "--help"])).stdout).toContain("--memory-budget")
 })
 
-test("--demo feeds the embedded stream, and lists come of it", async () => {
+test("--demo feeds a simulated shop, and lists with titles come of it", async () => {
   const demo = join(folder, "demo")
   const { url, child, exit, stderr } = await serve(["--demo", "--rate", "2000", "--threads", "1", "--directory", demo])
   await until(async () => {
     const status = (await (await fetch(`${url}/v1/status`)).json()) as { segments: number }
     return status.segments >= 2
   })
-  const list = await (await fetch(`${url}/v1/users/u1/recommendations?count=5`)).json()
+  const list = await (await fetch(`${url}/v1/users/u1/recommendations?count=5&include=title`)).json()
   expect(list).toHaveLength(5)
+  for (const { title } of list as { title: string }[]) expect(title).toMatch(/^[A-Z]/)
   expect(stderr()).toContain(`its users and items stay in ${demo}, use another for yours`)
   child.kill("SIGINT")
   expect(await exit).toBe(0)

@@ -60,6 +60,28 @@ test("a body of which next to nothing comes is not waited for", async () => {
   expect(statusOf(slow)).toBe(408)
 })
 
+test("bodies that are yet to come do not count as requests under way, and are not counted as answered with 200", async () => {
+  service = await openService({
+    flags: { "request-limit": "4" },
+    limits: { ...quick, stallMilliseconds: 500 },
+  })
+  const slow = await Promise.all(
+    Array.from({ length: 12 }, () => send(service, post(`${json}content-length: 50\r\n`, "["))),
+  )
+  for (const { socket } of slow.slice(0, 5)) socket.destroy()
+  for (let n = 0; n < 5; n++) expect((await service.call("GET", "/v1/status")).status).toBe(200)
+  for (const { closed } of slow) expect(await within(3000, closed)).toBe(true)
+  await expect
+    .poll(async () => {
+      const text = String((await service.call("GET", "/metrics")).body)
+      return text.match(/^dess_requests_total{method="POST".*$/gm)?.sort()
+    })
+    .toEqual([
+      'dess_requests_total{method="POST",route="/v1/interactions",status="400"} 5',
+      'dess_requests_total{method="POST",route="/v1/interactions",status="408"} 7',
+    ])
+})
+
 test("a stream of lines may last, but not stall; the answer says what was accepted", async () => {
   service = await openService({ limits: { ...quick, streamMilliseconds: 400, bodyMilliseconds: 300, leastBytes: 20 } })
   const line = '{"user":"ada","item":"dune"}\n'

@@ -361,6 +361,25 @@ export const OPERATIONS: Record<string, Build> = {
       weight: board.normals(columns, 0.3),
       ...{ count: rows, columns },
     }),
+  "correlate at places": (board, { rows, columns, items }) =>
+    board.kernels.correlate({
+      out: board.output("out", rows),
+      input: board.normals(items + columns),
+      places: board.indices(rows, items),
+      weight: board.normals(columns, 0.3),
+      ...{ count: rows, columns },
+    }),
+  fuseLogs: (board, { rows }) => {
+    const stride = rows + 5
+    const sums = board.normals(4 * stride)
+    const { floats } = board.kernels
+    for (let i = 0; i < 4 * stride; i++) floats[sums + i] = i % 7 === 0 ? 0 : Math.abs(floats[sums + i])
+    const [weights, factors] = [
+      [0.5, 0, 2],
+      [100, 3, 100],
+    ]
+    board.kernels.fuseLogs({ out: board.output("out", rows), sums, stride, count: rows, weights, factors })
+  },
   "loss squared": loss("squared", true),
   "loss squared, no gradient": loss("squared", false),
   "loss logistic": loss("logistic", true),

@@ -34,11 +34,11 @@ export class Trainers {
 
   assign(): void {
     this.runs.forEach((run, t) => {
-      run.shared.decide((item) => this.homeOf(item) === t)
+      run.shared.decide((item) => this.ownerOf(item) === t)
     })
   }
 
-  homeOf(item: number): number {
+  ownerOf(item: number): number {
     return this.owners[partitionOf(item, this.partitions)]
   }
 
@@ -68,7 +68,8 @@ export class Trainers {
     runs.forEach((run, t) => {
       for (let from = 0; from < runs.length; from++) {
         if (from === t) continue
-        for (const { index, change } of changes[from]) if (this.homeOf(index) === t) run.shared.addChange(index, change)
+        for (const { index, change } of changes[from])
+          if (this.ownerOf(index) === t) run.shared.addChange(index, change)
         run.shared.addEvidence(evidence[from])
       }
     })

@@ -1,7 +1,10 @@
 /** The dashboard in a real browser, before the real service. */
 
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import type { Status } from "../../src/engine/types.ts"
+import type { ExperimentsView, Status } from "../../src/engine/types.ts"
 import { describeInBrowser, expectNoOverflow, expectSteady, photograph, WIDTHS } from "../support/browser.ts"
 import { buildCommand } from "../support/command.ts"
 import { killServices, type Running, serve } from "../support/serve.ts"
@@ -28,6 +31,21 @@ describeInBrowser("the dashboard", (browser) => {
   test("draws every live view from what the service has learned and learns", { timeout: 120_000 }, async () => {
     const page = await browser.open(demo.url)
     await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toContain("Connected")
+    expect(await page.locator("#live .lead").first().textContent()).toContain("recommends items to people")
+    const verdict = () => page.locator("#verdict").textContent()
+    await expect.poll(verdict, PATIENCE).toMatch(/better than a list of the most popular: .* \d+ % stood in their list/)
+    await expect.poll(() => page.locator("#quality svg path[d*='L']").count(), PATIENCE).toBeGreaterThan(1)
+    await expect.poll(() => page.locator("#example li").count(), PATIENCE).toBeGreaterThan(8)
+    // Titles, no ids; and no word of the method.
+    expect(await page.locator("#example li").allTextContents()).not.toContainEqual(expect.stringMatching(/film-/))
+    expect(await page.locator("#live").textContent()).not.toMatch(/regret|rent\b|keep|dess-fre|segment/)
+    expect(await page.title()).toBe("dess – overview")
+    await expectSteady(page)
+    await photograph(page, "live")
+    await page.setViewportSize({ width: 390, height: 900 })
+    expect(await page.evaluate("document.documentElement.scrollHeight")).toBeLessThan(1800)
+    await page.setViewportSize({ width: 1440, height: 900 })
+    await page.goto(`${demo.url}/#method`)
     for (const id of ["learning", "sizes", "bytes", "outlook", "decisions", "regret", "health"]) {
       const figure = page.locator(`#${id}`)
       const marks = () => figure.locator("svg path[d*='L'], svg rect").count()
@@ -36,7 +54,8 @@ describeInBrowser("the dashboard", (browser) => {
     }
     for (const text of ["Recall", "Loss", "most popular"])
       expect(await page.locator("#learning").textContent()).toContain(text)
-    expect(await page.title()).toBe("dess – live")
+    expect(await page.title()).toBe("dess – method")
+    expect(await page.locator("#method dl").textContent()).toContain("regret")
     const paint = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     console.log(`first contentful paint after ${Math.round(Number(paint))} ms`)
     const tile = (name: string) => page.locator("#tiles .tile", { hasText: name }).first().locator("b").textContent()
@@ -45,8 +64,7 @@ describeInBrowser("the dashboard", (browser) => {
       await expect.poll(() => tile(name), { ...PATIENCE, message: name }).toMatch(/^\d/)
     const events = await tile("Events")
     await expect.poll(() => tile("Events"), PATIENCE).not.toBe(events)
-    await expectSteady(page)
-    await photograph(page, "live")
+    await photograph(page, "method")
     await expectNoOverflow(page)
     browser.calm()
     await page.close()
@@ -56,8 +74,13 @@ describeInBrowser("the dashboard", (browser) => {
     test(`nothing moves by itself in any view, ${width} pixels wide`, { timeout: 120_000 }, async () => {
       const [user] = await ask<string[]>(`${demo.url}/v1/users?count=1`)
       const [item] = await ask<string[]>(`${demo.url}/v1/items?count=1`)
-      const places = { live: "#health svg", explore: ".chips a", try: "#try .list li:nth-child(12)" }
-      const ids = { [`explore/user/${user}`]: ".answer svg", [`explore/item/${item}`]: ".answer svg" }
+      const places = {
+        live: "#example li",
+        method: "#health svg",
+        explore: ".chips a",
+        try: "#try .list li:nth-child(12)",
+      }
+      const ids = { [`explore/user/${user}`]: ".answer tbody", [`explore/item/${item}`]: ".answer tbody" }
       for (const [place, filled] of Object.entries({ ...places, ...ids })) {
         const page = await browser.open(`${demo.url}/#${place}`, width)
         await page.locator(filled).first().waitFor(PATIENCE)
@@ -69,7 +92,7 @@ describeInBrowser("the dashboard", (browser) => {
     })
 
   test("a value that is read stays in sight while pictures are drawn anew", { timeout: 120_000 }, async () => {
-    const page = await browser.open(demo.url)
+    const page = await browser.open(`${demo.url}/#method`)
     const picture = page.locator("#bytes .picture").first()
     const drawn = () => page.evaluate("document.querySelector('#bytes svg').dataset.old === undefined")
     const redraw = async () => {
@@ -105,12 +128,15 @@ describeInBrowser("the dashboard", (browser) => {
     await first.click()
     await page.getByRole("heading", { name: `User ${user}` }).waitFor(PATIENCE)
     const answer = page.locator("#explore .answer")
-    const steps = answer.locator("section").nth(0).locator("tbody tr")
+    expect(await answer.getByText("What did they meet lately?").count()).toBe(1)
+    expect(await answer.locator("section").nth(0).locator("li").count()).toBeGreaterThan(0)
+    await page.getByText("How the model holds it").click()
+    const steps = answer.locator("details section tbody tr")
     expect(await steps.first().textContent()).toContain("first met")
     expect(await steps.nth(1).textContent()).toMatch(/(worth it|tried).*: grow \S+ to [\d.e-]+, keep [\d.e-]+/)
-    await answer.locator("section svg").press("ArrowRight")
+    await answer.locator("details svg").press("ArrowRight")
     expect(await answer.locator("section .tip").textContent()).toContain("first met")
-    await page.getByText("Who is like it?").waitFor(PATIENCE)
+    await page.getByText("Who is like them?").waitFor(PATIENCE)
     expect(await answer.locator("section").nth(2).locator("tbody a").count()).toBe(10)
     expect(await answer.locator("section").nth(1).locator("tbody tr").count()).toBe(10)
     expect(await answer.locator("section").nth(1).textContent()).toContain("model")
@@ -123,7 +149,7 @@ describeInBrowser("the dashboard", (browser) => {
     await expectNoOverflow(page)
     await answer.locator("section").nth(1).locator("tbody a").first().click()
     await page.getByText("What is like it?").waitFor(PATIENCE)
-    expect(await answer.locator("section").nth(1).locator("tbody tr").count()).toBe(10)
+    expect(await answer.locator("section").nth(0).locator("tbody tr").count()).toBe(10)
     await photograph(page, "explore-item")
     browser.calm()
     await page.locator("#explore [name=id]").fill("nobody")
@@ -132,7 +158,7 @@ describeInBrowser("the dashboard", (browser) => {
     await page.close()
   })
 
-  test("changes the list as a visitor picks, and the service has the picks", { timeout: 120_000 }, async () => {
+  test("changes the list as a visitor picks, and writes nothing", { timeout: 120_000 }, async () => {
     const page = await browser.open(`${demo.url}/#try`)
     const list = page.locator("#try .list li")
     await list.first().waitFor(PATIENCE)
@@ -144,7 +170,7 @@ describeInBrowser("the dashboard", (browser) => {
       await page.getByText(`The list after ${likes}.`).waitFor(PATIENCE)
     }
     expect(await page.locator("#try .liked li").allTextContents()).toEqual(picked)
-    expect(await list.first().textContent()).toContain("model")
+    expect(await list.first().textContent()).toContain("chance")
     await photograph(page, "try")
     // By key: the focus stays in the list, so that the next one can be picked.
     await list.nth(2).getByRole("button").press("Enter")
@@ -154,6 +180,7 @@ describeInBrowser("the dashboard", (browser) => {
         "[...document.activeElement.closest('ol').children].indexOf(document.activeElement.closest('li'))",
       ),
     ).toBe(2)
+    expect(await ask<string[]>(`${demo.url}/v1/users?count=10000`)).not.toContainEqual(expect.stringMatching(/visitor/))
     await expectNoOverflow(page)
     await page.close()
   })
@@ -226,14 +253,9 @@ describeInBrowser("the dashboard of a service with keys and hostile ids", (brows
     await give(` ${KEYS.DESS_READ_KEY}\n`)
     await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toContain("Connected")
     expect(await page.evaluate("localStorage.length")).toBe(0)
-    // Reading is all this key is for.
+    // Reading is all this key is for, and all that trying needs.
     await page.goto(`${guarded.url}/#try`)
     await page.locator("#try .list li button").first().click()
-    await page.getByText("This key is not for that.").waitFor(PATIENCE)
-    await page.getByRole("button", { name: "No", exact: true }).click()
-    await page.getByText("expected the one for writing").waitFor(PATIENCE)
-    await page.locator("#try .list li button").first().click()
-    await give(KEYS.DESS_WRITE_KEY)
     await page.getByText("The list after 1 like.").waitFor(PATIENCE)
     await page.getByRole("button", { name: "Forget key" }).click()
     await page.getByText("This service asks for a key.").waitFor(PATIENCE)
@@ -267,6 +289,69 @@ describeInBrowser("the dashboard of a service with keys and hostile ids", (brows
     expect(await page.title()).toBe("dess – try it")
     await page.goto(`${guarded.url}/#explore/user/..`)
     await page.getByText("expected one that can be part of an address").waitFor(PATIENCE)
+    await page.close()
+  })
+})
+
+describeInBrowser("the dashboard of a shop that is restarted and counts its lists", (browser) => {
+  const directory = mkdtempSync(join(tmpdir(), "dess-dashboard-"))
+  const variants = JSON.stringify({ model: { share: 0.5 }, popular: { share: 0.5, list: "popular" } })
+  const options = ["--directory", directory, "--variants", variants, "--delay", "50ms", "--threads", "1"]
+  afterAll(() => {
+    killServices()
+    rmSync(directory, { recursive: true, force: true })
+  })
+
+  test("says that there are no events, then keeps its charts through a restart, and shows what lists led to", {
+    timeout: 180_000,
+  }, async () => {
+    buildCommand()
+    let shop = await serve(options)
+    const empty = await browser.open(shop.url)
+    await expect.poll(() => empty.locator("#verdict").textContent(), PATIENCE).toContain("No events yet")
+    await empty.locator("#quality .empty", { hasText: "no events yet" }).waitFor(PATIENCE)
+    await empty.close()
+    const post = (body: unknown) =>
+      fetch(`${shop.url}/v1/interactions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(body),
+      })
+    for (let round = 0; round < 4; round++) {
+      const events = Array.from({ length: 200 }, (_, n) => ({ user: `u${n % 40}`, item: `i${(7 * n + round) % 31}` }))
+      expect((await post(events)).status).toBe(200)
+      await until(async () => (await ask<Status>(`${shop.url}/v1/status`)).events.queue === 0)
+    }
+    for (let n = 0; n < 40; n++) {
+      const response = await fetch(`${shop.url}/v1/users/u${n}/recommendations`)
+      const [first] = (await response.json()) as { item: string }[]
+      if (n % 3 === 0)
+        await post([{ user: `u${n}`, item: first.item, list: response.headers.get("dess-list"), place: 1 }])
+    }
+    await until(async () => (await ask<Status>(`${shop.url}/v1/status`)).events.queue === 0)
+    shop.child.kill("SIGTERM")
+    expect(await shop.exit).toBe(0)
+    shop = await serve(options)
+    const page = await browser.open(`${shop.url}/#method`)
+    await expect.poll(() => page.locator("#sizes svg path[d*='L']").count(), PATIENCE).toBeGreaterThan(1)
+    await page.locator("#nav-experiments").click()
+    const rows = page.locator("#experiments .answer table").first().locator("tbody tr")
+    await expect.poll(() => rows.count(), PATIENCE).toBe(2)
+    expect(await rows.first().textContent()).toMatch(/^model.*50 %.*\d %/)
+    expect(await page.locator("#experiments .answer").textContent()).toContain("Against model")
+    await photograph(page, "experiments")
+    await expectNoOverflow(page)
+    // Looking at users on the dashboard is no impression.
+    const given = async () =>
+      (await ask<ExperimentsView>(`${shop.url}/v1/experiments`)).variants.flatMap(({ lists }) =>
+        lists.filter(({ kind }) => kind === "recommend").map(({ impressions }) => impressions),
+      )
+    const before = await given()
+    await page.goto(`${shop.url}/#explore/user/u1`)
+    await page.getByText("What are they recommended?").waitFor(PATIENCE)
+    await page.waitForTimeout(1500)
+    expect(await given()).toEqual(before)
+    browser.calm()
     await page.close()
   })
 })

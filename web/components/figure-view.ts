@@ -89,10 +89,18 @@ function drawInto(holder: Element, panel: Panel, tip: Tip, title: string): void 
   picture.style.minHeight = `${height}px`
   tip.detach()
   picture.querySelector("svg")?.remove()
+  picture.querySelector(".empty")?.remove()
+  if (isEmpty(panel)) picture.append(element("p", { class: "empty quiet" }, "no events yet"))
   picture.prepend(svg)
   tip.attach(svg, () => stopsOf(panel, svg.scale.bind(svg) as unknown as Scales))
   if (focused) svg.focus({ preventScroll: true })
   fillLegend(legend, labels ? [] : namesOf(panel))
+}
+
+function isEmpty(panel: Panel): boolean {
+  if (panel.kind === "lines") return panel.lines.every(({ points }) => points.length === 0)
+  if (panel.kind === "areas") return panel.areas.every(({ points }) => points.length === 0)
+  return panel.kind === "cells" && panel.cells.length === 0
 }
 
 /** The names of a panel's lines; a single one is named by the title. */

@@ -1,5 +1,6 @@
 /** Everything the service knows of one user or item. */
 
+import type { ItemView, Properties } from "../../src/engine/types.ts"
 import type { Side } from "../../src/types.ts"
 import { element, find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
@@ -7,8 +8,10 @@ import { formatNumber } from "../components/stops.ts"
 import { formatBytes, showTiles, type Tile } from "../views/tiles.ts"
 import { getJson, pathOf } from "./api.ts"
 import { offerIds } from "./choices.ts"
+import { titlesOf } from "./example.ts"
 import { historyFigure, historyTable } from "./history.ts"
-import { idLink, listTable, placeOf, usersTable } from "./list-table.ts"
+import { idLink, listTable, noteTitles, placeOf, titleOf, usersTable } from "./list-table.ts"
+import { previewList } from "./lists.ts"
 import { createPreview } from "./preview.ts"
 import type { Explanation, Recommendation, SimilarUser, Status } from "./types.ts"
 
@@ -23,14 +26,31 @@ export function startExplorer(): void {
     openExplorer()
   }
   side.addEventListener("change", offer)
-  form.addEventListener("submit", (event) => {
+  form.addEventListener("submit", async (event) => {
     event.preventDefault()
     const data = new FormData(form)
-    const [side, id] = [data.get("side") === "item" ? "item" : "user", String(data.get("id"))] as const
+    const [side, text] = [data.get("side") === "item" ? "item" : "user", String(data.get("id"))] as const
+    const id = side === "item" ? await findItem(text) : text
+    if (id === undefined) return
     // The same id again: as it is by now.
     if (location.hash === placeOf(side, id)) explore(side, id)
     else location.hash = placeOf(side, id)
   })
+}
+
+/** The item of an id or a title; of several titles with these words, links are shown. */
+async function findItem(text: string): Promise<string | undefined> {
+  const query = text.trim().slice(0, 256)
+  const found =
+    query === "" ? [] : await getJson<ItemView[]>(`/v1/items?count=${MOST_LINKS}&query=${encodeURIComponent(query)}`)
+  noteTitles(found)
+  const exact = found.find(({ item, title }) => item === text || title === query)
+  if (exact || found.length < 2) return (exact ?? found[0])?.item ?? text
+  if (location.hash !== "#explore") history.pushState(null, "", "#explore")
+  find("#explore .message").textContent = "Which one?"
+  const links = found.map(({ item }) => element("li", {}, idLink("item", item)))
+  find("#explore .answer").replaceChildren(element("ul", { class: "chips" }, ...links))
+  return undefined
 }
 
 /** Offers ids to pick from; where none is shown, as links. */
@@ -58,9 +78,10 @@ async function ask(side: Side, id: string): Promise<Answer> {
   const [explanation, status, list, users] = await Promise.all([
     getJson<Explanation>(path),
     getJson<Status>("/v1/status"),
-    getJson<Recommendation[]>(`${path}/${side === "user" ? "recommendations" : "similar"}`),
+    side === "user" ? previewList(id) : getJson<Recommendation[]>(`${path}/similar?include=title`),
     side === "user" ? getJson<SimilarUser[]>(`${path}/similar`) : [],
   ])
+  if (explanation.entry) noteTitles([explanation.entry])
   return { explanation, status, list, users }
 }
 
@@ -76,7 +97,7 @@ export async function explore(side: Side, id: string): Promise<void> {
   try {
     const answer = await ask(side, id)
     if (location.hash !== place) return
-    message.textContent = `After ${answer.status.segments.toLocaleString("en")} segments; Explore asks anew.`
+    message.textContent = `After ${answer.status.events.learned.toLocaleString("en")} events; Explore asks anew.`
     show(holder, answer)
   } catch (error) {
     if (location.hash !== place) return
@@ -89,21 +110,31 @@ function show(holder: HTMLElement, { explanation, status, list, users }: Answer)
   const { id, side, history } = explanation
   const tiles = element("div", { class: "tiles" })
   showTiles(tiles, tilesOf(explanation))
+  const inner = element("div", { class: "tiles" })
+  showTiles(inner, methodTiles(explanation))
   const figure = historyFigure(explanation, status)
   const timeline = new FigureView(figure)
   const titled = (title: string, ...rest: Node[]) => element("section", {}, element("b", {}, title), ...rest)
   const sections =
     side === "user"
       ? [
-          titled("What would it be shown?", scroll(listTable(list))),
-          titled("Who is like it?", filled(users, usersTable)),
+          titled("What did they meet lately?", titlesOf(explanation.met ?? [], "No events yet.")),
+          titled("What are they recommended?", filled(list, listTable)),
+          titled("Who is like them?", filled(users, usersTable)),
           createPreview(id),
         ]
       : [titled("What is like it?", filled(list, listTable))]
   holder.replaceChildren(
-    element("h2", {}, `${side === "user" ? "User" : "Item"} ${id}`),
+    element("h2", {}, side === "user" ? `User ${id}` : titleOf(id) === id ? `Item ${id}` : titleOf(id)),
     tiles,
-    element("div", { class: "figures" }, element("section", {}, timeline.element, historyTable(history)), ...sections),
+    element("div", { class: "figures" }, ...sections),
+    element(
+      "details",
+      { class: "inner" },
+      element("summary", {}, "How the model holds it"),
+      inner,
+      element("section", {}, timeline.element, historyTable(history)),
+    ),
   )
   // It has a width now, and is drawn before anything is painted.
   timeline.update(figure)
@@ -113,20 +144,24 @@ const scroll = (table: HTMLElement) => element("div", { class: "scroll" }, table
 
 /** A table, or why there is none. */
 function filled<T>(rows: readonly T[], make: (rows: readonly T[]) => HTMLElement): HTMLElement {
-  return rows.length > 0
-    ? scroll(make(rows))
-    : element("p", { class: "quiet" }, "Nobody to compare with: it holds no numbers, or it is alone.")
+  return rows.length > 0 ? scroll(make(rows)) : element("p", { class: "quiet" }, "Nothing to show yet: too few events.")
 }
 
-function tilesOf({ side, size, bytes, indicators, bounds, events, entry }: Explanation): Tile[] {
-  const { frequency, diversity } = indicators
-  const tiles: Tile[] = [
+/** What its owner knows of it. */
+function tilesOf({ id, side, events, indicators, entry }: Explanation): Tile[] {
+  const note = side === "user" ? `with ${formatNumber(events)} items` : "with it"
+  const tiles: Tile[] = [{ name: "Events", value: formatNumber(indicators.frequency), note }]
+  if (!entry) return tiles
+  if (entry.title) tiles.unshift({ name: "Id", value: id, note: describeProperties(entry.properties) })
+  const categories = entry.categories.length > 0 ? entry.categories.join(", ") : "no categories"
+  return [...tiles, { name: "Catalogue", value: entry.hidden ? "hidden" : "shown", note: categories }]
+}
+
+/** What the model and its policy know of it. */
+function methodTiles({ side, size, bytes, indicators, bounds }: Explanation): Tile[] {
+  const { diversity } = indicators
+  return [
     { name: "Size", value: formatNumber(size), note: `${size === 1 ? "number" : "numbers"}, ${formatBytes(bytes)}` },
-    {
-      name: "Events",
-      value: formatNumber(frequency),
-      note: side === "user" ? `with ${formatNumber(events)} items` : "its frequency",
-    },
     {
       name: "Diversity",
       value: diversity === null ? "–" : formatNumber(diversity),
@@ -141,11 +176,9 @@ function tilesOf({ side, size, bytes, indicators, bounds, events, entry }: Expla
           : `grow ${formatNumber(bounds.grow)}, keep ${formatNumber(bounds.keep)}`,
     },
   ]
-  if (entry)
-    tiles.push({
-      name: "Catalogue",
-      value: entry.hidden ? "hidden" : "shown",
-      note: entry.categories.length > 0 ? entry.categories.join(", ") : "no categories",
-    })
-  return tiles
+}
+
+function describeProperties(properties: Properties): string {
+  const all = Object.entries(properties).map(([name, value]) => `${name}: ${[value].flat().join(", ")}`)
+  return all.length > 0 ? all.join("; ") : "no properties"
 }

@@ -7,12 +7,23 @@ import type { Recommendation, SimilarUser } from "./types.ts"
 
 export const placeOf = (side: Side, id: string) => `#explore/${side}/${encodeURIComponent(id)}`
 
-/** A link that explores an id. */
+const titles = new Map<string, string>()
+
+/** Notes the titles of items, to show them in place of ids from then on. */
+export function noteTitles(list: readonly { item: string; title?: string | null }[]): void {
+  for (const { item, title } of list) if (title) titles.set(item, title)
+}
+
+/** What an item is called, as far as it is known here. */
+export const titleOf = (item: string) => titles.get(item) ?? item
+
+/** A link that explores an id; an item is shown by its title. */
 export function idLink(side: Side, id: string): HTMLElement {
-  return element("a", { href: placeOf(side, id) }, id)
+  return element("a", { href: placeOf(side, id), title: id }, side === "item" ? titleOf(id) : id)
 }
 
 export function listTable(list: readonly Recommendation[], before?: readonly Recommendation[]): HTMLTableElement {
+  noteTitles(list)
   const columns = [{ title: "Item", text: true }, { title: "Score" }, { title: "Source", text: true }]
   const stood = (name: string) => {
     const place = before?.findIndex(({ item }) => item === name) ?? -1

@@ -3,12 +3,14 @@
 import type { Outlook } from "../../src/policies/outlook.ts"
 import { find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
-import { healthFigure, healthTiles } from "../views/health.ts"
+import { healthFigure, healthTiles, storageTiles } from "../views/health.ts"
 import { memoryFigure } from "../views/memory.ts"
+import { judgeLists, qualityFigure } from "../views/quality.ts"
 import { RunViews } from "../views/run-views.ts"
 import { showTiles } from "../views/tiles.ts"
 import { ApiError, getJson, serviceTime } from "./api.ts"
 import { type Connection, listen } from "./events.ts"
+import { showExample } from "./example.ts"
 import type { LiveMessage, Status } from "./types.ts"
 
 /** Reports kept, and asked for at the start. */
@@ -22,11 +24,11 @@ const RETRY_DELAY = 1000
 
 const WORDS: Record<Connection, string> = {
   connecting: "Connecting …",
-  connected: "Connected: drawn with every segment.",
+  connected: "Connected: drawn as events are learned.",
   lost: "The connection is lost; trying again …",
 }
 
-const NOTHING_YET = "Connected. Nothing has been learned yet."
+const NOTHING_YET = "Connected. No events yet."
 
 class Live {
   readonly #reports: LiveMessage[] = []
@@ -36,18 +38,23 @@ class Live {
   #waiting = false
   readonly #views: RunViews
   readonly #health = new FigureView(healthFigure([]))
+  readonly #quality: FigureView
   readonly #memory: FigureView
 
   /** What is asked of the service first says which pictures there are. */
   constructor(status: Status) {
     this.#status = status
-    const holder = find("#figures")
-    this.#views = new RunViews(holder, { task: status.task, reports: [] })
+    const method = find("#method .figures")
+    this.#views = new RunViews(method, { task: status.task, reports: [] })
+    this.#quality = new FigureView(qualityFigure([], status.task))
+    this.#quality.element.id = "quality"
     this.#memory = new FigureView(memoryFigure(status))
     this.#health.element.id = "health"
     this.#memory.element.id = "memory"
-    holder.append(this.#memory.element, this.#health.element)
+    method.append(this.#memory.element, this.#health.element)
+    find("#figures").prepend(this.#quality.element)
     this.#draw()
+    showExample()
     setInterval(() => this.#drawTiles(), TILES_INTERVAL)
     setInterval(() => this.#refresh(), STATUS_INTERVAL)
     listen<LiveMessage>(`/v1/events?last=${MOST_REPORTS}`, {
@@ -98,16 +105,18 @@ class Live {
     this.#drawTiles()
     this.#views.show({ task, reports: this.#reports, outlook: this.#outlook ?? undefined, budget })
     this.#memory.update(memoryFigure(this.#status))
+    this.#quality.update(qualityFigure(this.#reports, task))
+    find("#verdict").textContent = judgeLists(this.#reports, this.#status)
+    find("#nav-experiments").hidden = !this.#status.experiments
     this.#health.update(healthFigure(this.#reports))
   }
 
   #drawTiles(): void {
     const tiles = find("#tiles")
     tiles.classList.toggle("stale", this.#lost !== undefined)
-    showTiles(
-      tiles,
-      healthTiles({ reports: this.#reports, status: this.#status, now: serviceTime(), lost: this.#lost }),
-    )
+    const health = { reports: this.#reports, status: this.#status, now: serviceTime(), lost: this.#lost }
+    showTiles(tiles, healthTiles(health))
+    showTiles(find("#method .tiles"), storageTiles(health))
   }
 }
 

@@ -1,14 +1,21 @@
-/** The dashboard: three views over one running service, chosen by the address's hash. */
+/** The dashboard: views over one running service, chosen by the address's hash. */
 
 import "../style.css"
 import { find } from "../components/element.ts"
 import { startThemeSwitch } from "../components/theme.ts"
+import { openExperiments } from "./experiments.ts"
 import { explore, openExplorer, startExplorer } from "./explorer.ts"
 import { startKey } from "./key.ts"
 import { startLive } from "./live.ts"
 import { openTryIt, startTryIt } from "./try-it.ts"
 
-const TITLES: Readonly<Record<string, string>> = { live: "live", explore: "explore", try: "try it" }
+const TITLES: Readonly<Record<string, string>> = {
+  live: "overview",
+  explore: "explore",
+  try: "try it",
+  experiments: "experiments",
+  method: "method",
+}
 
 /** "#explore/user/ada" → the explorer, asked for a user. */
 function showView(): void {
@@ -23,6 +30,7 @@ function showView(): void {
   if (view === "explore" && (side === "user" || side === "item") && id) explore(side, decode(id))
   else if (view === "explore") openExplorer()
   if (view === "try") openTryIt()
+  if (view === "experiments") openExperiments()
 }
 
 function decode(text: string): string {

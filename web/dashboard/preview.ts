@@ -1,10 +1,9 @@
 /** What if it liked something? Asked of the service, which learns nothing from it. */
 
 import { element } from "../components/element.ts"
-import { getJson, pathOf, postJson } from "./api.ts"
 import { offerIds } from "./choices.ts"
 import { listTable } from "./list-table.ts"
-import type { Recommendation } from "./types.ts"
+import { previewList } from "./lists.ts"
 
 /** A form, and the list as it would be beside the one of the same moment. */
 export function createPreview(user: string): HTMLElement {
@@ -17,7 +16,7 @@ export function createPreview(user: string): HTMLElement {
   const form = element(
     "form",
     { class: "controls" },
-    element("label", {}, "It", kind),
+    element("label", {}, "They", kind),
     element("label", {}, "Item", item),
     element("button", { type: "submit" }, "Preview"),
   )
@@ -26,12 +25,8 @@ export function createPreview(user: string): HTMLElement {
     const trial = { item: item.value, ...(kind.value === "dislike" ? { rating: 0 } : {}) }
     message.textContent = "Asking …"
     try {
-      const path = pathOf("user", user)
       // Both now: the model has learned from others since the page was opened.
-      const [changed, list] = await Promise.all([
-        postJson<Recommendation[]>(`${path}/preview`, { items: [trial] }),
-        getJson<Recommendation[]>(`${path}/recommendations`),
-      ])
+      const [changed, list] = await Promise.all([previewList(user, [trial]), previewList(user)])
       answer.replaceChildren(listTable(changed, list))
       message.textContent = "The list as it would be, and where each stands now. Nothing was learned."
     } catch (error) {
@@ -43,7 +38,7 @@ export function createPreview(user: string): HTMLElement {
   return element(
     "section",
     { class: "preview" },
-    element("b", {}, "What if it rated something?"),
+    element("b", {}, "What if they chose something?"),
     form,
     message,
     answer,

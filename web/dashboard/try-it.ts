@@ -1,14 +1,12 @@
-/** Pick what you like and see the list change: a visitor's events, through the real API. */
+/** Pick what you like and see the list change: a preview for somebody unknown, which writes nothing. */
 
 import { element, find } from "../components/element.ts"
-import { getJson, postJson } from "./api.ts"
 import { offerIds } from "./choices.ts"
-import { idLink } from "./list-table.ts"
+import { idLink, noteTitles } from "./list-table.ts"
+import { previewList } from "./lists.ts"
 import type { Recommendation } from "./types.ts"
 
-/** How often and how long a changed list is waited for. */
-const ASK_INTERVAL = 400
-const ASK_TIMES = 60
+const LIST_LENGTH = 12
 
 /** A name of this tab's own. */
 const visitor = `visitor-${crypto.randomUUID()}`
@@ -35,7 +33,7 @@ export async function openTryIt(): Promise<void> {
   if (shown.length > 0) return
   await attempt(async () => {
     await refresh()
-    tell(shown.length === 0 ? "There are no items yet: name one, and it is the first." : "")
+    tell(shown.length === 0 ? "No items and no events yet: there is nothing to try." : "")
   })
 }
 
@@ -47,37 +45,26 @@ async function attempt(action: () => Promise<unknown>): Promise<void> {
   }
 }
 
-const askForList = () => getJson<Recommendation[]>(`/v1/users/${encodeURIComponent(visitor)}/recommendations?count=12`)
-
 async function refresh(): Promise<void> {
-  shown = await askForList()
+  const trials = liked.map((item) => ({ item }))
+  shown = await previewList(visitor, trials, LIST_LENGTH)
   draw()
 }
 
-/** Tells the service, then waits until the list is another one. */
+/** The list as it would be after one more. */
 async function like(item: string): Promise<void> {
   if (item === "" || liked.includes(item)) return
+  liked.push(item)
+  draw()
   await attempt(async () => {
-    await postJson("/v1/interactions", { user: visitor, item, timestamp: Date.now() })
-    liked.push(item)
-    tell("Learning …")
-    draw()
-    // What was picked goes at once, and what is trending changes; the model's list comes when the event is learned.
-    const before = shown.map((entry) => entry.item).filter((other) => other !== item)
-    let list = shown
-    for (let i = 0; i < ASK_TIMES; i++) {
-      await new Promise((resolve) => setTimeout(resolve, ASK_INTERVAL))
-      list = await askForList()
-      if (list[0]?.source === "model" && before.some((other, place) => list[place]?.item !== other)) break
-    }
-    shown = list
-    draw()
-    tell(`The list after ${liked.length} ${liked.length === 1 ? "like" : "likes"}.`)
+    await refresh()
+    tell(`The list after ${liked.length} ${liked.length === 1 ? "like" : "likes"}. Nothing was written.`)
   })
 }
 
 /** The list changes only when a new one has come, and the focus stays at its place in it. */
 function draw(): void {
+  noteTitles(shown)
   find("#try .liked").replaceChildren(...liked.map((item) => element("li", {}, idLink("item", item))))
   const list = find("#try .list")
   const place = [...list.children].findIndex((row) => row.contains(document.activeElement))
@@ -85,11 +72,14 @@ function draw(): void {
   if (place >= 0) list.querySelectorAll("button")[Math.min(place, shown.length - 1)]?.focus({ preventScroll: true })
 }
 
-function createRow({ item, score, source }: Recommendation): HTMLElement {
+/** A chance between 0 and 1 with two digits; what is tiny is said to be so. */
+const formatShare = (share: number) => (share < 0.0005 ? "< 0.1 %" : `${Number((100 * share).toPrecision(2))} %`)
+
+function createRow({ item, title, score, source }: Recommendation): HTMLElement {
   const done = liked.includes(item)
   const button = element(
     "button",
-    { type: "button", "aria-label": `Like ${item}`, "aria-disabled": String(done) },
+    { type: "button", "aria-label": `Like ${title ?? item}`, "aria-disabled": String(done) },
     done ? "Liked" : "Like",
   )
   button.addEventListener("click", () => like(item))
@@ -98,6 +88,6 @@ function createRow({ item, score, source }: Recommendation): HTMLElement {
     {},
     button,
     idLink("item", item),
-    element("span", { class: "quiet" }, `${source}, ${score.toFixed(3)}`),
+    element("span", { class: "quiet" }, source === "model" ? `chance ${formatShare(score)}` : source),
   )
 }

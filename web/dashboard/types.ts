@@ -2,7 +2,15 @@
 
 import type { LiveReport } from "../../src/engine/types.ts"
 
-export type { Explanation, LiveReport, Recommendation, SimilarUser, Status } from "../../src/engine/types.ts"
+export type {
+  ExperimentRate,
+  ExperimentsView,
+  Explanation,
+  LiveReport,
+  Recommendation,
+  SimilarUser,
+  Status,
+} from "../../src/engine/types.ts"
 
 /** One message of /v1/events. */
 export interface LiveMessage extends LiveReport {

@@ -41,7 +41,10 @@ export function healthTiles({ reports, status, now, lost }: Health): Tile[] {
   const known = status ? `${formatNumber(status.users.known)} users, ${formatNumber(status.items.known)} items` : " "
   const state =
     lost === undefined
-      ? { value: status?.state ?? "–", note: status?.reason ?? status?.method ?? " " }
+      ? {
+          value: status?.state ?? "–",
+          note: status?.reason ?? (status ? `for ${formatDuration(Math.max(0, now - status.opened))}` : " "),
+        }
       : { value: "unreachable", note: `for ${formatDuration(Math.max(0, now - lost))}` }
   return [
     { name: "State", ...state },
@@ -53,6 +56,14 @@ export function healthTiles({ reports, status, now, lost }: Health): Tile[] {
     },
     { name: "Freshness", value: duration(last?.freshness), note: "accepted → in lists" },
     { name: "Queue", value: last ? formatNumber(last.queue) : "–", note: "events to be learned" },
+    { name: "Requests", value: duration(last?.latency?.p50), note: `p99 ${duration(last?.latency?.p99)}` },
+  ]
+}
+
+/** What a restart would find. */
+export function storageTiles({ reports, status, now }: Health): Tile[] {
+  const last = reports[reports.length - 1]
+  return [
     {
       name: "Journal",
       value: last?.journalEvents == null ? "–" : formatNumber(last.journalEvents),
@@ -63,7 +74,6 @@ export function healthTiles({ reports, status, now, lost }: Health): Tile[] {
       value: status?.snapshot ? formatDuration(Math.max(0, now - status.snapshot.time)) : "–",
       note: status?.snapshot ? "ago" : "none yet",
     },
-    { name: "Requests", value: duration(last?.latency?.p50), note: `p99 ${duration(last?.latency?.p99)}` },
   ]
 }
 

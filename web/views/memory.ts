@@ -6,7 +6,7 @@ import type { Status } from "../dashboard/types.ts"
 const MEGABYTE = 1024 * 1024
 
 /** In the order of the bars. */
-const NAMES: Record<keyof Status["memory"]["parts"], string> = {
+const NAMES = {
   rows: "rows",
   indicators: "indicators",
   names: "names",
@@ -15,14 +15,16 @@ const NAMES: Record<keyof Status["memory"]["parts"], string> = {
   packed: "packed items",
   journal: "events under way",
   lookup: "lookup table",
-  fixed: "fixed",
-}
+} satisfies Record<keyof Status["memory"]["parts"], string>
 
-/** Bytes by part, as `status().memory.parts` counts them; the budget governs all but the last. */
+/** Bytes by part, as `status().memory.parts` counts them, and what is fixed; the budget governs the parts. */
 export function memoryFigure({ memory }: Pick<Status, "memory">): Figure {
-  const parts = Object.entries(NAMES) as [keyof Status["memory"]["parts"], string][]
-  const governed = parts.reduce((sum, [part]) => sum + (part === "fixed" ? 0 : memory.parts[part]), 0)
+  const parts = Object.entries(NAMES) as [keyof typeof NAMES, string][]
+  const governed = parts.reduce((sum, [part]) => sum + memory.parts[part], 0)
   const megabytes = (bytes: number) => (bytes / MEGABYTE).toFixed(1)
+  const bar = (row: string, bytes: number, colour: "blue" | "grey") => {
+    return { row, value: bytes / MEGABYTE, colour, text: megabytes(bytes) }
+  }
   const budget = memory.budget === null ? "no budget" : `a budget of ${megabytes(memory.budget)} MB`
   return {
     id: "memory",
@@ -31,12 +33,7 @@ export function memoryFigure({ memory }: Pick<Status, "memory">): Figure {
     panels: [
       {
         kind: "bars",
-        bars: parts.map(([part, row]) => ({
-          row,
-          value: memory.parts[part] / MEGABYTE,
-          colour: part === "fixed" ? "grey" : "blue",
-          text: megabytes(memory.parts[part]),
-        })),
+        bars: [...parts.map(([part, row]) => bar(row, memory.parts[part], "blue")), bar("fixed", memory.fixed, "grey")],
         x: "MB",
         y: "part",
         unit: "MB",

@@ -50,7 +50,7 @@ export function outlookFigure({
     caption:
       outlook || waiting
         ? "Upper confidence bounds over the context: which arm leads, the stronger the colour the further."
-        : "This method has no bounds to show.",
+        : "No bounds to show: they come with the next events, where the method has any.",
     panels: outlook || waiting ? SIDES.map(panel) : [],
     legend:
       outlook || waiting

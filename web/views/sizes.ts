@@ -9,7 +9,7 @@ import { lineOf, linesPanel } from "./learning.ts"
 
 const AREA_POINTS = 120
 /** What is likely to come. */
-const DEFAULT_SIZES = [2, 4, 8, 16, 64, 128]
+const DEFAULT_SIZES = [2, 4, 8, 16, 32, 64, 128]
 
 /** What the same ids would take with vectors of 128 numbers each. */
 export function fixedBytes({ sizeHistogram, numbers }: SegmentReport): number {

@@ -1,11 +1,14 @@
 /** The tape: operations one after the other, each done in parts by whoever is awake. */
 
 import {
-  ADAM, COLUMN_SUMS, COPY_ROWS, CORRELATE, FILL, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_POWERS, HIDDEN_SCORES, HIDDEN_TRAIN,
-  HIDDEN_TRAIN_BACKWARD, LOSS, MIX, MIX_BACKWARD,
-  MOVE_ROWS, MULTIPLY, MULTIPLY_CODES, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PAIR_SCORE, PAIR_SCORE_BACKWARD,
-  PAIR_SCORE_GRADIENT, PROJECT, SCRATCH, SCRATCH_BYTES,
+  ADAM, COLUMN_SUMS, COPY_ROWS, CORRELATE, FILL, FUSE_LOGS, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_POWERS, HIDDEN_SCORES, HIDDEN_TRAIN,
+  HIDDEN_TRAIN_BACKWARD, LEARN_GROUPS, LEARN_PAIRS, LOSS, MIX, MIX_BACKWARD,
+  MOVE_ROWS, MULTIPLY, MULTIPLY_CODES, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PACK_ROWS, PAIR_SCORE, PAIR_SCORE_BACKWARD,
+  PAIR_SCORE_GRADIENT, PROJECT, SCORE_ROWS, SCRATCH, SCRATCH_BYTES, UNPACK_ROWS,
 } from "../layout";
+import { fuseLogs } from "./exact";
+import { learnGroups, scoreRows } from "./groups";
+import { learnPairs } from "./pairs";
 import { hiddenTrainBackward } from "./hidden-backward";
 import { hiddenInfer, hiddenInferGradient } from "./hidden-infer";
 import { hiddenPowers, hiddenScores } from "./hidden-scores";
@@ -13,6 +16,7 @@ import { hiddenTrain } from "./hidden-train";
 import { mix, mixBackward } from "./mix";
 import { multiply } from "./multiply";
 import { normalize, normalizeBackward, normalizeGradient } from "./norm";
+import { packRows, unpackRows } from "./packed";
 import { adam, columnSums, copyRows, fill, moveRows } from "./rows";
 import { multiplyCodes } from "./codes";
 import { correlate, loss, pairScore, pairScoreBackward, pairScoreGradient, project } from "./score";
@@ -44,6 +48,12 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case FILL: return fill(p, part, parts);
     case MIX: return mix(p, part, parts);
     case MIX_BACKWARD: return mixBackward(p, part, parts);
+    case LEARN_GROUPS: return learnGroups(p);
+    case FUSE_LOGS: return fuseLogs(p, part, parts);
+    case SCORE_ROWS: return scoreRows(p, part, parts);
+    case LEARN_PAIRS: return learnPairs(p);
+    case UNPACK_ROWS: return unpackRows(p);
+    case PACK_ROWS: return packRows(p, scratch);
     default: unreachable();
   }
 }

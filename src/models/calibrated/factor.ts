@@ -15,13 +15,15 @@
  * it needs no moments.
  */
 
-import type { Floats } from "../../kernels/kernels.ts"
+import type { Floats, Kernels } from "../../kernels/kernels.ts"
 import { exp, log, sigmoid } from "../../kernels/math.ts"
+import { openKernels } from "../../kernels/open.ts"
 import type { State } from "../../kernels/state.ts"
-import type { Side, Task } from "../../types.ts"
+import { SIDES, type Side, type Task } from "../../types.ts"
 import { checkRungs, EmbeddingTable } from "../embedding-table.ts"
 import type { ModelBatch, PassResult } from "../model.ts"
 import type { Bits } from "../row-packing.ts"
+import { FactorBatch } from "./factor-batch.ts"
 import {
   freeRows,
   ItemNoise,
@@ -47,8 +49,18 @@ const PASSES = 2
 /** Of ε. */
 const DEVIATION = 0.02
 
+/** ⟨p, q̂⟩, ‖p‖², ‖q̂‖² over the numbers both hold, and over all of the user's. */
+const PRODUCT = 0
+const USER = 1
+const ITEM = 2
+const WHOLE_PRODUCT = 3
+const WHOLE_USER = 4
+const WHOLE_ITEM = 5
+
 export interface FactorOptions extends RowOptions {
   task: Exclude<Task, "topk">
+  /** That learn packed rows; own ones are opened otherwise. */
+  kernels?: Kernels
 }
 
 export class FactorModel implements RowModel {
@@ -73,6 +85,12 @@ export class FactorModel implements RowModel {
   readonly #worth: Float64Array
   /** A vector cut to a rung of fewer bits. */
   readonly #cut: Float64Array
+  /** Of the pair scored last: numbers of the user, those the item holds as well, and sums over both parts. */
+  #size = 0
+  #shared = 0
+  readonly #sums = new Float64Array(6)
+  readonly #kernels: Kernels | undefined
+  #batch: FactorBatch | undefined
 
   constructor(options: FactorOptions) {
     const { task, sizes, start, seed, bits = sizes.map(() => 32) } = options
@@ -82,6 +100,7 @@ export class FactorModel implements RowModel {
     this.sizes = sizes
     this.bits = bits
     this.seed = seed
+    this.#kernels = options.kernels
     const { outputs } = this
     const head = 2 * outputs + 1
     this.heads = { user: head, item: head }
@@ -120,7 +139,7 @@ export class FactorModel implements RowModel {
 
   /** Gives every id a row. */
   meet(rows: { user: ArrayLike<number>; item: ArrayLike<number> }): void {
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       const ids = rows[side]
       for (let r = 0; r < ids.length; r++) this.meetOne(side, ids[r])
     }
@@ -196,7 +215,7 @@ export class FactorModel implements RowModel {
     return this.#base
   }
 
-  /** Writes g + b_u + b_i to the base logits; returns ⟨p̂, q̂⟩. */
+  /** Writes g + b_u + b_i to the base logits, and the sums a step needs; returns ⟨p̂, q̂⟩. */
   #score(user: number, item: number): number {
     const { user: users, item: items } = this.tables
     const { outputs } = this
@@ -210,13 +229,56 @@ export class FactorModel implements RowModel {
     b += this.heads.item
     const size = this.sizes[users.step(user)]
     const shared = Math.min(size, this.sizes[items.step(item)])
-    let product = 0
-    for (let k = 0; k < shared; k++) product += p[a + k] * q[b + k]
+    this.#size = size
+    this.#shared = shared
+    // Two sums of each kind side by side: an addition waits for the one before it.
+    let pq0 = 0
+    let pq1 = 0
+    let pp0 = 0
+    let pp1 = 0
+    let qq0 = 0
+    let qq1 = 0
+    let k = 0
+    for (; k + 1 < shared; k += 2) {
+      const p0 = p[a + k]
+      const q0 = q[b + k]
+      const p1 = p[a + k + 1]
+      const q1 = q[b + k + 1]
+      pq0 += p0 * q0
+      pq1 += p1 * q1
+      pp0 += p0 * p0
+      pp1 += p1 * p1
+      qq0 += q0 * q0
+      qq1 += q1 * q1
+    }
+    for (; k < shared; k++) {
+      const p0 = p[a + k]
+      const q0 = q[b + k]
+      pq0 += p0 * q0
+      pp0 += p0 * p0
+      qq0 += q0 * q0
+    }
+    const sums = this.#sums
+    sums[PRODUCT] = pq0 + pq1
+    sums[USER] = pp0 + pp1
+    sums[ITEM] = qq0 + qq1
     if (shared < size) {
+      // The product goes on in the same two sums, so that it does not depend on which of its numbers an item holds.
       const noise = this.noise.numbers
       const tail = this.noise.tail(item)
-      for (let k = shared; k < size; k++) product += p[a + k] * noise[tail + k]
+      for (; k < size; k++) {
+        const p0 = p[a + k]
+        const n0 = noise[tail + k]
+        if ((k & 1) === 0) pq0 += p0 * n0
+        else pq1 += p0 * n0
+        pp0 += p0 * p0
+        qq0 += n0 * n0
+      }
     }
+    const product = pq0 + pq1
+    sums[WHOLE_PRODUCT] = product
+    sums[WHOLE_USER] = pp0 + pp1
+    sums[WHOLE_ITEM] = qq0 + qq1
     return product
   }
 
@@ -292,28 +354,47 @@ export class FactorModel implements RowModel {
 
   train(batch: ModelBatch, rungs?: RungLosses, touched?: { add(item: number): void }): PassResult {
     const { user, item, label } = batch
-    const losses = new Float64Array(user.length)
     this.meet(batch)
-    this.#open(batch)
     if (touched) for (let r = 0; r < item.length; r++) touched.add(item[r])
+    if (this.#isInKernels) return { logits: new Float64Array(0), losses: this.#learnPacked(batch, rungs) }
+    const losses = new Float64Array(user.length)
+    this.#open(batch)
     for (let pass = 0; pass < PASSES; pass++)
       for (let r = 0; r < user.length; r++) {
         const product = this.#score(user[r], item[r])
         if (pass === 0 && rungs && rungs.rows?.[r] !== 0) this.#judge(batch, r, { product, rungs })
         const loss = this.#loss(product, label[r])
         if (pass === 0) losses[r] = loss
-        this.#step(user[r], item[r])
+        this.#step(user[r], item[r], batch.weight?.[r] ?? 1)
       }
     this.#close(true)
     return { logits: new Float64Array(0), losses }
   }
 
+  /** Packed rows are unpacked and learned by the kernels, where one output and the same bits for all rungs make that simple. */
+  get #isInKernels(): boolean {
+    return this.outputs === 1 && this.bits[0] !== 32 && this.bits.every((bits) => bits === this.bits[0])
+  }
+
+  #learnPacked(batch: ModelBatch, rungs: RungLosses | undefined): Float64Array {
+    const { tables, sizes, seed } = this
+    this.#batch ??= new FactorBatch(this.#kernels ?? openKernels({ threads: 1 }), {
+      ...{ tables, sizes, bits: this.bits[0], seed, lift: liftOf(this.noise, 1), passes: PASSES },
+      constants: {
+        rate: { global: GLOBAL_RATE, bias: BIAS_RATE, ...RATE },
+        l2: { bias: BIAS_L2, ...L2 },
+        most: MOST,
+      },
+    })
+    return this.#batch.learn(batch, this.global, rungs)
+  }
+
   #open(batch: ModelBatch): void {
-    for (const side of ["user", "item"] as const) this.tables[side].open(batch[side])
+    for (const side of SIDES) this.tables[side].open(batch[side])
   }
 
   #close(changed: boolean): void {
-    for (const side of ["user", "item"] as const) this.tables[side].close({ changed })
+    for (const side of SIDES) this.tables[side].close({ changed })
   }
 
   /** Writes what row r would have cost with either side cut to each size up to its own. */
@@ -321,7 +402,7 @@ export class FactorModel implements RowModel {
     const [user, item, label] = [batch.user[r], batch.item[r], batch.label[r]]
     const at = r * this.sizes.length
     const full = this.#loss(p.product, label)
-    for (const side of ["user", "item"] as const) {
+    for (const side of SIDES) {
       const losses = p.rungs[side]
       const step = this.#parts(side, user, item)
       let product = p.product
@@ -333,8 +414,12 @@ export class FactorModel implements RowModel {
     }
   }
 
-  /** One step on the errors of the last loss. */
-  #step(user: number, item: number): void {
+  /**
+   * One step on the errors of the last loss, as of `w` events at once, with the sums that were taken with the score: so A
+   * needs no pass of its own.
+   */
+  #step(user: number, item: number, w: number): void {
+    if (w === 0) return
     const { user: users, item: items } = this.tables
     const { outputs } = this
     const p = users.numbersOf(user)
@@ -344,38 +429,53 @@ export class FactorModel implements RowModel {
     let error = 0
     for (let c = 0; c < outputs; c++) {
       const e = this.#errors[c]
-      this.global[c] -= GLOBAL_RATE * e
-      stepBias(p, a + c, { outputs, error: e })
-      stepBias(q, b + c, { outputs, error: e })
+      this.global[c] -= w * GLOBAL_RATE * e
+      stepBias(p, a + c, { outputs, error: e, weight: w })
+      stepBias(q, b + c, { outputs, error: e, weight: w })
       error += this.slopes[c] * e
     }
-    const size = this.sizes[users.step(user)]
+    const size = this.#size
     if (size === 0) return
     a += this.heads.user
     b += this.heads.item
-    const shared = Math.min(size, this.sizes[items.step(item)])
-    const noise = this.noise.numbers
-    const tail = this.noise.tail(item)
-    let ofUser = 0
-    let ofItem = 0
-    for (let k = 0; k < shared; k++) {
-      const pk = p[a + k]
-      const qk = q[b + k]
-      ofUser += square(error * qk + L2.user * pk)
-      ofItem += square(error * pk + L2.item * qk)
+    const shared = this.#shared
+    const sums = this.#sums
+    const ofUser = squareOf(error, L2.user, {
+      other: sums[WHOLE_ITEM],
+      product: sums[WHOLE_PRODUCT],
+      own: sums[WHOLE_USER],
+    })
+    p[a - 1] += (w * ofUser) / Math.sqrt(size)
+    const rate = (w * RATE.user) / Math.sqrt(Math.min(p[a - 1], MOST))
+    const kept = 1 - rate * L2.user
+    const step = rate * error
+    if (shared < size) {
+      const noise = this.noise.numbers
+      const tail = this.noise.tail(item)
+      for (let k = shared; k < size; k++) p[a + k] = kept * p[a + k] - step * noise[tail + k]
     }
-    for (let k = shared; k < size; k++) ofUser += square(error * noise[tail + k] + L2.user * p[a + k])
-    p[a - 1] += ofUser / Math.sqrt(size)
-    const rate = RATE.user / Math.sqrt(Math.min(p[a - 1], MOST))
-    for (let k = shared; k < size; k++) p[a + k] -= rate * (error * noise[tail + k] + L2.user * p[a + k])
     if (shared === 0) return
-    q[b - 1] += ofItem / Math.sqrt(shared)
-    const itemRate = RATE.item / Math.sqrt(Math.min(q[b - 1], MOST))
-    for (let k = 0; k < shared; k++) {
-      const pk = p[a + k]
-      const qk = q[b + k]
-      p[a + k] = pk - rate * (error * qk + L2.user * pk)
-      q[b + k] = qk - itemRate * (error * pk + L2.item * qk)
+    const ofItem = squareOf(error, L2.item, { other: sums[USER], product: sums[PRODUCT], own: sums[ITEM] })
+    q[b - 1] += (w * ofItem) / Math.sqrt(shared)
+    const itemRate = (w * RATE.item) / Math.sqrt(Math.min(q[b - 1], MOST))
+    const itemKept = 1 - itemRate * L2.item
+    const itemStep = itemRate * error
+    let k = 0
+    for (; k + 1 < shared; k += 2) {
+      const p0 = p[a + k]
+      const q0 = q[b + k]
+      const p1 = p[a + k + 1]
+      const q1 = q[b + k + 1]
+      p[a + k] = kept * p0 - step * q0
+      q[b + k] = itemKept * q0 - itemStep * p0
+      p[a + k + 1] = kept * p1 - step * q1
+      q[b + k + 1] = itemKept * q1 - itemStep * p1
+    }
+    for (; k < shared; k++) {
+      const p0 = p[a + k]
+      const q0 = q[b + k]
+      p[a + k] = kept * p0 - step * q0
+      q[b + k] = itemKept * q0 - itemStep * p0
     }
   }
 
@@ -407,24 +507,24 @@ export class FactorModel implements RowModel {
 
   save(state: State): void {
     state.put("global", this.global)
-    for (const side of ["user", "item"] as const) this.tables[side].save(state.at(side))
+    for (const side of SIDES) this.tables[side].save(state.at(side))
   }
 
   load(state: State): void {
     this.global.set(state.take("global", Float64Array))
-    for (const side of ["user", "item"] as const) this.tables[side].load(state.at(side))
+    for (const side of SIDES) this.tables[side].load(state.at(side))
   }
 }
 
-function square(x: number): number {
-  return x * x
+/** ‖G‖² of G = e·other + λ·own. */
+function squareOf(error: number, l2: number, sums: { other: number; product: number; own: number }): number {
+  return error * error * sums.other + 2 * error * l2 * sums.product + l2 * l2 * sums.own
 }
 
 /** One Adagrad step of the bias at `at`, its accumulator `outputs` further on. */
-function stepBias(row: ArrayLike<number>, at: number, p: { outputs: number; error: number }): void {
-  const numbers = row as Float32Array
+function stepBias(numbers: Floats, at: number, p: { outputs: number; error: number; weight: number }): void {
   const gradient = p.error + BIAS_L2 * numbers[at]
-  const sum = numbers[at + p.outputs] + gradient * gradient
+  const sum = numbers[at + p.outputs] + p.weight * gradient * gradient
   numbers[at + p.outputs] = sum
-  numbers[at] -= (BIAS_RATE / Math.sqrt(sum)) * gradient
+  numbers[at] -= ((p.weight * BIAS_RATE) / Math.sqrt(sum)) * gradient
 }

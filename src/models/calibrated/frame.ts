@@ -8,10 +8,9 @@
  */
 
 import { newBuffer } from "../../ids/columns.ts"
-import type { Side } from "../../types.ts"
+import { SIDES, type Side } from "../../types.ts"
 import type { RowModel } from "./rows.ts"
 
-const SIDES = ["user", "item"] as const
 /** What is left between two directions, as a share of all: less does not change which ones carry the most. */
 const SMALL = 1e-9
 /** Later than any id. */
@@ -139,24 +138,39 @@ function turnRow(
   for (let v = 0; v < model.vectors[side]; v++) {
     const at = table.placeOf(id) + model.heads[side] + v * whole
     for (let k = 0; k < size; k++) held[k] = row[at + k]
-    for (let r = 0; r < size; r++) turned[r] = dot(turn, r * width, held, size)
+    multiply(turned, turn, held, { width, size })
     for (let r = 0; r < size; r++) row[at + r] = turned[r]
   }
   table.close({ changed: true })
 }
 
-/** Σ of products, four sums side by side: each addition waits for the one before it. */
-function dot(a: Float64Array, at: number, b: Float64Array, length: number): number {
-  let [s0, s1, s2, s3] = [0, 0, 0, 0]
-  let k = 0
-  for (; k + 3 < length; k += 4) {
-    s0 += a[at + k] * b[k]
-    s1 += a[at + k + 1] * b[k + 1]
-    s2 += a[at + k + 2] * b[k + 2]
-    s3 += a[at + k + 3] * b[k + 3]
+/** y = A·x of the first rows and columns, four rows at a time: a number of x is read once for all of them. */
+function multiply(y: Float64Array, a: Float64Array, x: Float64Array, p: { width: number; size: number }): void {
+  const { width, size } = p
+  let r = 0
+  for (; r + 3 < size; r += 4) {
+    const [a0, a1, a2, a3] = [r * width, (r + 1) * width, (r + 2) * width, (r + 3) * width]
+    let s0 = 0
+    let s1 = 0
+    let s2 = 0
+    let s3 = 0
+    for (let k = 0; k < size; k++) {
+      const xk = x[k]
+      s0 += a[a0 + k] * xk
+      s1 += a[a1 + k] * xk
+      s2 += a[a2 + k] * xk
+      s3 += a[a3 + k] * xk
+    }
+    y[r] = s0
+    y[r + 1] = s1
+    y[r + 2] = s2
+    y[r + 3] = s3
   }
-  for (; k < length; k++) s0 += a[at + k] * b[k]
-  return s0 + s1 + (s2 + s3)
+  for (; r < size; r++) {
+    let sum = 0
+    for (let k = 0; k < size; k++) sum += a[r * width + k] * x[k]
+    y[r] = sum
+  }
 }
 
 /** Σ w_i·q_i·q_iᵀ; q is the first vector of an item. */

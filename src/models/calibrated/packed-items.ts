@@ -10,7 +10,7 @@
  */
 
 import { Columns, enlarged, growable } from "../../ids/columns.ts"
-import type { Address, Floats, Kernels } from "../../kernels/kernels.ts"
+import { type Address, type Floats, type Kernels, NONE } from "../../kernels/kernels.ts"
 import { type Bits, toCodes } from "../row-packing.ts"
 import { NOISE_PLACES, type RowModel } from "./rows.ts"
 
@@ -19,6 +19,8 @@ const CHUNK = 16_384
 
 /** The largest vector that is multiplied in 8 bits; whole numbers of 32 have no room for the products of more. */
 const MOST_BYTES = 512
+/** Items of which each gets its own part of ε; of more, all places of ε are cheaper. */
+const FEW_ITEMS = NOISE_PLACES / 2
 /** Of a number of x. */
 const X_END = 32_767
 
@@ -74,6 +76,9 @@ export class PackedItems {
   #items = growable("i32")
   #count = 0
   #isCounted = true
+  /** Where ε of these items starts, for as many as there is room for: faster than every place, while there are fewer items. */
+  #tails: Address = NONE
+  #tailsRoom = 0
   /** A vector, and its whole numbers. */
   readonly #difference: Float64Array
   readonly #codes: Int32Array
@@ -116,6 +121,14 @@ export class PackedItems {
     for (let item = 0; item < length; item++) if (at.step[item] > 0) this.#items[count++] = item
     this.#count = count
     this.#isCounted = true
+    if (count > FEW_ITEMS) return
+    if (count > this.#tailsRoom) {
+      this.#tailsRoom = Math.min(FEW_ITEMS, Math.max(1024, 2 * count))
+      this.#tails = this.#kernels.allocate(this.#tailsRoom)
+    }
+    const { noise } = this.#model
+    const { ints } = this.#kernels
+    for (let i = 0; i < count; i++) ints[this.#tails + i] = noise.tail(this.#items[i])
   }
 
   get bytes(): number {
@@ -225,21 +238,22 @@ export class PackedItems {
     return group.size
   }
 
-  /** Logits [items×outputs] of a user of the model and all items here. */
-  scores(user: number): Float32Array {
+  /** Logits [items×outputs] of a user of the model and all items here; `x`: what the model combines for it. */
+  scores(user: number, x: Floats = this.#model.combined(user)): Float32Array {
     const { outputs, slopes, noise } = this.#model
     const { items } = this
     const k = this.#kernels
     const mark = k.mark()
-    const [place, products] = this.#multiply(user)
+    const [place, products] = this.#multiply(x)
     const f = k.floats
     const base = this.#model.baseOf(user)
     const { step: steps, slot: slots } = this.#ids.at
     const bias = this.#bias
     const out = new Float32Array(items.length * outputs)
+    const isFew = items.length <= FEW_ITEMS
     for (let i = 0; i < items.length; i++) {
       const item = items[i]
-      const product = f[place + noise.tail(item)] + f[products[steps[item] - 1] + slots[item]]
+      const product = f[place + (isFew ? i : noise.tail(item))] + f[products[steps[item] - 1] + slots[item]]
       if (outputs === 1) out[i] = base[0] + bias[item] + product
       else
         for (let c = 0; c < outputs; c++)
@@ -249,13 +263,14 @@ export class PackedItems {
     return out
   }
 
-  /** Where the second sums stand, by place in ε, and the first, by slot, for each step. */
-  #multiply(user: number): [Address, Int32Array] {
+  /** Where the second sums stand, by place in ε or by item where there are few, and the first, by slot, for each step. */
+  #multiply(x: Floats): [Address, Int32Array] {
     const k = this.#kernels
-    const x = this.#model.combined(user)
     const { fade } = this.#model
     const [left, faded, codes] = [k.allocate(x.length), k.allocate(x.length), k.allocate(x.length + 2)]
-    const place = k.allocate(NOISE_PLACES)
+    const isFew = this.#count <= FEW_ITEMS
+    const sums = isFew ? this.#count : NOISE_PLACES
+    const place = k.allocate(sums)
     const products = Int32Array.from(this.#groups, ({ chunks, slotsPerChunk }) =>
       k.allocate(chunks.length * slotsPerChunk),
     )
@@ -264,7 +279,8 @@ export class PackedItems {
       f[left + n] = x[n]
       f[faded + n] = x[n] * fade[n]
     }
-    k.correlate({ out: place, input: this.#noise, weight: faded, count: NOISE_PLACES, columns: x.length })
+    const places = isFew ? { places: this.#tails } : {}
+    k.correlate({ out: place, input: this.#noise, weight: faded, count: sums, columns: x.length, ...places })
     const factor = this.#writeCodes(codes, x)
     this.#groups.forEach(({ chunks, slotsPerChunk, size, bits, words: all }, step) => {
       const inner = Math.min(size, x.length)

@@ -6,6 +6,8 @@ import type { Side } from "../../types.ts"
 import type { EmbeddingTable } from "../embedding-table.ts"
 import type { ModelBatch, PassResult, SizedModel } from "../model.ts"
 import type { Bits, Lift } from "../row-packing.ts"
+import type { Fusion } from "./fusion.ts"
+import type { Neighbours } from "./neighbours.ts"
 
 export interface RowOptions {
   /** Sizes of the vectors by rung, from 0 or more; they rise, or the bits do. */
@@ -28,6 +30,17 @@ export interface RungLosses extends Record<Side, Float64Array> {
 }
 
 /** A row is a head of fixed length, which starts with an item's biases, and one or more vectors of the id's size. */
+/** What an item's logit is made of. */
+export interface ItemParts {
+  bias: number
+  /** Of the user's own vector. */
+  taste: number
+  /** Of each of its latest items, the latest first, and how near the item is to each. */
+  inputs: number[]
+  near: number[]
+  neighbours: number
+}
+
 export interface RowModel extends SizedModel {
   readonly bits: readonly Bits[]
   readonly seed: number
@@ -53,20 +66,35 @@ export interface RowModel extends SizedModel {
   latestOf?(user: number): number[]
   /** Has items stand for a user as its latest, oldest first, without learning from them. */
   addLatest?(user: number, items: readonly number[]): void
+  /** Of a user's latest items, the log of the odds that each comes next and nothing new; undefined where nobody comes back. */
+  repeatOdds?(user: number): Map<number, number> | undefined
+  /** What goes into the logits of items. */
+  partsOf?(user: number, items: readonly number[]): ItemParts[]
   /** The segment that is learned now, and the last one whose items stand for users: readers see that with the rows. */
   segment?: number
   readonly through?: Int32Array
   /** What a user is multiplied with items by: a view until the next call. */
   combined(user: number): Floats
+  /** The same where rows of the items that stand for it are elsewhere: `read` writes one into `row` and says its step, −1 for none. */
+  combinedBy?(user: number, row: Float32Array, read: (item: number) => number): Floats
+  /** The same of a row of a user that is in no table, of which `inputOf` says what its items count as. */
+  combinedFrom?(row: Float32Array, step: number, inputOf: (item: number) => Floats): Floats
   /** What a user's logits start from, before an item's biases, one an output: a view until the next call. */
   baseOf(user: number): Float64Array
   /** What a product counts for, one an output. */
   readonly slopes: Float64Array
+  /** What is counted of items beside their rows, and what it weighs. */
+  readonly neighbours?: Neighbours
+  readonly fusion?: Fusion
+  /** Adds what neighbours say to logits of a user and items. */
+  addNeighbours?(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void
   readonly noise: ItemNoise
   /** What number k of ε is multiplied by. */
   readonly fade: Float64Array
   /** Logits [items×outputs] of a user and items, all of which have rows. */
   logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void
+  /** Makes items ready for the logits of many users, until it trains again: faster, and held beside the rows. */
+  rank?(items: ArrayLike<number>): (out: Float64Array, user: number) => void
 }
 
 /** What is left of a number at least when it is packed: an accumulator may be that much below its start. */

@@ -4,12 +4,22 @@
  *   x = p̂_u + Σ_a ω_a·ŷ_{j_a}     j_0 … j_{m−1}: the user's latest training items, m ≤ 20;  ω_a = 0.85^a/√(Σ 0.85^a)
  *   z_i = b_i + ⟨x, q̂_i⟩           p̂ = [p; 0]  ŷ = [y; 0]  q̂ = [q; ε(i)]: the ladder, as in factor.ts; ε ~ N(0, 0.019²)
  *   a new item's q_k = 16·2^−⌊log₄(k+1)⌋·ε_k, its y and a new p are 0
- *   π = softmax(z − log Q)          over a positive and its negatives; Q: the chance of each to be drawn as a negative
+ *   π = softmax(ζ − log Q)          over a positive and its negatives; Q: the chance of each to be drawn as a negative
  *   e_j = π_j − [j is the positive]   a dislike stands alone: e = σ(z)      dx = Σ_j e_j·q̂_j
  *   b ← b − 0.1·e
  *   A ← A + ‖G‖²     q ← q − 0.3·(G + 0.007·q)/√min(A, 80)         G = e·x
  *   the same for p:  p ← p − 0.3·(G + 0.01·p)/√min(A, 80)          G = dx
  *   and for y:       y ← y − 0.7·(G + 0.015·ω·y)/√min(A, 80)       G = ω·dx      A_0 = 0.4, one A a vector
+ *
+ * Beside z stand the neighbours of the latest items (neighbours.ts), with weights that are learned (fusion.ts), and e is
+ * that of their sum: the vectors learn what neighbours do not know.
+ *
+ *   ζ_i = z_i + Σ_k w_k·f_k(i)
+ *
+ * An event of weight w has w times the error e, and counts as w for neighbours.
+ *
+ * Where people may come back to an item (`repeats`), how often the next one is the a-th of the different latest ones is
+ * counted; such an item is scored by that instead: its chance is P_a, all others share 1 − Σ P_a as the softmax has it.
  *
  * Two passes over the rows of a segment, each with a share of the negatives for its own. A latest item without a row (one
  * of another process) counts as ŷ = 0. Rows: a user's is [latest items, A of p, p], an item's [b, A of q, A of y, q, y];
@@ -17,16 +27,21 @@
  */
 
 import { newBuffer } from "../../ids/columns.ts"
-import type { Floats } from "../../kernels/kernels.ts"
-import { exp, log, sigmoid } from "../../kernels/math.ts"
+import type { Floats, Kernels } from "../../kernels/kernels.ts"
+import { SCORERS } from "../../kernels/layout.ts"
+import { exp, log } from "../../kernels/math.ts"
+import { openKernels } from "../../kernels/open.ts"
 import type { State } from "../../kernels/state.ts"
-import type { Side } from "../../types.ts"
+import { SIDES, type Side } from "../../types.ts"
 import { EmbeddingTable } from "../embedding-table.ts"
 import type { ModelBatch, PassResult } from "../model.ts"
 import type { Bits } from "../row-packing.ts"
+import { FUSION_RATES, Fusion } from "./fusion.ts"
+import { Neighbours } from "./neighbours.ts"
 import {
   freeRows,
   ItemNoise,
+  type ItemParts,
   largestSize,
   liftOf,
   ROUNDED,
@@ -34,6 +49,7 @@ import {
   type RowOptions,
   type RungLosses,
 } from "./rows.ts"
+import { SequenceBatch } from "./sequence-batch.ts"
 
 const RECENT = 20
 const DECAY = 0.85
@@ -52,6 +68,19 @@ const SQUARES = 0.4
 const MOST = 80
 /** Over the rows of a segment. */
 export const SEQUENCE_PASSES = 2
+/** What is thought of coming back before anything is known, in events, and the most all latest items may have together. */
+const REPEATS = { seen: 0.01, of: 1, most: 0.95 }
+
+/** ω_a of m latest items at m·RECENT + a. */
+const DECAYS = new Float64Array((RECENT + 1) * RECENT)
+for (let m = 1; m <= RECENT; m++) {
+  let [sum, weight] = [0, 1]
+  for (let a = 0; a < m; a++, weight *= DECAY) {
+    DECAYS[m * RECENT + a] = weight
+    sum += weight
+  }
+  for (let a = 0; a < m; a++) DECAYS[m * RECENT + a] /= Math.sqrt(sum)
+}
 
 const NOTHING = new Float64Array(1)
 
@@ -61,22 +90,8 @@ const LAST_KEPT = 16_777_214
 export interface SequenceOptions extends RowOptions {
   /** Default 2. */
   passes?: number
-}
-
-/** Numbers from a place on. */
-interface Vector {
-  numbers: Floats
-  at: number
-}
-
-/** A positive and its negatives, or a dislike: row `own` of a batch and rows from … to−1 of this pass; how many items the user had met before. */
-interface Group {
-  own: number
-  from: number
-  to: number
-  alone: boolean
-  trail: number[]
-  before: number
+  /** What it learns with. Default: the fastest of this machine, of which simd and relaxed-simd give the same bits. */
+  kernels?: Kernels
 }
 
 export class SequenceModel implements RowModel {
@@ -89,35 +104,30 @@ export class SequenceModel implements RowModel {
   readonly heads = { user: RECENT + 1, item: 3 }
   readonly vectors = { user: 1, item: 2 }
   readonly warmupEvents = 5
-  /** Much of what an item holds is in its y, which speaks for other items. */
-  readonly global = new Float64Array(0)
+  /** By place among the different latest items: how often it came again, and how often it could have. */
+  readonly global = new Float64Array(2 * RECENT)
   readonly slopes = Float64Array.of(1)
   segment = 0
   readonly through = new Int32Array(newBuffer(4), 0, 1)
   readonly #passes: number
+  #kernels: Kernels | undefined
+  #batch: SequenceBatch | undefined
   readonly noise: ItemNoise
+  readonly neighbours = new Neighbours(() => this.#useKernels())
+  readonly fusion = new Fusion(SCORERS)
   readonly fade: Float64Array
   /** 2^−⌊log₄(k+1)⌋: a float stays one. */
   readonly #start: Float64Array
   /** A row. */
   readonly #row: Float32Array
-  /** x, its learned width, and dx. */
+  /** x, and its learned width. */
   readonly #x: Float64Array
   #width = 0
-  readonly #dx: Float64Array
-  /** Σ of the squares of the first n numbers of x, and of dx. */
-  readonly #xSquares: Float64Array
-  readonly #dxSquares: Float64Array
-  /** j_a, ω_a and m. */
+  /** j_a and m. */
   readonly #latest = new Int32Array(RECENT)
-  readonly #weights = new Float64Array(RECENT)
   #count = 0
-  /** z − log Q of a group, the same without a rung, and e. */
-  #z = new Float64Array(16)
-  #other = new Float64Array(16)
-  #errors = new Float64Array(16)
-  /** A vector cut to 8 bits, and to 16. */
-  readonly #cuts: readonly Float64Array[]
+  /** Latest items of users before what was observed and not learned. */
+  readonly #observed = new Map<number, number[]>()
 
   constructor(options: SequenceOptions) {
     const { sizes, start, seed, passes = SEQUENCE_PASSES, bits = sizes.map(() => 32) } = options
@@ -125,6 +135,7 @@ export class SequenceModel implements RowModel {
     this.bits = bits
     this.seed = seed
     this.#passes = passes
+    this.#kernels = options.kernels
     const make = (side: Side) =>
       new EmbeddingTable({
         sizes: sizes.map((size) => this.heads[side] + this.vectors[side] * size),
@@ -142,11 +153,7 @@ export class SequenceModel implements RowModel {
     this.tables = { user: make("user"), item: make("item") }
     this.#row = new Float32Array(Math.max(...this.tables.user.sizes, ...this.tables.item.sizes))
     this.#start = Float64Array.from({ length: top }, (_, k) => 1 / (1 << ((31 - Math.clz32(k + 1)) >> 1)))
-    this.#cuts = [new Float64Array(top), new Float64Array(top)]
     this.#x = new Float64Array(top)
-    this.#dx = new Float64Array(top)
-    this.#xSquares = new Float64Array(top + 1)
-    this.#dxSquares = new Float64Array(top + 1)
   }
 
   get embeddingBytes(): number {
@@ -156,6 +163,10 @@ export class SequenceModel implements RowModel {
 
   get heldBytes(): number {
     return this.tables.user.heldBytes + this.tables.item.heldBytes
+  }
+
+  get besideBytes(): number {
+    return this.neighbours.allottedBytes
   }
 
   vectorNumbers(side: Side): number {
@@ -242,6 +253,7 @@ export class SequenceModel implements RowModel {
   forget(side: Side, ids: ReadonlySet<number>): number[] {
     freeRows(this.tables[side], ids)
     if (side === "user") return []
+    this.neighbours.forget(ids)
     const changed: number[] = []
     for (const user of this.tables.user.ids()) {
       this.#readLatest(user)
@@ -274,6 +286,35 @@ export class SequenceModel implements RowModel {
     return this.#x.subarray(0, this.#width)
   }
 
+  /** x of a user whose latest items' rows are elsewhere: `read` writes one into `row`, and says its step, −1 where there is none. */
+  combinedBy(user: number, row: Float32Array, read: (item: number) => number): Float64Array {
+    this.#readLatest(user)
+    const users = this.tables.user
+    const keep = users.open([user])
+    this.#combine(user, { row, read })
+    users.close({ changed: false, keep })
+    return this.#x.subarray(0, this.#width)
+  }
+
+  /** x of a row that is in no table; `inputOf`: y of an item, empty where it has none. The row may be overwritten meanwhile. */
+  combinedFrom(row: Float32Array, step: number, inputOf: (item: number) => Floats): Float64Array {
+    const [x, latest, from] = [this.#x, this.#latest, this.heads.user]
+    let count = 0
+    while (count < RECENT && row[count] > 0) latest[count] = row[count++] - 1
+    this.#count = count
+    x.fill(0, 0, this.#width)
+    let width = this.sizes[step]
+    for (let k = 0; k < width; k++) x[k] = row[from + k]
+    for (let a = 0; a < count; a++) {
+      const w = DECAYS[count * RECENT + a]
+      const y = inputOf(latest[a])
+      for (let k = 0; k < y.length; k++) x[k] += w * y[k]
+      if (y.length > width) width = y.length
+    }
+    this.#width = width
+    return x.subarray(0, width)
+  }
+
   /** x of a user whose row, and those of its latest items, may be packed. */
   #combineClosed(user: number): void {
     const { user: users, item: items } = this.tables
@@ -287,6 +328,27 @@ export class SequenceModel implements RowModel {
   /** Users have no biases. */
   baseOf(): Float64Array {
     return NOTHING
+  }
+
+  readonly #writeLatest = (user: number, out: Int32Array): number => {
+    this.#readLatest(user)
+    out.set(this.#latest)
+    return this.#count
+  }
+
+  /** An event that counts in lists at once and is learned later: training takes it back first, and learns it in its turn. */
+  observe(user: number, item: number): void {
+    this.meetOne("user", user)
+    const latest = this.latestOf(user)
+    if (!this.#observed.has(user)) this.#observed.set(user, latest.slice())
+    if (item <= LAST_KEPT) latest.push(item)
+    this.#keepLatest(user, latest)
+  }
+
+  /** Takes back all that was observed and not learned. */
+  unobserve(): void {
+    for (const [user, latest] of this.#observed) if (this.tables.user.has(user)) this.#keepLatest(user, latest)
+    this.#observed.clear()
   }
 
   #readLatest(user: number): void {
@@ -305,30 +367,23 @@ export class SequenceModel implements RowModel {
   }
 
   /** x of a user and the latest items read. */
-  #combine(user: number): void {
+  #combine(user: number, from?: { row: Float32Array; read: (item: number) => number }): void {
     const { user: users, item: items } = this.tables
     const { sizes } = this
-    const [x, weights, latest, count] = [this.#x, this.#weights, this.#latest, this.#count]
+    const [x, latest, count] = [this.#x, this.#latest, this.#count]
     x.fill(0, 0, this.#width)
     const p = users.numbersOf(user)
     const at = users.placeOf(user) + this.heads.user
     let width = sizes[users.step(user)]
     for (let k = 0; k < width; k++) x[k] = p[at + k]
-    let [sum, weight] = [0, 1]
     for (let a = 0; a < count; a++) {
-      weights[a] = weight
-      sum += weight
-      weight *= DECAY
-    }
-    const scale = 1 / Math.sqrt(sum)
-    for (let a = 0; a < count; a++) {
-      const w = weights[a] * scale
-      weights[a] = w
-      if (!items.has(latest[a])) continue
-      const size = sizes[items.step(latest[a])]
-      const y = items.numbersOf(latest[a])
-      const from = items.placeOf(latest[a]) + this.heads.item + size
-      for (let k = 0; k < size; k++) x[k] += w * y[from + k]
+      const w = DECAYS[count * RECENT + a]
+      const step = from ? from.read(latest[a]) : items.has(latest[a]) ? items.step(latest[a]) : -1
+      if (step < 0) continue
+      const size = sizes[step]
+      const y = from ? from.row : items.numbersOf(latest[a])
+      const first = (from ? 0 : items.placeOf(latest[a])) + this.heads.item + size
+      for (let k = 0; k < size; k++) x[k] += w * y[first + k]
       if (size > width) width = size
     }
     this.#width = width
@@ -364,251 +419,49 @@ export class SequenceModel implements RowModel {
   }
 
   train(batch: ModelBatch, rungs?: RungLosses, touched?: { add(item: number): void }): PassResult {
-    for (const side of ["user", "item"] as const)
-      for (let r = 0; r < batch.user.length; r++) this.meetOne(side, batch[side][r])
-    const trails = new Map<number, number[]>()
-    const groups = this.#groups(batch, trails)
-    this.#open(batch, trails)
-    const losses = new Float64Array(groups.length)
-    const rows = new Map<number, number>()
-    if (rungs)
-      for (const { own } of groups)
-        if (rungs.rows?.[own] !== 0 && !rows.has(batch.item[own])) rows.set(batch.item[own], own)
-    for (let pass = 0; pass < this.#passes; pass++)
-      groups.forEach((whole, g) => {
-        const group = this.#share(whole, pass)
-        const loss = this.#weigh(batch, group)
-        if (pass === 0) losses[g] = loss
-        if (pass === 0 && rungs && rungs.rows?.[group.own] !== 0) {
-          this.#judge(batch, group, { loss, rungs })
-          this.#judgeInput(batch, group, { loss, rungs, rows })
-        }
-        this.#step(batch, group)
-      })
+    this.unobserve()
+    this.#batch ??= this.#openKernels()
+    const work = this.#batch
+    const { neighbours } = this
+    work.open(batch, { latestOf: this.#writeLatest, neighbours, ...(rungs && { rungs }) })
+    if (batch.repeats) work.eachEvent((event) => this.#countRepeat(event))
+    for (let pass = 0; pass < this.#passes; pass++) work.learn(pass)
+    const losses = work.losses()
     // Readers see all of the segment's items or none, and which it is.
-    this.tables.user.guarded(() => {
-      for (const [user, trail] of trails) this.#keepLatest(user, trail)
-      Atomics.store(this.through, 0, this.segment)
-    })
-    if (touched) for (const trail of trails.values()) for (const item of trail) touched.add(item)
-    if (touched) for (let r = 0; r < batch.item.length; r++) touched.add(batch.item[r])
-    for (const side of ["user", "item"] as const) this.tables[side].close({ changed: true })
+    work.close(() => Atomics.store(this.through, 0, this.segment), touched)
     return { logits: new Float64Array(0), losses }
   }
 
-  #open(batch: ModelBatch, trails: ReadonlyMap<number, readonly number[]>): void {
-    const { user, item } = this.tables
-    user.open(batch.user)
-    item.open(batch.item)
-    for (const trail of trails.values()) item.open(trail)
+  #countRepeat({ item, latest, weight }: { item: number; latest: readonly number[]; weight: number }): void {
+    const different = [...new Set(latest)]
+    const place = different.indexOf(item)
+    if (place >= 0) this.global[place] += weight
+    for (let a = 0; a < different.length; a++) this.global[RECENT + a] += weight
   }
 
-  /** Cuts a batch into groups and follows each user's items through it. */
-  #groups(batch: ModelBatch, trails: Map<number, number[]>): Group[] {
-    const { user, item, label, logChance } = batch
-    const groups: Group[] = []
-    for (let r = 0; r < user.length; r++) {
-      const alone = label[r] === 0 && (groups.length === 0 || Number.isNaN(logChance?.[r] ?? 0))
-      if (label[r] === 0 && !alone) {
-        groups[groups.length - 1].to = r + 1
-        continue
-      }
-      let trail = trails.get(user[r])
-      if (!trail) {
-        trail = this.latestOf(user[r])
-        trails.set(user[r], trail)
-      }
-      groups.push({ own: r, from: r + 1, to: r + 1, alone, trail, before: trail.length })
-      if (!alone && item[r] <= LAST_KEPT) trail.push(item[r])
-    }
-    return groups
+  repeatOdds(user: number): Map<number, number> | undefined {
+    if (this.global[RECENT] === 0) return undefined
+    const latest = [...new Set(this.latestOf(user).reverse())]
+    const chances = latest.map((_, a) => (this.global[a] + REPEATS.seen) / (this.global[RECENT + a] + REPEATS.of))
+    const sum = chances.reduce((total, chance) => total + chance, 0)
+    const scale = Math.min(1, REPEATS.most / sum)
+    return new Map(latest.map((item, a) => [item, log((scale * chances[a]) / (1 - scale * sum))]))
   }
 
-  /** The group with the negatives of one pass. */
-  #share(group: Group, pass: number): Group {
-    const count = group.to - group.from
-    const at = (part: number) => group.from + Math.floor((count * part) / this.#passes)
-    return { ...group, from: at(pass), to: at(pass + 1) }
+  #useKernels(): Kernels {
+    this.#kernels ??= openKernels({ threads: 1 })
+    return this.#kernels
   }
 
-  /** Computes x, z − log Q and e of a group; returns its loss. */
-  #weigh(batch: ModelBatch, group: Group): number {
-    const { own, from, to, alone, trail, before } = group
-    const count = Math.min(before, RECENT)
-    for (let a = 0; a < count; a++) this.#latest[a] = trail[before - 1 - a]
-    this.#count = count
-    this.#combine(batch.user[own])
-    const length = 1 + to - from
-    if (length > this.#z.length) {
-      this.#z = new Float64Array(2 * length)
-      this.#other = new Float64Array(2 * length)
-      this.#errors = new Float64Array(2 * length)
-    }
-    const [z, e] = [this.#z, this.#errors]
-    for (let j = 0; j < length; j++) {
-      const r = j === 0 ? own : from + j - 1
-      z[j] = this.#score(batch.item[r]) - (alone ? 0 : (batch.logChance?.[r] ?? 0))
-    }
-    const loss = groupLoss(z, length, alone)
-    if (alone) e[0] = sigmoid(z[0])
-    else {
-      // loss = log Σ exp(z) − z_0
-      const all = loss + z[0]
-      for (let j = 0; j < length; j++) e[j] = exp(z[j] - all)
-      e[0] -= 1
-    }
-    return loss
-  }
-
-  /** Writes what the group would have cost with its user's p cut to each size up to its own; adds the same of its own item's q. */
-  #judge(batch: ModelBatch, group: Group, p: { loss: number; rungs: RungLosses }): void {
-    const { own, from, to, alone } = group
-    const { user: users, item: items } = this.tables
-    const [z, other, length] = [this.#z, this.#other, 1 + to - from]
-    const [user, positive] = [batch.user[own], batch.item[own]]
-    const at = own * this.sizes.length
-    const held = users.step(user)
-    p.rungs.user[at + held] = p.loss
-    const p0 = { numbers: users.numbersOf(user), at: users.placeOf(user) + this.heads.user }
-    let vector: Vector = p0
-    for (let j = 0; j < length; j++) other[j] = z[j]
-    for (let rung = held; rung > 0; rung--) {
-      const cut = this.#cutTo("user", user, { rung, at: p0.at, isFirst: true })
-      for (let j = 0; j < length; j++)
-        other[j] -= this.#part(vector, j === 0 ? positive : batch.item[from + j - 1], { rung, cut })
-      p.rungs.user[at + rung - 1] = groupLoss(other, length, alone)
-      vector = cut ?? vector
-    }
-    const step = items.step(positive)
-    p.rungs.item[at + step] += p.loss
-    for (let j = 0; j < length; j++) other[j] = z[j]
-    const q0 = { numbers: items.numbersOf(positive), at: items.placeOf(positive) + this.heads.item }
-    let q: Vector = q0
-    for (let rung = step; rung > 0; rung--) {
-      const cut = this.#cutTo("item", positive, { rung, at: q0.at, isFirst: true })
-      other[0] -= this.#itemRung(q, positive, { rung, cut })
-      p.rungs.item[at + rung - 1] += groupLoss(other, length, alone)
-      q = cut ?? q
-    }
-  }
-
-  /** A vector as it would be a rung below with fewer bits; undefined where that has as many. */
-  #cutTo(side: Side, id: number, p: { rung: number; at: number; isFirst: boolean }): Vector | undefined {
-    const { rung, at, isFirst } = p
-    if (this.bits[rung - 1] === this.bits[rung]) return undefined
-    const numbers = this.#cuts[this.bits[rung - 1] === 8 ? 0 : 1]
-    this.tables[side].cut(id, { at, isFirst, step: rung - 1 }, numbers)
-    return { numbers, at: 0 }
-  }
-
-  /**
-   * What the group would have cost with the y of a latest item cut to each size up to its own: of one of the m, which
-   * stands for all of them and counts m times. It is put down to the first of `rows`, by item, that is the item's own; an
-   * item without one in this batch is not judged by its y.
-   */
-  #judgeInput(
-    batch: ModelBatch,
-    { own, from, to, alone }: Group,
-    p: { loss: number; rungs: RungLosses; rows: ReadonlyMap<number, number> },
-  ): void {
-    const count = this.#count
-    if (count === 0) return
-    // A draw that needs no state.
-    const a = (Math.imul(own + batch.item[own] + 1, 0x9e3779b1) >>> 16) % count
-    const { item: items } = this.tables
-    const input = this.#latest[a]
-    const row = p.rows.get(input)
-    if (row === undefined) return
-    const [z, other, length] = [this.#z, this.#other, 1 + to - from]
-    const y0 = { numbers: items.numbersOf(input), at: items.placeOf(input) + this.heads.item + this.#size(input) }
-    let y: Vector = y0
-    for (let j = 0; j < length; j++) other[j] = z[j]
-    for (let rung = items.step(input); rung > 0; rung--) {
-      const cut = this.#cutTo("item", input, { rung, at: y0.at, isFirst: false })
-      for (let j = 0; j < length; j++)
-        other[j] -= this.#weights[a] * this.#part(y, batch.item[j === 0 ? own : from + j - 1], { rung, cut })
-      p.rungs.item[row * this.sizes.length + rung - 1] += count * (groupLoss(other, length, alone) - p.loss)
-      y = cut ?? y
-    }
-  }
-
-  /** The part a rung of a vector of x, p or y, has in an item's z; `cut`: the vector a rung below, where that is rounded. */
-  #part(vector: Vector, item: number, { rung, cut }: { rung: number; cut: Vector | undefined }): number {
-    const table = this.tables.item
-    const [low, high] = [this.sizes[rung - 1], this.sizes[rung]]
-    const [p, q, noise] = [vector.numbers, table.numbersOf(item), this.noise.numbers]
-    const a = vector.at
-    const b = table.placeOf(item) + this.heads.item
-    const size = this.#size(item)
-    const held = Math.max(low, Math.min(high, size))
-    const tail = this.noise.tail(item)
-    let sum = 0
-    for (let k = low; k < held; k++) sum += p[a + k] * q[b + k]
-    for (let k = held; k < high; k++) sum += p[a + k] * this.fade[k] * noise[tail + k]
-    if (cut)
-      for (let k = 0; k < low; k++)
-        sum += (p[a + k] - cut.numbers[k]) * (k < size ? q[b + k] : this.fade[k] * noise[tail + k])
-    return sum
-  }
-
-  /** The part a rung of an item's q has in z, against ε in its place; `cut` as above. */
-  #itemRung(q: Vector, item: number, { rung, cut }: { rung: number; cut: Vector | undefined }): number {
-    const tail = this.noise.tail(item)
-    const [numbers, at, width] = [q.numbers, q.at, this.#width]
-    const [low, high] = [this.sizes[rung - 1], Math.min(this.sizes[rung], width)]
-    let sum = 0
-    for (let k = low; k < high; k++) sum += this.#x[k] * (numbers[at + k] - this.fade[k] * this.noise.numbers[tail + k])
-    if (cut) for (let k = 0; k < Math.min(low, width); k++) sum += this.#x[k] * (numbers[at + k] - cut.numbers[k])
-    return sum
-  }
-
-  /** One step on the errors of the group scored last. */
-  #step(batch: ModelBatch, { own, from, to }: Group): void {
-    const [dx, width, squares] = [this.#dx, this.#width, this.#dxSquares]
-    dx.fill(0, 0, width)
-    sumSquares(this.#xSquares, this.#x, width)
-    this.#stepItem(batch.item[own], this.#errors[0])
-    for (let r = from; r < to; r++) this.#stepItem(batch.item[r], this.#errors[1 + r - from])
-    sumSquares(squares, dx, width)
-    const { user: users, item: items } = this.tables
-    const user = batch.user[own]
-    const p = users.numbersOf(user)
-    const at = users.placeOf(user) + this.heads.user
-    const held = this.sizes[users.step(user)]
-    const userRate = RATE.user * slowed(p, at - 1, squares[held])
-    for (let k = 0; k < held; k++) p[at + k] -= userRate * (dx[k] + L2.user * p[at + k])
-    for (let a = 0; a < this.#count; a++) {
-      const item = this.#latest[a]
-      if (!items.has(item)) continue
-      const weight = this.#weights[a]
-      const size = this.sizes[items.step(item)]
-      const y = items.numbersOf(item)
-      const head = items.placeOf(item) + this.heads.item
-      const rate = RATE.input * weight * slowed(y, head - 1, weight * weight * squares[size])
-      const b = head + size
-      for (let k = 0; k < size; k++) y[b + k] -= rate * (dx[k] + L2.input * y[b + k])
-    }
-  }
-
-  /** Adds e·q̂ to dx, and steps b and q. */
-  #stepItem(item: number, e: number): void {
-    const table = this.tables.item
-    const [x, dx, width] = [this.#x, this.#dx, this.#width]
-    const q = table.numbersOf(item)
-    const b = table.placeOf(item)
-    const at = b + this.heads.item
-    const shared = Math.min(this.sizes[table.step(item)], width)
-    q[b] -= RATE.bias * e
-    const rate = RATE.item * slowed(q, at - 2, e * e * this.#xSquares[shared])
-    for (let k = 0; k < shared; k++) {
-      const qk = q[at + k]
-      dx[k] += e * qk
-      q[at + k] = qk - rate * (e * x[k] + L2.item * qk)
-    }
-    if (shared === width) return
-    const [noise, fade] = [this.noise.numbers, this.fade]
-    const tail = this.noise.tail(item)
-    for (let k = shared; k < width; k++) dx[k] += e * fade[k] * noise[tail + k]
+  #openKernels(): SequenceBatch {
+    const { tables, sizes, bits, seed, noise } = this
+    return new SequenceBatch(this.#useKernels(), {
+      meet: (side, id) => this.meetOne(side, id),
+      ...{ tables, sizes, bits, seed, lift: liftOf(noise, LIFT), decay: DECAYS, latest: RECENT, lastKept: LAST_KEPT },
+      passes: this.#passes,
+      constants: { rate: RATE, l2: L2, most: MOST, fusion: FUSION_RATES },
+      fusion: this.fusion,
+    })
   }
 
   /** Logits, and the logistic loss of each row. */
@@ -622,45 +475,90 @@ export class SequenceModel implements RowModel {
       this.#readLatest(user[r])
       this.#combineClosed(user[r])
       logits[r] = this.#score(item[r])
+      this.addNeighbours(logits.subarray(r, r + 1), user[r], [item[r]])
       losses[r] = softplus(label[r] === 1 ? -logits[r] : logits[r])
     }
     return { logits, losses }
+  }
+
+  /** Makes items ready to be scored for many users, until it trains again. */
+  rank(items: ArrayLike<number>): (out: Float64Array, user: number) => void {
+    this.#batch ??= this.#openKernels()
+    const work = this.#batch
+    work.openItems(items)
+    return (out, user) => {
+      work.score(out, this.combined(user))
+      this.addNeighbours(out, user, items)
+    }
   }
 
   logitsOf(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
     this.#readLatest(user)
     this.#combineClosed(user)
     for (let i = 0; i < items.length; i++) out[i] = this.#score(items[i])
+    this.addNeighbours(out, user, items)
+  }
+
+  /** b, ⟨p, q̂⟩, each ω·⟨ŷ, q̂⟩ and what neighbours say. */
+  partsOf(user: number, items: readonly number[]): ItemParts[] {
+    const { user: users, item: table } = this.tables
+    const latest = this.latestOf(user).reverse()
+    const vectorOf = (side: Side, id: number, v: number): Float64Array => {
+      const row = new Float32Array(this.tables[side].size(id))
+      this.tables[side].read(id, row, 0)
+      const size = this.sizes[this.tables[side].step(id)]
+      return Float64Array.from(row.subarray(this.heads[side] + v * size, this.heads[side] + (v + 1) * size))
+    }
+    const p = users.has(user) ? vectorOf("user", user, 0) : new Float64Array(0)
+    const inputs = latest.map((item, a) =>
+      (table.has(item) ? vectorOf("item", item, 1) : new Float64Array(0)).map(
+        (number) => DECAYS[latest.length * RECENT + a] * number,
+      ),
+    )
+    const beside = new Float64Array(items.length)
+    this.addNeighbours(beside, user, items)
+    return items.map((item, i) => {
+      const [q, tail] = [vectorOf("item", item, 0), this.noise.tail(item)]
+      const dot = (vector: Float64Array) =>
+        vector.reduce((sum, x, k) => sum + x * (k < q.length ? q[k] : this.fade[k] * this.noise.numbers[tail + k]), 0)
+      const near = latest.map((other, a) => DECAYS[latest.length * RECENT + a] * this.#nearness(other, item))
+      return { bias: table.headOf(item, 0), taste: dot(p), inputs: inputs.map(dot), near, neighbours: beside[i] }
+    })
+  }
+
+  /** The share of an item among those met after another. */
+  #nearness(other: number, item: number): number {
+    const total = this.neighbours?.table.has(other) ? this.neighbours.total(other) : 0
+    return total > 0 ? (this.neighbours?.weight(other, item) ?? 0) / total : 0
+  }
+
+  /** Adds to z of a user and items what neighbours say. */
+  addNeighbours(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void {
+    const { neighbours, fusion } = this
+    this.#readLatest(user)
+    if (neighbours.open(this.#latest, this.#count)) neighbours.addScores(out, items, fusion.weights)
   }
 
   save(state: State): void {
-    for (const side of ["user", "item"] as const) this.tables[side].save(state.at(side))
+    for (const side of SIDES) this.tables[side].save(state.at(side))
+    this.neighbours.save(state.at("neighbours"))
+    this.fusion.save(state.at("fusion"))
+    if (this.global[RECENT] > 0) state.put("repeats", this.global)
   }
 
   load(state: State): void {
-    for (const side of ["user", "item"] as const) this.tables[side].load(state.at(side))
+    for (const side of SIDES) this.tables[side].load(state.at(side))
+    if (state.has("repeats")) this.global.set(state.take("repeats", Float64Array))
+    else this.global.fill(0)
+    // Snapshots from before there were neighbours: they are counted from here on.
+    if (!state.at("fusion").has("weights")) {
+      this.neighbours.clear()
+      this.fusion.reset()
+      return
+    }
+    if (state.at("neighbours").has("reach")) this.neighbours.load(state.at("neighbours"))
+    this.fusion.load(state.at("fusion"))
   }
-}
-
-/** Writes Σ of the squares of the first n numbers to `out[n]`. */
-function sumSquares(out: Float64Array, numbers: Float64Array, width: number): void {
-  for (let k = 0; k < width; k++) out[k + 1] = out[k] + numbers[k] * numbers[k]
-}
-
-/** Adds ‖G‖² to the accumulator at `at`; returns what it slows the step down by. */
-function slowed(row: Floats, at: number, squares: number): number {
-  row[at] += squares
-  return 1 / Math.sqrt(Math.min(row[at], MOST))
-}
-
-/** −log softmax(z)_0, or of a dislike −log(1 − σ(z_0)). */
-function groupLoss(z: Float64Array, length: number, alone: boolean): number {
-  if (alone) return softplus(z[0])
-  let top = z[0]
-  for (let j = 1; j < length; j++) if (z[j] > top) top = z[j]
-  let sum = 0
-  for (let j = 0; j < length; j++) sum += exp(z[j] - top)
-  return log(sum) + top - z[0]
 }
 
 /** log(1 + e^x) */

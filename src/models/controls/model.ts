@@ -1,7 +1,7 @@
 /** What the plain controls look like to the loop: models that predict a label, and rankers that order the items. */
 
 import { DessError, show } from "../../errors.ts"
-import { exp, sigmoid } from "../../kernels/math.ts"
+import { exp, log, sigmoid } from "../../kernels/math.ts"
 
 /** Pairs of ids, column by column. */
 export interface Pairs {
@@ -61,6 +61,9 @@ export interface PlainRanker {
   readonly heldBytes: number
   /** Learns one segment's training pairs, in order. */
   learn(pairs: Pairs): void
+  /** A pair that counts in scores of its user at once and is learned later; `unobserve` takes all such back. */
+  observe?(user: number, item: number): void
+  unobserve?(): void
   /** Writes a score for every item index below `out.length`; an item never met scores 0. */
   scores(out: Float64Array, user: number): void
 }
@@ -80,6 +83,19 @@ export function toErrors(z: Float64Array, label: number): void {
   }
   for (let k = 0; k < z.length; k++) z[k] /= sum
   z[label] -= 1
+}
+
+/** The task loss of method.md §2: (σ(z) − y)², or cross-entropy over several outputs. */
+export function taskLoss(z: Float64Array, label: number): number {
+  if (z.length === 1) {
+    const miss = sigmoid(z[0]) - label
+    return miss * miss
+  }
+  let max = z[0]
+  for (const value of z) max = Math.max(max, value)
+  let sum = 0
+  for (const value of z) sum += exp(value - max)
+  return log(sum) + max - z[label]
 }
 
 /** Refuses an output count that is neither binary (1) nor a softmax (2 or more). */

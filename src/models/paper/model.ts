@@ -8,7 +8,7 @@ import { type Address, type Floats, type Kernels, type LossKind, NONE, type Pair
 import { ADAM, type AdamOptions, Parameters } from "../../kernels/parameters.ts"
 import { Random } from "../../kernels/random.ts"
 import type { State } from "../../kernels/state.ts"
-import type { HeadKind, Side, Task } from "../../types.ts"
+import { type HeadKind, SIDES, type Side, type Task } from "../../types.ts"
 import { EmbeddingTable } from "../embedding-table.ts"
 import { DEFAULT_SIZES, type ModelBatch, type PassResult, type SizedModel } from "../model.ts"
 import { bprGradient } from "./bpr.ts"
@@ -51,8 +51,6 @@ export interface Pass extends PassResult {
   running: Floats
   mark: Address
 }
-
-const SIDES = ["user", "item"] as const
 
 const LOSSES: Record<Task, LossKind> = { binary: "squared", multiclass: "softmax", topk: "logistic" }
 
@@ -356,7 +354,7 @@ export class Model implements SizedModel {
 
   save(state: State): void {
     this.parameters.save(state.at("parameters"))
-    for (const side of ["user", "item"] as const)
+    for (const side of SIDES)
       this.inputs[side].tables.forEach((table, t) => {
         table.save(state.at(`${side}.${t}`))
       })
@@ -364,7 +362,7 @@ export class Model implements SizedModel {
 
   load(state: State): void {
     this.parameters.load(state.at("parameters"))
-    for (const side of ["user", "item"] as const)
+    for (const side of SIDES)
       this.inputs[side].tables.forEach((table, t) => {
         table.load(state.at(`${side}.${t}`))
       })

@@ -4,6 +4,7 @@ import type { Static } from "typebox"
 import { parseTime } from "../../datasets/time.ts"
 import type { Event, FeedbackOptions as Query } from "../../engine/types.ts"
 import { DessError, show } from "../../errors.ts"
+import { SIDES } from "../../types.ts"
 import type { RouteContext } from "../native.ts"
 import { type Route, route } from "../route.ts"
 import * as schema from "./schemas.ts"
@@ -19,16 +20,33 @@ export interface FeedbackOptions {
 const MOST = 10_000
 
 export function toEvent(feedback: Static<typeof schema.Feedback>, { readTypes, negative }: FeedbackOptions): Event {
-  const { FeedbackType: type, UserId: user, ItemId: item, Timestamp, Comment } = feedback
+  const { FeedbackType: type, UserId: user, ItemId: item, Timestamp } = feedback
   const timestamp = readTime(Timestamp)
+  const comment = packComment(feedback)
   return {
     user,
     item,
     type,
-    ...(Comment ? { comment: Comment } : {}),
+    ...(comment === "" ? {} : { comment }),
     ...(readTypes.includes(type) ? { rating: negative } : {}),
     ...(timestamp === undefined ? {} : { timestamp }),
   }
+}
+
+/** Begins a comment that has more in it than a comment: no client writes it. */
+const MORE = "\u0001"
+
+/** The comment, with the value and labels of Gorse 0.5 where there are any: they are kept, nothing is learned from them. */
+function packComment({ Comment, Value, Labels }: Static<typeof schema.Feedback>): string {
+  const hasLabels = Labels !== undefined && Labels !== null
+  if (!Value && !hasLabels) return Comment ?? ""
+  return MORE + JSON.stringify([Comment ?? "", Value ?? 0, Labels ?? null])
+}
+
+function unpackComment(text: string): { Comment: string; Value?: number; Labels?: unknown } {
+  if (!text.startsWith(MORE)) return { Comment: text }
+  const [Comment, Value, Labels] = JSON.parse(text.slice(MORE.length)) as [string, number, unknown]
+  return { Comment, Value, Labels }
 }
 
 /** Seconds; undefined (now) for no time and for the zero time of Go. */
@@ -69,7 +87,7 @@ export function feedbackRoutes({ recommender }: RouteContext, options: FeedbackO
       UserId: user,
       ItemId: item,
       Timestamp: printTime(timestamp),
-      Comment: comment,
+      ...unpackComment(comment),
     }))
     return { views, next }
   }
@@ -150,7 +168,7 @@ export function feedbackRoutes({ recommender }: RouteContext, options: FeedbackO
         RowAffected: await recommender().retract(user, item, type),
       }),
     }),
-    ...(["user", "item"] as const).flatMap((side) => [
+    ...SIDES.flatMap((side) => [
       route({
         method: "GET",
         path: `/api/${side}/:id/feedback`,

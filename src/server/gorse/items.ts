@@ -112,11 +112,14 @@ export function itemRoutes({ recommender }: RouteContext): Route[] {
       tag,
       summary: "Items, a page at a time",
       access: "read",
-      query: schema.PageQuery,
+      query: schema.ItemsQuery,
       gives: schema.ItemPage,
-      handle: ({ query: { n: count = 10, cursor, Cursor } }) => {
+      handle: async ({ query: { n: count = 10, cursor, Cursor, q } }) => {
         const offset = readCursor(cursor ?? Cursor)
-        const ids = recommender().ids("item", { offset, count })
+        const ids =
+          q === undefined
+            ? recommender().ids("item", { offset, count })
+            : (await recommender().search(q, { offset, count })).map(({ item }) => item)
         return { Cursor: ids.length < count ? "" : String(offset + count), Items: ids.map((id) => view(find(id))) }
       },
     }),

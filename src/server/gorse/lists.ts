@@ -12,6 +12,8 @@ type ListQuery = Static<typeof schema.ListQuery>
 
 /** Items that are looked at for the latest. */
 const LATEST = 10_000
+/** Items of a user that are left out of a list that is not for the user. */
+const MOST_MET = 1000
 
 export function listRoutes(context: RouteContext, options: FeedbackOptions): Route[] {
   const { recommender, stopping } = context
@@ -20,9 +22,35 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
   const nobody = randomUUID()
   const tag = "gorse" as const
 
+  /** What the user that a list asks for has met, as the most that one call takes. */
+  const metBy = (query: ListQuery): string[] => {
+    const user = query["user-id"]
+    return user === undefined ? [] : recommender().history(user, { count: MOST_MET })
+  }
+
   const popular = async (query: ListQuery, category?: string) => {
-    const list = await recommender().recommend(nobody, { ...page(query), categories: categoriesOf(query, category) })
+    const categories = categoriesOf(query, category)
+    const list = await recommender().recommend(nobody, { ...page(query), categories, exclude: metBy(query) })
     return list.map(({ item, score }) => ({ Id: item, Score: score }))
+  }
+
+  const personal = async (user: string, query: ListQuery, category?: string) => {
+    const list = await recommender().recommend(user, { ...page(query), categories: categoriesOf(query, category) })
+    return list.map(({ item, score }) => ({ Id: item, Score: score }))
+  }
+
+  const likeItem = async (item: string, query: ListQuery, category?: string) => {
+    const { count, offset } = page(query)
+    const total = Math.min(1000, offset + count)
+    const categories = categoriesOf(query, category)
+    const near = await recommender().similar(item, { count: total, categories, exclude: metBy(query) })
+    return near.slice(offset).map(({ item: Id, score: Score }) => ({ Id, Score }))
+  }
+
+  const likeUser = async (user: string, query: ListQuery) => {
+    const { count, offset } = page(query)
+    const near = await recommender().similarUsers(user, { count: Math.min(1000, offset + count) })
+    return near.slice(offset).map(({ user: Id, score: Score }) => ({ Id, Score }))
   }
 
   const latest = (query: ListQuery, category?: string) => {
@@ -30,10 +58,12 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
     const wanted = categoriesOf(query, category)
     const { known } = recommender().status().items
     const ids = recommender().ids("item", { offset: Math.max(0, known - LATEST), count: LATEST })
+    const met = new Set(metBy(query))
     const found: { Id: string; Score: number }[] = []
     for (const id of ids.reverse()) {
       const view = recommender().item(id)
-      if (!view || view.hidden || (wanted && !view.categories.some((name) => wanted.includes(name)))) continue
+      if (!view || view.hidden || met.has(id) || (wanted && !view.categories.some((name) => wanted.includes(name))))
+        continue
       const time = Date.parse(recommender().note?.("item", id)?.timestamp ?? "") / 1000
       found.push({ Id: id, Score: Number.isFinite(time) ? time : 0 })
     }
@@ -56,10 +86,10 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
       access: "read",
       params: schema.UserCategoryPath,
       query: schema.RecommendQuery,
-      gives: schema.Ids,
+      gives: schema.IdsOrScores,
       handle: async ({ params: { user, category }, query, request }) => {
-        const list = await recommender().recommend(user, { ...page(query), categories: categoriesOf(query, category) })
-        const ids = list.map(({ item }) => item)
+        const list = await personal(user, query, category)
+        const ids = list.map(({ Id }) => Id)
         const type = query["write-back-type"]
         if (type && ids.length > 0) {
           context.guard(request.headers, "write")
@@ -68,8 +98,20 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
           const events = shown.map((one) => toEvent(one, options))
           await writeBack.add(events, parseDelay(query["write-back-delay"] ?? ""))
         }
-        return ids
+        // The second version of the API has scores.
+        return request.headers["x-api-version"] === "2" ? list : ids
       },
+    }),
+    route({
+      method: "GET",
+      path: "/api/collaborative-filtering/:user/:category",
+      tag,
+      summary: "Items recommended to a user, with scores",
+      access: "read",
+      params: schema.UserCategoryPath,
+      query: schema.ListQuery,
+      gives: schema.Scores,
+      handle: ({ params, query }) => personal(params.user, query, params.category),
     }),
     route({
       method: "GET",
@@ -114,12 +156,7 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
       params: schema.ItemMaybeCategoryPath,
       query: schema.ListQuery,
       gives: schema.Scores,
-      handle: async ({ params: { item, category }, query }) => {
-        const { count, offset } = page(query)
-        const total = Math.min(1000, offset + count)
-        const near = await recommender().similar(item, { count: total, categories: categoriesOf(query, category) })
-        return near.slice(offset).map(({ item: Id, score: Score }) => ({ Id, Score }))
-      },
+      handle: ({ params, query }) => likeItem(params.item, query, params.category),
     }),
   ]
     .flatMap(withoutCategory)
@@ -133,11 +170,40 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
         params: schema.UserPath,
         query: schema.ListQuery,
         gives: schema.Scores,
-        handle: async ({ params, query }) => {
-          const { count, offset } = page(query)
-          const near = await recommender().similarUsers(params.user, { count: Math.min(1000, offset + count) })
-          return near.slice(offset).map(({ user: Id, score: Score }) => ({ Id, Score }))
-        },
+        handle: ({ params, query }) => likeUser(params.user, query),
+      }),
+      route({
+        method: "GET",
+        path: "/api/non-personalized/:name",
+        tag,
+        summary: 'A list for everybody: "latest" is what is new, any other name what is popular',
+        access: "read",
+        params: schema.NamePath,
+        query: schema.ListQuery,
+        gives: schema.Scores,
+        handle: async ({ params, query }) => (params.name === "latest" ? latest(query) : popular(query)),
+      }),
+      route({
+        method: "GET",
+        path: "/api/item-to-item/:name/:item",
+        tag,
+        summary: "Items like an item; there is one way of being alike, whatever the name",
+        access: "read",
+        params: schema.NamedItemPath,
+        query: schema.ListQuery,
+        gives: schema.Scores,
+        handle: ({ params, query }) => likeItem(params.item, query),
+      }),
+      route({
+        method: "GET",
+        path: "/api/user-to-user/:name/:user",
+        tag,
+        summary: "Users like a user; there is one way of being alike, whatever the name",
+        access: "read",
+        params: schema.NamedUserPath,
+        query: schema.ListQuery,
+        gives: schema.Scores,
+        handle: ({ params, query }) => likeUser(params.user, query),
       }),
     )
 }

@@ -30,12 +30,16 @@ export const Feedback = Type.Object({
   ItemId: Id,
   Timestamp: orNull(Type.String({ maxLength: 64 })),
   Comment: orNull(Type.String({ maxLength: 4096 })),
+  Value: orNull(Type.Number()),
+  Labels: Type.Optional(Type.Unknown()),
 })
 export const Feedbacks = Type.Array(Feedback, { maxItems: LIMITS.batch })
 
 export const RowAffected = Type.Object({ RowAffected: Type.Integer() })
-export const Scores = Type.Array(Type.Object({ Id: Type.String(), Score: Type.Number() }))
-export const Ids = Type.Array(Type.String())
+const Score = Type.Object({ Id: Type.String(), Score: Type.Number() })
+export const Scores = Type.Array(Score)
+/** Of a second version of the API: ids, or ids with scores where the header X-API-Version is 2. */
+export const IdsOrScores = Type.Array(Type.Union([Type.String(), Score]))
 
 export const TypePath = Type.Object({ type: FeedbackType })
 export const PairPath = Type.Object({ user: Id, item: Id })
@@ -47,17 +51,29 @@ export const ItemPath = Type.Object({ item: Id })
 export const ItemCategoryPath = Type.Object({ item: Id, category: Category })
 export const ItemMaybeCategoryPath = Type.Object({ item: Id, category: Type.Optional(Category) })
 export const UserCategoryPath = Type.Object({ user: Id, category: Type.Optional(Category) })
+export const NamePath = Type.Object({ name: Type.String({ minLength: 1, maxLength: 128 }) })
+export const NamedItemPath = Type.Object({ name: Type.String({ minLength: 1, maxLength: 128 }), item: Id })
+export const NamedUserPath = Type.Object({ name: Type.String({ minLength: 1, maxLength: 128 }), user: Id })
 export const CategoryPath = Type.Object({ category: Type.Optional(Category) })
 
 const n = Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." }))
 export const PageQuery = Type.Object({ n, cursor: Type.Optional(Type.String()), Cursor: Type.Optional(Type.String()) })
+export const ItemsQuery = Type.Object({
+  ...PageQuery.properties,
+  q: Type.Optional(Type.String({ minLength: 1, maxLength: 512, description: "Searches ids, titles and categories." })),
+})
 
 const listFields = {
   n,
   offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 })),
   category: Type.Optional(Type.Union([Category, Categories])),
 }
-export const ListQuery = Type.Object(listFields)
+export const ListQuery = Type.Object({
+  ...listFields,
+  "user-id": Type.Optional(
+    Type.String({ minLength: 1, maxLength: LIMITS.idCharacters, description: "Leaves out what this user has met." }),
+  ),
+})
 export const RecommendQuery = Type.Object({
   ...listFields,
   "write-back-type": Type.Optional(Type.String({ maxLength: 128 })),

@@ -127,7 +127,7 @@ describe.each(models)("%s", (_, create) => {
         // A shorter row has a scale of its own: what it is rounded to differs by less than a step.
         expect(rungs[side][step], `${side}, step ${step}`).toBeCloseTo(
           model.predict(batch).losses[0],
-          step === 2 ? 4 : 2,
+          step === 2 ? 3.5 : 2,
         )
       }
   })

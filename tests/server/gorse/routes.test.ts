@@ -246,3 +246,74 @@ describe("the published client of Gorse", () => {
         expect(readFileSync(`${folder}/${name}`).includes(word), `${word} in ${name}`).toBe(false)
   })
 })
+
+describe("requests of the 0.5 API description", () => {
+  const call = async (method: string, path: string, { body, version }: { body?: unknown; version?: string } = {}) => {
+    const headers = { "x-api-key": KEY, ...(version === undefined ? {} : { "X-API-Version": version }) }
+    const { status, body: answer } = await service.call(method, path, { headers, ...(body ? { body } : {}) })
+    expect({ status, answer }).toMatchObject({ status: 200 })
+    return answer as never
+  }
+  const scored = (list: { Id: string; Score: number }[]) => {
+    for (const one of list) expect(one).toStrictEqual({ Id: expect.any(String), Score: expect.any(Number) })
+    return list.map(({ Id }) => Id)
+  }
+
+  beforeAll(async () => {
+    const feedback = Array.from({ length: 600 }, (_, n) => ({
+      FeedbackType: "star",
+      UserId: `reader ${n % 20}`,
+      ItemId: `book ${(n * n + (n % 20)) % 31}`,
+      Timestamp: timestamp,
+    }))
+    await call("POST", "/api/feedback", { body: feedback })
+    await isLearned()
+  })
+
+  test("a feedback keeps its value, labels and comment", async () => {
+    const given = {
+      FeedbackType: "watch",
+      UserId: "ada",
+      ItemId: "dune",
+      Value: 42.5,
+      Labels: { device: "phone" },
+      Timestamp: timestamp,
+      Comment: "late",
+    }
+    expect(await call("POST", "/api/feedback", { body: [given] })).toEqual({ RowAffected: 1 })
+    expect(await call("GET", "/api/feedback/watch/ada/dune")).toMatchObject(given)
+    expect(await call("GET", "/api/user/ada/feedback")).toMatchObject([given])
+    const plain = { FeedbackType: "watch", UserId: "ada", ItemId: "solaris", Timestamp: timestamp, Comment: "" }
+    await call("POST", "/api/feedback", { body: [plain] })
+    expect(await call("GET", "/api/feedback/watch/ada/solaris")).toEqual(plain)
+  })
+
+  test("recommendations have scores with version 2 of the API, and are ids without", async () => {
+    const ids: string[] = await call("GET", "/api/recommend/reader%203?n=4")
+    expect(ids).toHaveLength(4)
+    expect(scored(await call("GET", "/api/recommend/reader%203?n=4", { version: "2" }))).toEqual(ids)
+    expect(scored(await call("GET", "/api/collaborative-filtering/reader%203?n=4"))).toEqual(ids)
+  })
+
+  test("lists for everybody, items like an item, users like a user", async () => {
+    const popular = scored(await call("GET", "/api/non-personalized/most_starred_weekly?n=5"))
+    expect(popular).toHaveLength(5)
+    expect(scored(await call("GET", "/api/non-personalized/latest?n=3"))).toHaveLength(3)
+    const unmet = scored(await call("GET", "/api/non-personalized/popular?n=5&user-id=reader%203"))
+    const theirs = ((await call("GET", "/api/user/reader%203/feedback")) as { ItemId: string }[]).map(
+      ({ ItemId }) => ItemId,
+    )
+    expect(unmet.filter((id) => theirs.includes(id))).toEqual([])
+    const near = scored(await call("GET", "/api/item-to-item/neighbors/book%203?n=6"))
+    expect(near).toHaveLength(6)
+    expect(near).not.toContain("book 3")
+    const left = scored(await call("GET", "/api/item-to-item/neighbors/book%203?n=6&user-id=reader%203"))
+    expect(left.filter((id) => theirs.includes(id))).toEqual([])
+    expect(scored(await call("GET", "/api/user-to-user/neighbors/reader%203?n=4"))).toHaveLength(4)
+  })
+
+  test("searches items", async () => {
+    const { Items }: { Items: { ItemId: string }[] } = await call("GET", "/api/items?q=book%2012&n=5")
+    expect(Items.map(({ ItemId }) => ItemId)).toContain("book 12")
+  })
+})

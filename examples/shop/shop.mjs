@@ -1,0 +1,108 @@
+/**
+ * A small shop: `node examples/shop/shop.mjs [directory] [port]`, then http://127.0.0.1:3000. It embeds the recommender;
+ * the page is page.html. What belongs to a real shop and not to lists (passwords, payment) is left out.
+ */
+
+import { readFileSync } from "node:fs"
+import { createServer } from "node:http"
+import { pathToFileURL } from "node:url"
+import { Recommender } from "dess"
+
+const read = (name) => readFileSync(new URL(name, import.meta.url), "utf8")
+
+/** What events weigh. A list leaves out what was bought, not what was looked at. */
+const TYPES = { view: 0.2, cart: 0.5, purchase: 1 }
+
+/** The first time: the products, and what was bought before there was a recommender. */
+async function importEverything(recommender) {
+  await recommender.putItems(JSON.parse(read("products.json")))
+  const [header, ...lines] = read("purchases.csv").trim().split("\n")
+  const names = header.split(",")
+  const rows = lines.map((line) => Object.fromEntries(line.split(",").map((value, n) => [names[n], value])))
+  // A key is taken once: an import that was interrupted can be repeated.
+  await recommender.observe(rows.map((row) => ({ ...row, timestamp: Number(row.timestamp) })))
+  await recommender.drain()
+}
+
+/** Rules of every list of the page: what can be bought, at most so dear, the house's brand first, two of a kind. */
+function rulesOf({ stock, price, boost, cap, count }) {
+  const filter = { ...(stock && { inStock: true }), ...(price && { price: { lte: Number(price) } }) }
+  return {
+    count: Number(count ?? 6),
+    filter,
+    include: ["title", "categories", "properties"],
+    ...(boost && { boost: [{ filter: { brand: boost }, by: 5 }] }),
+    ...(cap && { cap: { category: Number(cap) } }),
+  }
+}
+
+/** What the page asks for, by method and first words of the path. */
+const ROUTES = {
+  "GET /api/home": async ({ recommender, query: { visitor, ...query } }) => {
+    const rules = rulesOf(query)
+    const [forYou, popular, fresh] = await Promise.all([
+      recommender.recommend(visitor, { ...rules, why: true }),
+      recommender.popular(rules),
+      recommender.newest(rules),
+    ])
+    return { forYou, popular, fresh }
+  },
+  "POST /api/guest": ({ recommender, body: { items, ...query } }) =>
+    recommender.recommend({ items, ...rulesOf(query) }),
+  "GET /api/product": async ({ recommender, query: { id, ...query } }) => ({
+    ...recommender.item(id),
+    similar: await recommender.similar(id, rulesOf(query)),
+  }),
+  "GET /api/search": ({ recommender, query: { query } }) => recommender.search(query, { count: 20 }),
+  "POST /api/event": ({ recommender, body }) => recommender.observe({ ...body, timestamp: Date.now() }),
+  "POST /api/sign-in": ({ recommender, body: { guest, user } }) => recommender.merge(guest, user),
+  "PUT /api/product": ({ recommender, body }) => recommender.putItems(body),
+  "DELETE /api/product": ({ recommender, query: { id } }) => recommender.deleteItems(id),
+  "DELETE /api/user": ({ recommender, query: { id } }) => recommender.forget(id),
+}
+
+async function bodyOf(request) {
+  let text = ""
+  for await (const part of request) text += part
+  return text === "" ? {} : JSON.parse(text)
+}
+
+async function answer(recommender, request, response) {
+  const { pathname, searchParams } = new URL(request.url, "http://shop")
+  if (pathname === "/") return response.setHeader("content-type", "text/html; charset=utf-8").end(read("page.html"))
+  const route = ROUTES[`${request.method} ${pathname}`]
+  response.setHeader("content-type", "application/json")
+  try {
+    if (!route)
+      throw Object.assign(new Error(`${request.method} ${pathname}: there is no such page`), { code: "NOT_FOUND" })
+    const query = Object.fromEntries(searchParams)
+    response.end(JSON.stringify(await route({ recommender, query, body: await bodyOf(request) })))
+  } catch (error) {
+    response.statusCode = error.code === "NOT_FOUND" ? 404 : error.code === "BUSY" ? 503 : 400
+    response.end(JSON.stringify({ error: error.message }))
+  }
+}
+
+/** Opens the shop; port 0 is any that is free. */
+export async function openShop({ directory, port = 3000 }) {
+  const recommender = await Recommender.open({ directory, types: TYPES, memoryBudget: "256MB" })
+  if (recommender.status().items.known === 0) await importEverything(recommender)
+  const server = createServer((request, response) => answer(recommender, request, response))
+  await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve))
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    recommender,
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      await recommender.close()
+    },
+  }
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const [directory = "shop-data", port = "3000"] = process.argv.slice(2)
+  const shop = await openShop({ directory, port: Number(port) })
+  console.log(`The shop is open: ${shop.url}`)
+  for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => shop.close())
+}

@@ -1,0 +1,37 @@
+/** The last reports: for those who come later, and in snapshots for those who come after a restart. */
+
+import { deflateSync, inflateSync } from "node:zlib"
+import type { LiveReport } from "./types.ts"
+
+/** Kept in memory. */
+export const MOST_PAST = 1000
+/** Kept in a snapshot: about 150 bytes each when they are packed. */
+const MOST_SAVED = 300
+
+export class PastReports {
+  /** Oldest first, as bytes of JSON, outside of the heap. */
+  readonly #reports: Buffer[] = []
+
+  /** Outlooks are large, and only the newest is looked at: they are left out. */
+  push(report: LiveReport): void {
+    this.#reports.push(Buffer.from(JSON.stringify({ ...report, outlook: null })))
+    if (this.#reports.length > MOST_PAST) this.#reports.shift()
+  }
+
+  last(count: number): LiveReport[] {
+    return this.#reports.slice(-count).map((bytes) => JSON.parse(bytes.toString()) as LiveReport)
+  }
+
+  /** The newest as packed text; numbers that are measured, not counted, keep six digits. */
+  save(): string {
+    const reports = this.last(MOST_SAVED)
+    const round = (_: string, value: unknown) =>
+      typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value
+    return deflateSync(JSON.stringify(reports, round)).toString("base64")
+  }
+
+  load(saved: string): void {
+    const reports = JSON.parse(inflateSync(Buffer.from(saved, "base64")).toString()) as LiveReport[]
+    for (const report of reports) this.push(report)
+  }
+}

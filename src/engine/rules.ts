@@ -1,0 +1,150 @@
+/** What a request says of the items of its list, compiled once: the same rules asked for again are found again. */
+
+import { DessError, show } from "../errors.ts"
+import type { Catalogue } from "./catalogue.ts"
+import { checkCategories, checkCount, checkOptionNames } from "./check.ts"
+import { FilterCompiler } from "./filter.ts"
+import type { Boost, ListOptions } from "./types.ts"
+
+const MOST_BOOSTS = 100
+const MOST_CAPS = 8
+const LEAST_BOOST = 0.001
+const MOST_BOOST = 1000
+/** Compiled rules kept, and their bytes: the ones used last. */
+const MOST_KEPT = 64
+const MOST_BYTES = 2 ** 23
+
+export interface Cap {
+  /** The values of an item of which at most so many stand in a list. */
+  keys(item: number): readonly string[]
+  most: number
+}
+
+export interface Rules {
+  /** By item: 1 where it may stand in the list. Undefined: all may. */
+  allowed?: Uint8Array | undefined
+  /** By item: what its odds, count or nearness are multiplied by. Undefined: 1. */
+  factors?: Float32Array | undefined
+  caps: readonly Cap[]
+  /** 0 to 1. */
+  diversity: number
+}
+
+interface Compiled extends Pick<Rules, "allowed" | "factors" | "caps"> {
+  columns: ReadonlyMap<string, number>
+  categories: number
+  items: number
+  bytes: number
+}
+
+export class RuleBook {
+  readonly #catalogue: Catalogue
+  /** By what was asked for; those used last at the end. */
+  readonly #kept = new Map<string, Compiled>()
+  bytes = 0
+
+  constructor(catalogue: Catalogue) {
+    this.#catalogue = catalogue
+  }
+
+  compile(options: Pick<ListOptions, "filter" | "categories" | "boost" | "cap" | "diversity">): Rules {
+    const { filter, categories, boost, cap } = options
+    const diversity = checkDiversity(options.diversity)
+    if (filter === undefined && categories === undefined && boost === undefined && cap === undefined)
+      return { caps: [], diversity }
+    const { allowed, factors, caps } = this.#find({ filter, categories, boost, cap })
+    return { allowed, factors, caps, diversity }
+  }
+
+  #find(options: ListOptions): Compiled {
+    const key = toKey(options)
+    const known = this.#kept.get(key)
+    if (known) this.#drop(key, known)
+    const compiled = known && this.#isCurrent(known) ? known : this.#compile(options)
+    this.#kept.set(key, compiled)
+    this.bytes += compiled.bytes
+    for (const [oldest, { bytes }] of this.#kept) {
+      if (this.#kept.size <= MOST_KEPT && (this.bytes <= MOST_BYTES || this.#kept.size === 1)) break
+      this.#drop(oldest, { bytes })
+    }
+    return compiled
+  }
+
+  #drop(key: string, { bytes }: Pick<Compiled, "bytes">): void {
+    this.#kept.delete(key)
+    this.bytes -= bytes
+  }
+
+  #isCurrent({ columns, categories, items }: Compiled): boolean {
+    const { properties, categoriesVersion, itemCount } = this.#catalogue
+    if (items !== itemCount || categories !== categoriesVersion) return false
+    for (const [name, version] of columns) if (properties.find(name)?.version !== version) return false
+    return true
+  }
+
+  #compile({ filter, categories, boost, cap }: ListOptions): Compiled {
+    const { categoriesVersion, itemCount } = this.#catalogue
+    const compiler = new FilterCompiler(this.#catalogue)
+    let allowed = filter === undefined ? undefined : compiler.compile(filter, "filter")
+    if (categories !== undefined) {
+      const inside = new Uint8Array(itemCount)
+      for (const name of checkCategories(categories))
+        for (const item of this.#catalogue.itemsOf(name)) inside[item] = allowed?.[item] ?? 1
+      allowed = inside
+    }
+    const factors = boost === undefined ? undefined : compileBoosts(boost, compiler, itemCount)
+    const caps = cap === undefined ? [] : this.#caps(cap, compiler)
+    const bytes = (allowed?.byteLength ?? 0) + (factors?.byteLength ?? 0)
+    return { allowed, factors, caps, columns: compiler.columns, categories: categoriesVersion, items: itemCount, bytes }
+  }
+
+  #caps(cap: unknown, compiler: FilterCompiler): Cap[] {
+    const names = typeof cap === "object" && cap !== null && !Array.isArray(cap) ? Object.entries(cap) : undefined
+    if (!names || names.length > MOST_CAPS)
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `cap: expected an object with at most ${MOST_CAPS} of category and properties, got ${show(cap)}`,
+      )
+    return names.map(([name, given]) => {
+      const most = checkCount(`cap.${name}`, given, { least: 1, most: 1000, otherwise: 1000 })
+      if (name === "category") return { most, keys: (item) => this.#catalogue.entry(item).categories }
+      const column = compiler.column(name, `cap.${name}`)
+      return { most, keys: (item) => column.keys(item) }
+    })
+  }
+}
+
+/** What was asked for, as a text. */
+function toKey(options: object): string {
+  try {
+    return JSON.stringify(options)
+  } catch {
+    throw new DessError("INVALID_ARGUMENT", "filter: expected what JSON can hold, got something else")
+  }
+}
+
+function checkDiversity(value: unknown): number {
+  if (value === undefined) return 0
+  if (typeof value === "number" && value >= 0 && value <= 1) return value
+  throw new DessError("INVALID_ARGUMENT", `diversity: expected a number from 0 to 1, got ${show(value)}`)
+}
+
+/** By item: all factors whose filter lets it through, multiplied. */
+function compileBoosts(boosts: unknown, compiler: FilterCompiler, items: number): Float32Array {
+  if (!Array.isArray(boosts) || boosts.length > MOST_BOOSTS)
+    throw new DessError("INVALID_ARGUMENT", `boost: expected a list of at most ${MOST_BOOSTS}, got ${show(boosts)}`)
+  const factors = new Float32Array(items).fill(1)
+  boosts.forEach((boost: Boost, n) => {
+    const where = `boost[${n}]`
+    checkOptionNames(where, boost, ["filter", "by"])
+    const { filter, by } = boost
+    if (!(typeof by === "number" && by >= LEAST_BOOST && by <= MOST_BOOST))
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `${where}.by: expected a number from ${LEAST_BOOST} to ${MOST_BOOST}, got ${show(by)}`,
+      )
+    const passes = compiler.compile(filter, `${where}.filter`)
+    for (let item = 0; item < items; item++) if (passes[item] === 1) factors[item] *= by
+  })
+  return factors
+}

@@ -1,0 +1,148 @@
+/** e^x and ln x with the same bits whatever the build: of doubles as in ../math.ts, and of four floats. */
+
+import { firstColumn, lastColumn } from "./share";
+import { mask, put, sumLanes } from "./vector";
+
+@inline
+function powerOfTwo(n: i32): f64 {
+  return reinterpret<f64>(<u64>(n + 1023) << 52);
+}
+
+/** e^x for x ≤ 0 and not far above. */
+export function exp(x: f64): f64 {
+  if (x != x) return x;
+  if (x < -708) return 0;
+  let k = 0;
+  let high = x, low: f64 = 0;
+  if (x > 0.34657359027997264 || x < -0.34657359027997264) {
+    const n = Math.floor(1.4426950408889634 * x + 0.5);
+    k = <i32>n;
+    high = x - n * 6.9314718036912381649e-1;
+    low = n * 1.90821492927058770002e-10;
+  }
+  const r = high - low;
+  const t = r * r;
+  const c =
+    r - t * (1.66666666666666019037e-1 + t * (-2.77777777770155933842e-3 +
+      t * (6.61375632143793436117e-5 + t * (-1.6533902205465251539e-6 + t * 4.13813679705723846039e-8))));
+  const y = 1 - (low - (r * c) / (2 - c) - high);
+  return k == 0 ? y : y * powerOfTwo(k);
+}
+
+/** ln x of a normal x above 0. */
+export function log(x: f64): f64 {
+  if (!(x > 0)) return NaN;
+  if (x == Infinity) return x;
+  const bits = reinterpret<u64>(x);
+  let k = <i32>(bits >> 52) - 1023;
+  let f = reinterpret<f64>((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
+  if (f > 1.4142135623730951) {
+    f *= 0.5;
+    k += 1;
+  }
+  f -= 1;
+  const s = f / (2 + f);
+  const z = s * s;
+  const w = z * z;
+  const even = w * (3.999999999940941908e-1 + w * (2.222219843214978396e-1 + w * 1.531383769920937332e-1));
+  const odd = z * (6.66666666666673513e-1 +
+    w * (2.857142874366239149e-1 + w * (1.818357216161805012e-1 + w * 1.479819860511658591e-1)));
+  const half = 0.5 * f * f;
+  return <f64>k * 6.9314718036912381649e-1 - (half - (s * (half + even + odd) + <f64>k * 1.90821492927058770002e-10) - f);
+}
+
+/** ln(1 + e^x) */
+export function softplus(x: f64): f64 {
+  const small = exp(-Math.abs(x));
+  return Math.max(x, 0) + log(1 + small);
+}
+
+/** 1 / (1 + e^−x) */
+export function sigmoid(x: f64): f64 {
+  const small = exp(-Math.abs(x));
+  return (x < 0 ? small : 1) / (1 + small);
+}
+
+/** e^x of four x ≤ 0; below −87 it is 0. As in vector.ts, and nothing is fused. */
+@inline
+export function expOfFour(x: v128): v128 {
+  const c = f32x4.pmax(x, f32x4.splat(-88));
+  const shifted = f32x4.add(f32x4.mul(c, f32x4.splat(1.44269504089)), f32x4.splat(12582912));
+  const n = f32x4.sub(shifted, f32x4.splat(12582912));
+  const r = f32x4.sub(f32x4.sub(c, f32x4.mul(n, f32x4.splat(0.693145751953125))), f32x4.mul(n, f32x4.splat(1.42860677e-6)));
+  let p = f32x4.add(f32x4.mul(r, f32x4.splat(0.00139517186)), f32x4.splat(0.00836959828));
+  p = f32x4.add(f32x4.mul(r, p), f32x4.splat(0.0416661873));
+  p = f32x4.add(f32x4.mul(r, p), f32x4.splat(0.166665129));
+  p = f32x4.add(f32x4.mul(r, p), f32x4.splat(0.50000001));
+  p = f32x4.add(f32x4.mul(f32x4.mul(r, r), p), r);
+  const power = i32x4.shl(i32x4.add(shifted, i32x4.splat(127)), 23);
+  const y = f32x4.mul(f32x4.add(p, f32x4.splat(1)), power);
+  return v128.andnot(y, f32x4.lt(x, f32x4.splat(-87)));
+}
+
+/** The largest of `length` numbers. */
+function largest(z: usize, length: i32): f32 {
+  let top = load<f32>(z);
+  for (let j = 1; j < length; j++) top = max(top, load<f32>(z + j * 4));
+  return top;
+}
+
+/** Writes e^(z − the largest z), unless `out` is 0; returns their sum. What lies past the end is overwritten up to a whole vector. */
+export function expAll(out: usize, z: usize, length: i32): f32 {
+  const top = f32x4.splat(largest(z, length));
+  let sum = f32x4.splat(0);
+  for (let j = 0; j < length; j += 4) {
+    const share = v128.and(expOfFour(f32x4.sub(v128.load(z + j * 4), top)), mask(length - j));
+    if (out) v128.store(out + j * 4, share);
+    sum = f32x4.add(sum, share);
+  }
+  return sumLanes(sum);
+}
+
+/** −log softmax(z)_0, or of one alone −log(1 − σ(z_0)). */
+export function groupLoss(z: usize, length: i32, alone: bool): f32 {
+  if (alone) return <f32>softplus(load<f32>(z));
+  const sum = expAll(0, z, length);
+  return <f32>(log(sum) + <f64>largest(z, length) - <f64>load<f32>(z));
+}
+
+/** ln(1 + x) of four x ≥ 0. As in vector.ts, and nothing is fused. */
+@inline
+function logOnePlusOfFour(x: v128): v128 {
+  const u = f32x4.add(x, f32x4.splat(1));
+  const shifted = i32x4.sub(u, i32x4.splat(0x3f3504f3));
+  const k = f32x4.convert_i32x4_s(i32x4.shr_s(shifted, 23));
+  const m = i32x4.add(v128.and(shifted, i32x4.splat(0x007fffff)), i32x4.splat(0x3f3504f3));
+  const s = f32x4.div(f32x4.sub(m, f32x4.splat(1)), f32x4.add(m, f32x4.splat(1)));
+  const z = f32x4.mul(s, s);
+  let p = f32x4.add(f32x4.mul(z, f32x4.splat(0.18181818)), f32x4.splat(0.22222222));
+  p = f32x4.add(f32x4.mul(z, p), f32x4.splat(0.2857142857));
+  p = f32x4.add(f32x4.mul(z, p), f32x4.splat(0.4));
+  p = f32x4.add(f32x4.mul(z, p), f32x4.splat(0.6666666667));
+  p = f32x4.add(f32x4.mul(f32x4.mul(z, s), p), f32x4.add(s, s));
+  p = f32x4.add(f32x4.mul(k, f32x4.splat(1.42860677e-6)), p);
+  const log = f32x4.add(f32x4.mul(k, f32x4.splat(0.693145751953125)), p);
+  const rounded = f32x4.sub(u, f32x4.splat(1));
+  const y = f32x4.mul(log, f32x4.div(x, rounded));
+  return v128.bitselect(x, y, f32x4.eq(rounded, f32x4.splat(0)));
+}
+
+export function fuseLogs(p: usize, part: i32, parts: i32): void {
+  const out: usize = load<u32>(p);
+  const sums: usize = load<u32>(p, 4);
+  const stride: usize = load<i32>(p, 8) * 4;
+  const count = load<i32>(p, 12);
+  const w0 = v128.load32_splat(p, 16), w1 = v128.load32_splat(p, 20);
+  const c0 = v128.load32_splat(p, 24), c1 = v128.load32_splat(p, 28);
+  const one = f32x4.splat(1);
+  const end = lastColumn(count, part, parts);
+  for (let t = firstColumn(count, part, parts); t < end; t += 4) {
+    const at = sums + t * 4;
+    const root = f32x4.sqrt(f32x4.add(one, v128.load(at + 2 * stride)));
+    const rarity = f32x4.div(one, f32x4.sqrt(root));
+    const l0 = logOnePlusOfFour(f32x4.mul(f32x4.mul(c0, v128.load(at)), rarity));
+    const l1 = logOnePlusOfFour(f32x4.mul(f32x4.mul(c1, v128.load(at + stride)), rarity));
+    const sum = f32x4.add(f32x4.mul(w0, l0), f32x4.mul(w1, l1));
+    put(out + t * 4, sum, end - t);
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * One score from several scorers: weights learned from the events themselves. Each event is a list that was right or wrong
+ * before it is learned, so a scorer that helps on this stream gets a weight, and that of one that does not goes to 0.
+ *
+ *   ζ_c = z_c + Σ_k w_k·f_k(c)     z: the score of the model, f_k: those of the others; w starts at 0
+ *   e = softmax(ζ − log Q) − [c is the event's item]   over the item and its negatives      g_k = Σ_c e_c·f_k(c)
+ *   A_k ← A_k + g_k²     w_k ← max(0, w_k − 0.1·g_k/√min(A_k, 10⁵))       A_0 = 10
+ *
+ * The model learns by the same e: what the others do not know yet.
+ */
+
+import type { Floats } from "../../kernels/kernels.ts"
+import type { State } from "../../kernels/state.ts"
+
+const SQUARES = 10
+/** What a step is multiplied by, and the most an accumulator counts. */
+export const FUSION_RATES = { rate: 0.1, most: 100_000 }
+
+export class Fusion {
+  readonly weights: Float64Array
+  readonly #squares: Float64Array
+  /** Weights and accumulators as other processes know them. */
+  #told: Float64Array
+
+  constructor(scorers: number) {
+    this.weights = new Float64Array(scorers)
+    this.#squares = new Float64Array(scorers).fill(SQUARES)
+    this.#told = this.all()
+  }
+
+  reset(): void {
+    this.weights.fill(0)
+    this.#squares.fill(SQUARES)
+  }
+
+  /** Writes the weights, then their accumulators, for the kernels to learn them. */
+  write(floats: Floats, at: number): void {
+    floats.set(this.weights, at)
+    floats.set(this.#squares, at + this.weights.length)
+  }
+
+  /** Takes over what was learned of them. */
+  read(floats: Floats, at: number): void {
+    const { length } = this.weights
+    this.weights.set(floats.subarray(at, at + length))
+    this.#squares.set(floats.subarray(at + length, at + 2 * length))
+  }
+
+  /** What was learned since the last time, for other processes: steps add up, and so do squares. */
+  takeLearned(): Float64Array {
+    const now = this.all()
+    const learned = now.map((number, k) => number - this.#told[k])
+    this.#told = now
+    return learned
+  }
+
+  /** Adds what another process learned; `told`: others know of it. */
+  add(learned: Float64Array): void {
+    const { length } = this.weights
+    for (let k = 0; k < length; k++) {
+      this.weights[k] = Math.max(0, this.weights[k] + learned[k])
+      this.#squares[k] += learned[length + k]
+    }
+    for (let k = 0; k < 2 * length; k++) this.#told[k] += learned[k]
+  }
+
+  /** Weights and accumulators. */
+  all(): Float64Array {
+    return Float64Array.of(...this.weights, ...this.#squares)
+  }
+
+  /** Takes over weights and accumulators, as told. */
+  put(all: Float64Array): void {
+    const { length } = this.weights
+    this.weights.set(all.subarray(0, length))
+    this.#squares.set(all.subarray(length))
+    this.record()
+  }
+
+  /** From now on what is learned is told. */
+  record(): void {
+    this.#told = this.all()
+  }
+
+  save(state: State): void {
+    state.put("weights", this.weights)
+    state.put("squares", this.#squares)
+  }
+
+  load(state: State): void {
+    this.reset()
+    this.weights.set(state.take("weights", Float64Array))
+    this.#squares.set(state.take("squares", Float64Array))
+  }
+}

@@ -1,0 +1,194 @@
+/** Follows a Postgres table: its rows are observed, each once, through any crash of either side. */
+
+import { setTimeout as wait } from "node:timers/promises"
+import type { Client } from "pg"
+import { type ColumnChoice, describeColumns, findEventColumns } from "../datasets/header.ts"
+import { createEventReader } from "../datasets/live-rows.ts"
+import type { Event, Recommender } from "../engine/types.ts"
+import { DessError, missingPackage } from "../errors.ts"
+import { observePatiently } from "./lines.ts"
+import { type Portion, type Row, readPortion } from "./postgres-rows.ts"
+
+export interface FollowedTable {
+  /** A table's name or a query. */
+  table: string
+  /** A column that only grows. */
+  cursor: string
+}
+
+export interface PostgresSourceOptions {
+  url: string
+  events: FollowedTable
+  /** Rows of what is taken back: a user and an item, a user alone (erased), or an item alone (deleted). */
+  deletes?: FollowedTable | undefined
+  columns: ColumnChoice
+  /** Milliseconds between two looks. */
+  every: number
+  signal: AbortSignal
+  /** Something is wrong and tried again, or is well again. */
+  onError(error: unknown): void
+  /** Called with what was read from which columns. */
+  say?: ((text: string) => void) | undefined
+}
+
+const BATCH = 1000
+/** Milliseconds before the connection is tried again: doubled each time up to the longest. */
+const FIRST_PAUSE = 500
+const LONGEST_PAUSE = 10_000
+
+/** Resolves when the signal says so. Whatever fails is told and tried again. */
+export async function followPostgres(recommender: Recommender, options: PostgresSourceOptions): Promise<void> {
+  if (recommender.source === undefined)
+    throw new DessError("UNSUPPORTED", "source: expected a recommender of this process, got one of a cluster")
+  const { Client } = await loadPackage()
+  const { signal, onError, url } = options
+  let pause = FIRST_PAUSE
+  let told = ""
+  while (!signal.aborted) {
+    const client = new Client({ connectionString: url, application_name: "dess" })
+    // Without a listener a lost connection would end the process; the next query says it, too.
+    client.on("error", () => {})
+    try {
+      await client.connect()
+      await follow(client, recommender, {
+        ...options,
+        onRead: () => {
+          if (told !== "") onError(new DessError("CLOSED", "source: it is read again"))
+          told = ""
+          pause = FIRST_PAUSE
+        },
+      })
+    } catch (error) {
+      if (signal.aborted) break
+      const problem = describe(error)
+      if (problem.message !== told) onError(problem)
+      told = problem.message
+      await wait(pause, undefined, { signal }).catch(() => {})
+      pause = Math.min(LONGEST_PAUSE, 2 * pause)
+    } finally {
+      await client.end().catch(() => {})
+    }
+  }
+}
+
+type Following = PostgresSourceOptions & { onRead: () => void }
+
+async function follow(client: Client, recommender: Recommender, options: Following): Promise<void> {
+  const { every, signal, onRead } = options
+  const observing = observer(recommender, options)
+  const removing = remover(recommender)
+  while (!signal.aborted) {
+    let isMore = await step(client, recommender, { ...options, followed: options.events, apply: observing })
+    if (options.deletes)
+      isMore = (await step(client, recommender, { ...options, followed: options.deletes, apply: removing })) || isMore
+    onRead()
+    if (!isMore) await wait(every, undefined, { signal }).catch(() => {})
+  }
+}
+
+type Apply = (rows: readonly Row[], source: { name: string; portion: Portion }) => Promise<void>
+
+/** Takes the rows that are new; returns whether there are more. */
+async function step(
+  client: Client,
+  recommender: Recommender,
+  { followed, url, apply }: Following & { followed: FollowedTable; apply: Apply },
+): Promise<boolean> {
+  const name = nameOf(url, followed)
+  const before = recommender.source?.(name)
+  const portion = await readPortion(client, { ...followed, batch: BATCH }, before)
+  if (portion.rows.length > 0) await apply(portion.rows, { name, portion })
+  const position = portion.after(portion.rows.map(({ id }) => id))
+  if (recommender.source?.(name) !== position) await recommender.observe([], { source: { name, position } })
+  return portion.isMore
+}
+
+/** Observes rows with their position, so that both are kept or neither. A row that is no event is told and passed over. */
+function observer(recommender: Recommender, { columns, signal, onError, say }: Following): Apply {
+  const read = createEventReader(columns)
+  let isDescribed = false
+  return async (rows, { name, portion }) => {
+    if (!isDescribed) {
+      const names = Object.keys(rows[0].fields)
+      const places = { ...findEventColumns(names, columns, "source"), ...further(names) }
+      say?.(`source: columns: ${describeColumns(names, places)}`)
+      isDescribed = true
+    }
+    const taken: string[] = []
+    const observe = async (some: readonly Row[]): Promise<void> => {
+      const ids = some.map(({ id }) => id)
+      const source = { name, position: portion.after([...taken, ...ids]) }
+      try {
+        const events: Event[] = some.map(({ id, fields }) => read(plain(fields), () => `row ${id.split("/")[0]}`))
+        await observePatiently(recommender, events, { signal, source, replace: true })
+      } catch (error) {
+        if (!(error instanceof DessError) || error.code !== "INVALID_DATA") throw error
+        if (some.length > 1) {
+          const half = some.length >> 1
+          await observe(some.slice(0, half))
+          return observe(some.slice(half))
+        }
+        onError(new DessError(error.code, `source: row ${ids[0].split("/")[0]} is passed over: ${error.message}`))
+        await recommender.observe([], { source })
+      }
+      taken.push(...ids)
+    }
+    await observe(rows)
+  }
+}
+
+function further(names: readonly string[]): Record<string, number> {
+  const found = ["type", "weight", "key"].filter((name) => names.includes(name))
+  return Object.fromEntries(found.map((name) => [name, names.indexOf(name)]))
+}
+
+/** Takes back what rows name. Doing it twice is the same as once, so the position may come after. */
+function remover(recommender: Recommender): Apply {
+  return async (rows) => {
+    for (const { fields } of rows) {
+      const [user, item] = [fields.user ?? fields.user_id, fields.item ?? fields.item_id].map((id) =>
+        id === null || id === undefined ? undefined : String(id),
+      )
+      const type = typeof fields.type === "string" ? fields.type : undefined
+      if (user !== undefined && item !== undefined) await recommender.retract(user, item, type)
+      else if (user !== undefined) await recommender.forget(user)
+      else if (item !== undefined) await recommender.deleteItems?.(item)
+    }
+  }
+}
+
+/** Numbers of 64 bits and dates as the reader takes them. */
+function plain(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [name, value instanceof Date ? value.getTime() / 1000 : value]),
+  )
+}
+
+/** What the position is kept under: where the rows come from, without who reads them. */
+function nameOf(url: string, { table, cursor }: FollowedTable): string {
+  const { hostname, port, pathname } = new URL(url)
+  return `postgres:${hostname}:${port || 5432}${pathname}:${cursor}:${table}`.slice(0, 512)
+}
+
+const MISSING = new Set(["42703", "42P01", "42883"])
+
+function describe(error: unknown): DessError {
+  if (error instanceof DessError) return error
+  const { code, message } = error as { code?: string; message: string }
+  const reason = `${message || "no answer"}${code ? ` (${code})` : ""}`
+  if (code !== undefined && MISSING.has(code))
+    return new DessError(
+      "INVALID_DATA",
+      `source: expected the table, query and columns it was set up with, got: ${reason}; nothing is lost, it goes on once they are there`,
+    )
+  return new DessError("CLOSED", `source: expected a Postgres that answers, got: ${reason}; it is tried again`)
+}
+
+async function loadPackage(): Promise<{ Client: typeof Client }> {
+  try {
+    const { default: pg } = await import("pg")
+    return pg
+  } catch (cause) {
+    throw missingPackage("source", "pg", cause)
+  }
+}

@@ -1,0 +1,167 @@
+import { createHash } from "node:crypto"
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest"
+import { exportCommand } from "../../src/cli/export.ts"
+import { importCommand } from "../../src/cli/import.ts"
+import { readCreated } from "../../src/engine/directory.ts"
+import { Recommender } from "../../src/engine/open.ts"
+
+const folder = mkdtempSync(join(tmpdir(), "dess-import-"))
+let directory = ""
+let count = 0
+let told = ""
+let printed = ""
+beforeAll(() => {
+  vi.spyOn(process.stderr, "write").mockImplementation((text) => {
+    told += String(text)
+    return true
+  })
+  vi.spyOn(console, "log").mockImplementation((text) => {
+    printed += `${text}\n`
+  })
+})
+afterEach(() => {
+  told = ""
+  printed = ""
+})
+afterAll(() => {
+  vi.restoreAllMocks()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+function fileOf(lines: readonly string[], name = "rows.csv"): string {
+  directory = join(folder, `directory ${++count}`)
+  const file = join(folder, name)
+  writeFileSync(file, `${lines.join("\n")}\n`)
+  return file
+}
+
+const rows = (length: number) => Array.from({ length }, (_, n) => `u${n % 90},i${n % 47},4,${1_700_000_000 + n}`)
+
+async function accepted(): Promise<number> {
+  const recommender = await Recommender.open({ directory })
+  const { events } = recommender.status()
+  await recommender.close()
+  return events.accepted
+}
+
+test("says which columns it takes for what and which it does not read", async () => {
+  const file = fileOf(["customer_id;sku;country;created_at", "ada;dune;de;2024-01-02 10:00:00"])
+  await importCommand([file, "--directory", directory, "--columns", "user=customer_id,item=sku"])
+  expect(told).toContain(
+    'columns: user from "customer_id", item from "sku", timestamp from "created_at"; not read: "country"',
+  )
+  expect(printed).toMatch(/^1 events taken/)
+})
+
+test("a file whose row 3,001 is bad takes nothing, does not even make the directory, and names the line", async () => {
+  const lines = ["user,item,rating,timestamp", ...rows(5000)]
+  lines[3001] = "u1,i1,nine,1700000000"
+  const file = fileOf(lines)
+  await expect(importCommand([file, "--directory", directory])).rejects.toThrow(
+    /rating: expected a number, got "nine" \(.*rows\.csv, line 3002\); nothing was taken/,
+  )
+  expect(existsSync(directory)).toBe(false)
+  // What only the recommender would refuse: a rating outside the scale, a time in the future, an empty id.
+  for (const bad of ["u1,i1,9,1700000000", "u1,i1,4,99999999999", ",i1,4,1700000000", "u1,i1,4"]) {
+    lines[3001] = bad
+    writeFileSync(file, `${lines.join("\n")}\n`)
+    await expect(importCommand([file, "--directory", directory])).rejects.toThrow(/line 3002\); nothing was taken/)
+    expect(existsSync(directory)).toBe(false)
+  }
+})
+
+test("--skip-bad takes all but the bad rows, and says how many and which", async () => {
+  const lines = ["user,item,rating,timestamp", ...rows(3000)]
+  lines[17] = "u1,i1,nine,1700000000"
+  lines[18] = "u1,i1"
+  const file = fileOf(lines)
+  await importCommand([file, "--directory", directory, "--skip-bad", "--json"])
+  expect(JSON.parse(printed)).toMatchObject({ rows: 2998, accepted: 2998, bad: 2 })
+  for (const line of [18, 19]) expect(told).toMatch(new RegExp(`passed over: .*line ${line}\\)`))
+  expect(await accepted()).toBe(2998)
+})
+
+test("a second try doubles nothing; --again takes it once more", async () => {
+  const file = fileOf(["user,item,rating,timestamp", ...rows(4500)])
+  await importCommand([file, "--directory", directory])
+  await importCommand([file, "--directory", directory])
+  expect(printed).toMatch(/4,500 events taken.*\n0 events taken, 4,500 known already/)
+  expect(await accepted()).toBe(4500)
+  await importCommand([file, "--directory", directory, "--again"])
+  expect(await accepted()).toBe(9000)
+})
+
+test("an import that was interrupted goes on where it stopped", async () => {
+  const file = fileOf(["user,item,rating,timestamp", ...rows(4500)])
+  // As it is after the first batch of 2,000: those events, and how far the file was taken.
+  const hash = createHash("sha256").update(JSON.stringify([undefined, undefined, undefined, undefined]))
+  const name = `import:${hash.update(readFileSync(file)).digest("hex").slice(0, 32)}`
+  const recommender = await Recommender.open({ directory })
+  const events = rows(2000).map((row) => {
+    const [user, item, rating, timestamp] = row.split(",")
+    return { user, item, rating: Number(rating), timestamp: Number(timestamp) }
+  })
+  await recommender.observe(events, { source: { name, position: "2000" } })
+  await recommender.close()
+  await importCommand([file, "--directory", directory])
+  expect(printed).toMatch(/^2,500 events taken, 2,000 known already/)
+  expect(await accepted()).toBe(4500)
+})
+
+test.each(["\t", ";", "|", "::"])("takes rows separated by %j", async (separator) => {
+  const file = fileOf(["user,item,rating,timestamp", ...rows(20)].map((row) => row.replaceAll(",", separator)))
+  await importCommand([file, "--directory", directory])
+  expect(printed).toMatch(/^20 events taken/)
+})
+
+test("takes MovieLens' files without a header", async () => {
+  const file = fileOf(rows(20).map((row) => row.replaceAll(",", "::").replace("u", "").replace("i", "")))
+  await importCommand([file, "--directory", directory])
+  expect(printed).toMatch(/^20 events taken/)
+})
+
+test("a directory is created as asked for", async () => {
+  const file = fileOf(["user,item,rating", "ada,dune,8"])
+  const words = ["--method", "uniform-16", "--rating-scale", "0-10", "--like-threshold", "6", "--task", "binary"]
+  await importCommand([file, "--directory", directory, ...words])
+  expect(readCreated(directory)).toMatchObject({
+    method: "uniform-16",
+    task: "binary",
+    scale: { min: 0, max: 10 },
+    likeThreshold: 3,
+  })
+})
+
+test("--type gives every event its type", async () => {
+  const file = fileOf(["user,item", "ada,dune", "bob,solaris"])
+  await importCommand([file, "--directory", directory, "--type", "purchase"])
+  const recommender = await Recommender.open({ directory })
+  const { feedback } = await recommender.feedback()
+  await recommender.close()
+  expect(feedback.map(({ type }) => type)).toEqual(["purchase", "purchase"])
+})
+
+test("dess export --lists writes everybody's list, as recommend gives it", async () => {
+  const file = fileOf(["user,item,rating,timestamp", ...rows(3000)])
+  await importCommand([file, "--directory", directory])
+  const out = join(folder, "lists.ndjson")
+  await exportCommand([out, "--lists", "--count", "3", "--directory", directory])
+  expect(printed).toMatch(/270 rows of lists written/)
+  const written = readFileSync(out, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line))
+  const recommender = await Recommender.open({ directory })
+  const list = await recommender.recommend("u7", { count: 3 })
+  await recommender.close()
+  expect(written.filter(({ user }) => user === "u7")).toEqual(
+    list.map(({ item, score }, at) => ({ user: "u7", rank: at + 1, item, score })),
+  )
+  await expect(exportCommand([out, "--lists", "--directory", join(folder, "none")])).rejects.toThrow(
+    /directory: expected/,
+  )
+  await expect(exportCommand([out, "--lists", "--items", "--directory", directory])).rejects.toThrow(/got both/)
+})

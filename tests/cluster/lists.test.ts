@@ -1,0 +1,69 @@
+/** Lists of a cluster's reader are those of a single machine, with every rule. */
+
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { expect, test } from "vitest"
+import { loadDirectory, takeSnapshot } from "../../src/cluster/snapshot.ts"
+import { Recommender } from "../../src/engine/open.ts"
+import type { Recommendation } from "../../src/engine/types.ts"
+import { BINARY, closing, open, read } from "../support/cluster.ts"
+import { describeWithRedis, eventually, freshPrefix } from "../support/redis.ts"
+import { EVENTS, ITEMS, REQUESTS } from "../support/shop.ts"
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), "dess-lists-"))
+  closing.push(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+/** Scores may differ in their last digits: rows are packed for the way. What is new is in the order of arrival here. */
+const told = (list: Recommendation[]) =>
+  list.filter(({ source }) => source !== "new").map(({ score: _, ...one }) => one)
+
+describeWithRedis("lists of a cluster", (redis) => {
+  test("every kind of list with every rule is that of the directory it was loaded from, and back", async () => {
+    const directory = folder()
+    // A model whose rows are all a reader needs.
+    const single = await Recommender.open({ directory, ...BINARY })
+    await single.putItems(ITEMS)
+    await single.observe(EVENTS)
+    await single.drain()
+    const expected = await Promise.all(REQUESTS.map(({ ask }) => ask(single)))
+    const titles = await single.search("thing 4")
+    await single.close()
+    const options = { url: redis().url, prefix: freshPrefix(), partitions: 3 }
+    await loadDirectory(directory, options)
+    const cluster = await open(redis(), { ...options, recommender: {} })
+    const reader = await read(redis(), cluster)
+    for (const [n, { path, body, ask }] of REQUESTS.entries()) {
+      const what = `${path} ${JSON.stringify(body)}`
+      const list = await ask(reader)
+      expect(list.length, what).toBe(expected[n].length)
+      // Cosines as near as these come in either order.
+      if (/recommendations|popular/.test(path)) expect(told(list), what).toEqual(told(expected[n]))
+      if (path !== "/v1/new")
+        list.forEach(({ score }, at) => {
+          expect(Math.abs(score - expected[n][at].score), what).toBeLessThan(0.02 + 0.05 * Math.abs(score))
+        })
+    }
+    const sorted = (views: { item: string }[]) => views.sort((a, b) => (a.item < b.item ? -1 : 1))
+    expect(sorted(await reader.search("thing 4"))).toEqual(sorted(titles))
+    // Another reader hears of what is put, a property at a time.
+    const other = await read(redis(), cluster)
+    await reader.putItems({ item: "item 4", properties: { inStock: false } })
+    await eventually("out of stock", () => other.item("item 4")?.properties.inStock === false)
+    expect(other.item("item 4")).toMatchObject({ title: "Thing 4", properties: { brand: "brand 4", price: 2 } })
+    const stocked = await other.similar("item 8", { filter: { inStock: true }, count: 1000 })
+    expect(stocked.map(({ item }) => item)).not.toContain("item 4")
+    const colour = other.recommend("user 3", { filter: { colour: "red" } })
+    await expect(colour).rejects.toMatchObject({ code: "INVALID_ARGUMENT" })
+    await expect(reader.putItems({ item: "item 4", name: "x" } as never)).rejects.toThrow(/expected item, title/)
+    expect(reader.status().memory.parts.lookup).toBeGreaterThan(1000)
+    const back = folder()
+    await takeSnapshot(cluster, back)
+    const again = await Recommender.open({ directory: back })
+    closing.push(() => again.close())
+    expect(again.item("item 4")).toMatchObject({ title: "Thing 4", properties: { inStock: false, price: 2 } })
+  })
+})

@@ -1,0 +1,160 @@
+/** Whether lists pay: what is counted, variants that never change, intervals that hold. */
+
+import { cpSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, expect, test } from "vitest"
+import { type Count, Experiments } from "../../src/engine/experiments.ts"
+import { Recommender } from "../../src/engine/open.ts"
+import type { RecommenderOptions, Variants } from "../../src/engine/types.ts"
+import { Random } from "../../src/kernels/random.ts"
+
+const folder = mkdtempSync(join(tmpdir(), "dess-experiments-"))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const HALVES: Variants = { a: { share: 0.5 }, b: { share: 0.5, list: "popular" } }
+const settings = { variants: HALVES, conversions: ["purchase"] }
+
+test("a user's variant follows from its id, and shares are kept", () => {
+  const variants: Variants = { a: { share: 0.2 }, b: { share: 0.5 }, off: { share: 0.3, list: "off" } }
+  const [one, other] = [1, 2].map(() => new Experiments({ variants, conversions: [] }))
+  const counts: Record<string, number> = { a: 0, b: 0, off: 0 }
+  for (let n = 0; n < 20_000; n++) {
+    const variant = one.variantOf(`user ${n}`) as string
+    expect(other.variantOf(`user ${n}`)).toBe(variant)
+    counts[variant]++
+  }
+  for (const [name, { share }] of Object.entries(variants)) expect(counts[name] / 20_000).toBeCloseTo(share, 1)
+})
+
+/** A shop of users who differ: some come often, some click on everything, and a list of `b` is clicked more by `lift`. */
+function simulate(seed: number, lift: number): Experiments {
+  const random = new Random(seed, "shop")
+  const experiments = new Experiments(settings)
+  for (let n = 0; n < 400; n++) {
+    const user = `shopper ${seed}-${n}`
+    const taste = 0.3 * random.next()
+    const visits = 1 + random.integer(30)
+    for (let visit = 0; visit < visits; visit++) {
+      const { id, variant } = experiments.give("recommend", user)
+      const chance = taste + (variant === "b" ? lift : 0)
+      if (random.next() < chance) experiments.observe({ user, type: undefined, list: id, place: 1 })
+    }
+  }
+  experiments.add(experiments.take())
+  return experiments
+}
+
+test("intervals of two variants cover the true difference in about 95 of 100 runs", () => {
+  const lift = 0.04
+  let covered = 0
+  for (let seed = 1; seed <= 200; seed++) {
+    const { differences } = simulate(seed, lift).view()
+    const { low, high } = differences.find(({ rate }) => rate === "click") as { low: number; high: number }
+    if (low <= lift && lift <= high) covered++
+  }
+  // Of 200 runs at 95 %: 190 ± 3 σ.
+  expect(covered).toBeGreaterThanOrEqual(181)
+  expect(covered).toBeLessThanOrEqual(199)
+})
+
+async function shop(options: RecommenderOptions): Promise<Recommender> {
+  const recommender = await Recommender.open({ types: { view: 0.2, purchase: 1 }, ...options })
+  const events = Array.from({ length: 600 }, (_, n) => ({ user: `u${n % 30}`, item: `i${(n * n) % 41}`, type: "view" }))
+  await recommender.observe(events)
+  await recommender.drain()
+  return recommender
+}
+
+test("lists have ids, and what names them is counted by kind, variant and place", async () => {
+  const recommender = await shop({ variants: HALVES })
+  const list = await recommender.recommend("u1", { count: 5 })
+  expect(list).toHaveLength(5)
+  expect(list.variant).toMatch(/^[ab]$/)
+  await recommender.observe({ user: "u1", item: list[1].item, type: "view", list: list.id, place: 2 })
+  await recommender.observe({ user: "u1", item: list[1].item, type: "purchase", list: list.id, place: 2 })
+  await recommender.observe({ user: "u1", item: "i3", type: "purchase" })
+  const similar = await recommender.similar("i1")
+  await recommender.observe({ user: "u2", item: similar[0].item, type: "view", list: similar.id, place: 1 })
+  const { variants, differences } = recommender.experiments?.() ?? { variants: [], differences: [] }
+  const own = variants.find(({ name }) => name === list.variant)?.lists[0]
+  expect(own).toMatchObject({ kind: "recommend", impressions: 1, clicks: 2, conversions: 1, outcomes: 2 })
+  expect(own?.clicksByPlace).toEqual([0, 2])
+  const nobodys = variants.find(({ name }) => name === "all")?.lists
+  expect(nobodys).toMatchObject([{ kind: "similar", impressions: 1, clicks: 1 }])
+  expect(differences.map(({ variant, against }) => [variant, against])).toEqual([
+    ["b", "a"],
+    ["b", "a"],
+    ["b", "a"],
+  ])
+  await recommender.close()
+})
+
+test("a variant without lists gets none, one of what is popular that, and an event sent again counts once", async () => {
+  const variants: Variants = { off: { share: 0.5, list: "off" }, popular: { share: 0.5, list: "popular" } }
+  const recommender = await shop({ variants })
+  const lists = await Promise.all(Array.from({ length: 20 }, (_, n) => recommender.recommend(`u${n}`, { count: 3 })))
+  for (const list of lists)
+    if (list.variant === "off") expect(list).toHaveLength(0)
+    else expect(new Set(list.map(({ source }) => source))).not.toContain("model")
+  expect(new Set(lists.map(({ variant }) => variant)).size).toBe(2)
+  const event = { user: "u1", item: "i1", type: "purchase", list: lists[1].id, key: "once" }
+  await recommender.observe(event)
+  await recommender.observe(event)
+  const clicks = recommender.experiments?.()?.variants.flatMap(({ lists }) => lists.map((list) => list.clicks))
+  expect(clicks?.reduce((sum, n) => sum + n, 0)).toBe(1)
+  await recommender.close()
+})
+
+test("counts are there after a crash and after a restart, and begin anew with other variants", async () => {
+  const directory = join(folder, "shop")
+  const first = await shop({ directory, variants: HALVES })
+  const list = await first.recommend("u1")
+  await first.observe({ user: "u1", item: list[0].item, type: "view", list: list.id })
+  const before = first.experiments?.()
+  const crashed = join(folder, "crashed")
+  cpSync(directory, crashed, { recursive: true, filter: (path) => !path.endsWith(".sock") })
+  await first.close()
+  for (const path of [directory, crashed]) {
+    const again = await Recommender.open({ directory: path, variants: HALVES })
+    expect(again.experiments?.()).toEqual(before)
+    expect((await again.recommend("u1")).variant).toBe(list.variant)
+    await again.close()
+  }
+  const other = await Recommender.open({ directory, variants: { c: { share: 0.5 }, d: { share: 0.5 } } })
+  expect(other.experiments?.()?.variants.map(({ lists }) => lists)).toEqual([[], []])
+  await other.close()
+})
+
+test("without tracking lists have no ids", async () => {
+  const recommender = await shop({})
+  expect((await recommender.recommend("u1")).id).toBeUndefined()
+  expect(recommender.experiments?.()).toBeUndefined()
+  await recommender.close()
+})
+
+test.each([
+  [{ variants: { a: { share: 1 } } }, /2 to 16/],
+  [{ variants: { a: { share: 0.5 }, b: { share: 0.4 } } }, /add up to 1/],
+  [{ variants: { a: { share: 0.5, more: 1 }, b: { share: 0.5 } } }, /share, list, options/],
+  [{ variants: { a: { share: 0.5, list: "best" }, b: { share: 0.5 } } }, /model, popular or off/],
+  [{ conversions: ["purchase"] }, /with tracking or variants only/],
+])("refuses settings that are none: %j", async (options, expected) => {
+  await expect(Recommender.open(options as RecommenderOptions)).rejects.toThrow(expected)
+})
+
+test("refuses a list and a place that are none", async () => {
+  const recommender = await Recommender.open({ tracking: true })
+  const event = { user: "ada", item: "dune" }
+  await expect(recommender.observe({ ...event, list: "mine" })).rejects.toThrow(/event list: expected/)
+  await expect(recommender.observe({ ...event, place: 1 })).rejects.toThrow(/event place: expected with a list/)
+  expect(recommender.status().events.accepted).toBe(0)
+  await recommender.close()
+})
+
+test("counts saved and added are the same", () => {
+  const experiments = simulate(7, 0.1)
+  const copy = new Experiments(settings)
+  copy.add(experiments.save() as Count[])
+  expect(copy.view().variants).toEqual(experiments.view().variants)
+})

@@ -1,0 +1,99 @@
+/** New items: they stand where items like them stand, and places may be kept for them. */
+
+import { afterEach, beforeAll, expect, test } from "vitest"
+import { Recommender } from "../../src/engine/open.ts"
+import type { RecommenderOptions } from "../../src/engine/types.ts"
+import { Random } from "../../src/kernels/random.ts"
+import { buildCommand } from "../support/command.ts"
+import { useDirectories } from "../support/directories.ts"
+
+beforeAll(buildCommand)
+const { folder } = useDirectories()
+let recommender: Recommender
+afterEach(() => recommender.close())
+
+const OPTIONS: RecommenderOptions = { threads: 1, seed: 3, segment: 100, delay: "24h" }
+const GENRES = ["horror", "comedy", "western"]
+
+/** 60 films of three genres; everybody has one. */
+async function open(options: RecommenderOptions = {}): Promise<void> {
+  recommender = await Recommender.open({ ...OPTIONS, ...options })
+  const random = new Random(5, "genres")
+  await recommender.putItems(Array.from({ length: 60 }, (_, i) => ({ item: `i${i}`, categories: [GENRES[i % 3]] })))
+  await recommender.observe(
+    Array.from({ length: 3000 }, () => {
+      const user = random.integer(90)
+      return { user: `u${user}`, item: `i${3 * random.integer(20) + (user % 3)}` }
+    }),
+  )
+  await recommender.drain()
+}
+
+const placeOf = async (user: string, item: string) =>
+  (await recommender.recommend(user, { count: 100, seen: true })).findIndex((one) => one.item === item)
+
+test("a new film stands in the middle of its genre for those who like it and at the end for others; without a genre last", async () => {
+  await open()
+  await recommender.putItems([{ item: "new horror", categories: ["horror"] }, { item: "new thing" }])
+  for (const user of ["u0", "u3", "u30"]) {
+    expect(await placeOf(user, "new horror")).toBeGreaterThan(3)
+    expect(await placeOf(user, "new horror")).toBeLessThan(20)
+    expect(await placeOf(user, "new thing")).toBe(61)
+  }
+  for (const user of ["u1", "u2"]) expect(await placeOf(user, "new horror")).toBeGreaterThan(19)
+  const known = await recommender.predict("u0", "i1")
+  const [best] = await recommender.recommend("u0", { count: 1, seen: true })
+  const { score } = (await recommender.recommend("u0", { only: ["new horror"] }))[0]
+  expect(score).toBeGreaterThan(known.score)
+  expect(score).toBeLessThan(best.score)
+})
+
+test("with every event its own counts for more: one that only lovers of comedies like goes to them", async () => {
+  await open()
+  await recommender.putItems({ item: "odd", categories: ["horror"] })
+  const before = [await placeOf("u0", "odd"), await placeOf("u1", "odd")]
+  for (let n = 0; n < 19; n++) await recommender.observe({ user: `u${3 * n + 1}`, item: "odd" })
+  await recommender.drain()
+  const after = [await placeOf("u0", "odd"), await placeOf("u88", "odd")]
+  expect(after[0]).toBeGreaterThan(before[0])
+  expect(after[1]).toBeLessThan(before[1])
+})
+
+test("fresh keeps the last places for new items, each in turn, and the list is as long as asked for", async () => {
+  await open({ directory: folder() })
+  const names = Array.from({ length: 12 }, (_, i) => `new ${i}`)
+  await recommender.putItems(names.map((item) => ({ item, categories: ["horror"] })))
+  const shown = new Set<string>()
+  for (let n = 0; n < 30; n++) {
+    const list = await recommender.recommend(`u${3 * n}`, { fresh: 2, seen: true })
+    expect(list).toHaveLength(10)
+    expect(new Set(list.map(({ item }) => item)).size).toBe(10)
+    for (const { item } of list.slice(-2)) {
+      expect(names).toContain(item)
+      shown.add(item)
+    }
+  }
+  expect(shown.size).toBe(12)
+  // Nobody took them up, one apart: it has its events and is new no more.
+  for (let n = 0; n < 25; n++) await recommender.observe({ user: `v${n}`, item: "new 3" })
+  await recommender.drain()
+  for (let n = 0; n < 20; n++)
+    expect(
+      (await recommender.recommend(`u${3 * n}`, { fresh: 2, seen: true })).slice(-2).map(({ item }) => item),
+    ).not.toContain("new 3")
+})
+
+test("fresh keeps to rules and what is left out, and bad numbers are refused", async () => {
+  await open()
+  await recommender.putItems([
+    { item: "a", categories: ["horror"] },
+    { item: "b", categories: ["comedy"] },
+  ])
+  const list = await recommender.recommend("u0", { fresh: 2, filter: { category: "comedy" }, seen: true })
+  expect(list.map(({ item }) => item)).not.toContain("a")
+  expect(list.at(-1)?.item).toBe("b")
+  const without = await recommender.recommend("u0", { fresh: 2, exclude: ["a"], seen: true })
+  expect(without.map(({ item }) => item)).not.toContain("a")
+  for (const fresh of [-1, 1.5, "2"])
+    await expect(recommender.recommend("u0", { fresh: fresh as number })).rejects.toThrow(/fresh/)
+})

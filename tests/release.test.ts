@@ -1,0 +1,70 @@
+/** The image and the workflows, as far as they can be tried without a builder: each step of the Dockerfile in a clean folder. */
+
+import { execFileSync, spawn } from "node:child_process"
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, expect, test } from "vitest"
+import { dess } from "./support/command.ts"
+
+const ROOT = join(import.meta.dirname, "..")
+const folder = mkdtempSync(join(realpathSync(tmpdir()), "dess-release-"))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const lines = readFileSync(join(ROOT, "Dockerfile"), "utf8").split("\n")
+const second = lines.findLastIndex((line) => line.startsWith("FROM"))
+const runs = (from: readonly string[]) => from.flatMap((line) => (line.startsWith("RUN ") ? line.slice(4) : []))
+
+function run(command: string, cwd: string): void {
+  const { NODE_OPTIONS: _, CI: __, ...env } = process.env
+  execFileSync("sh", ["-c", command], { cwd, env, stdio: ["ignore", "ignore", "pipe"], timeout: 240_000 })
+}
+
+test("the steps of the Dockerfile give a service that starts", { timeout: 400_000 }, async () => {
+  const [build, image] = ["build", "image"].map((name) => join(folder, name))
+  mkdirSync(image)
+  const tracked = execFileSync("git", ["ls-files"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n")
+  for (const path of tracked) cpSync(join(ROOT, path), join(build, path))
+  for (const command of runs(lines.slice(0, second))) run(command, build)
+  for (const name of readdirSync(build)) if (name.endsWith(".tgz")) cpSync(join(build, name), join(image, name))
+  // The folder of the data is made by the image alone.
+  for (const command of runs(lines.slice(second)).filter((line) => !line.startsWith("mkdir"))) run(command, image)
+  const words = JSON.parse(lines.find((line) => line.startsWith("ENTRYPOINT"))?.slice(11) ?? "[]") as string[]
+  const child = spawn(process.execPath, [...words.slice(1), "--port", "0"], { cwd: image })
+  let said = ""
+  try {
+    await new Promise<void>((resolve, reject) => {
+      child.stderr.on("data", (text) => {
+        said += text
+        if (said.includes("ready")) resolve()
+      })
+      child.once("exit", () => reject(new Error(said)))
+    })
+    const url = /http:\/\/[^ ]+/.exec(said)?.[0]
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200)
+  } finally {
+    child.kill()
+  }
+  expect(readdirSync(join(image, "node_modules"))).toEqual(expect.arrayContaining(["redis", "pg", "fastify"]))
+})
+
+test("flags of the compose file are the commands'", async () => {
+  const text = readFileSync(join(ROOT, "deploy/compose.yaml"), "utf8")
+  for (const [name, words] of [
+    ["trainer", ["train", "--help"]],
+    ["service", ["serve", "--help"]],
+  ] as const) {
+    const part = text.slice(text.indexOf(`  ${name}:`))
+    const command = JSON.parse(/command: (\[.*\])/.exec(part)?.[1] ?? "[]") as string[]
+    const help = (await dess([...words])).stdout
+    for (const flag of command.filter((word) => word.startsWith("--"))) expect(help).toContain(flag)
+  }
+})
+
+test("the release checks the version, sets the addresses and publishes with provenance", () => {
+  const text = readFileSync(join(ROOT, ".github/workflows/release.yml"), "utf8")
+  expect(text).toContain("npm publish --provenance")
+  for (const field of ["repository.url", "homepage", "bugs.url"]) expect(text).toContain(field)
+  for (const version of [20, 22, 24, 26])
+    expect(readFileSync(join(ROOT, ".github/workflows/test.yml"), "utf8")).toMatch(new RegExp(`node: \\[.*${version}`))
+})

@@ -1,0 +1,274 @@
+/** Rows of a Postgres table as events, each once. */
+
+import { spawn } from "node:child_process"
+import { join } from "node:path"
+import { setTimeout as wait } from "node:timers/promises"
+import pg from "pg"
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest"
+import { Recommender } from "../../src/engine/open.ts"
+import { followPostgres, type PostgresSourceOptions } from "../../src/server/postgres-source.ts"
+import { buildCommand } from "../support/command.ts"
+import { describeWithPostgres, type Postgres, startPostgres } from "../support/postgres.ts"
+import { killServices, serve } from "../support/serve.ts"
+import { removeFolder, temporaryFolder, until } from "../support/service.ts"
+
+describeWithPostgres("a Postgres source", () => {
+  const folder = temporaryFolder()
+  let server: Postgres
+  let client: pg.Client
+  const ends: (() => Promise<void>)[] = []
+
+  beforeAll(async () => {
+    buildCommand()
+    server = await startPostgres()
+    client = await connect()
+  }, 120_000)
+  afterEach(async () => {
+    for (const end of ends.splice(0)) await end()
+    await killServices()
+  })
+  afterAll(async () => {
+    await client?.end().catch(() => {})
+    server?.remove()
+    removeFolder(folder)
+  })
+
+  async function connect(): Promise<pg.Client> {
+    const one = new pg.Client({ connectionString: server.url })
+    one.on("error", () => {})
+    await one.connect()
+    return one
+  }
+
+  async function table(name: string, columns = "user_id text, item_id text"): Promise<void> {
+    await client.query(
+      `CREATE TABLE ${name} (id bigserial PRIMARY KEY, ${columns}, created_at timestamptz DEFAULT now())`,
+    )
+  }
+
+  const insert = (name: string, from: number, count: number) =>
+    client.query(
+      `INSERT INTO ${name} (user_id, item_id) SELECT 'u' || n % 50, 'i' || n FROM generate_series(${from}, ${from + count - 1}) n`,
+    )
+
+  /** Follows a table with a recommender in a directory, until `stop`. */
+  async function follow(directory: string, options: Partial<PostgresSourceOptions>) {
+    const recommender = await Recommender.open({ directory: join(folder, directory) })
+    const stopping = new AbortController()
+    const errors: string[] = []
+    const following = followPostgres(recommender, {
+      url: server.url,
+      events: { table: directory, cursor: "id" },
+      columns: {},
+      every: 10,
+      signal: stopping.signal,
+      onError: (error) => errors.push((error as Error).message),
+      ...options,
+    })
+    const stop = async () => {
+      stopping.abort()
+      await following
+      await recommender.close()
+    }
+    ends.push(stop)
+    return { recommender, errors, accepted: () => recommender.status().events.accepted }
+  }
+
+  async function itemsOf(recommender: Recommender): Promise<string[]> {
+    const items: string[] = []
+    for await (const { item } of recommender.events()) items.push(item)
+    return items
+  }
+
+  test("takes what there is and what comes, each row once, with its time", async () => {
+    await table("simple")
+    await insert("simple", 0, 3000)
+    const { recommender, accepted } = await follow("simple", {})
+    await until(async () => accepted() === 3000)
+    await insert("simple", 3000, 7)
+    await until(async () => accepted() === 3007)
+    await wait(100)
+    const items = await itemsOf(recommender)
+    expect(items).toEqual(Array.from({ length: 3007 }, (_, n) => `i${n}`))
+  })
+
+  test("takes rows whose transactions end late, in whatever order their numbers were given", async () => {
+    await table("late")
+    const { recommender, accepted } = await follow("late", {})
+    const other = await connect()
+    try {
+      await other.query("BEGIN")
+      await other.query("INSERT INTO late (user_id, item_id) VALUES ('slow', 'first')")
+      await insert("late", 0, 20)
+      await until(async () => accepted() === 20)
+      await wait(2500)
+      await insert("late", 20, 5)
+      await until(async () => accepted() === 25)
+      await other.query("COMMIT")
+      await until(async () => accepted() === 26)
+      await insert("late", 25, 1)
+      await until(async () => accepted() === 27)
+      await wait(2500)
+    } finally {
+      await other.end()
+    }
+    const items = await itemsOf(recommender)
+    expect(new Set(items).size).toBe(27)
+    expect(items).toHaveLength(27)
+  })
+
+  test("takes a query, columns by name, ratings and times; a cursor that is a time may have ties", async () => {
+    await table("ratings", "customer text, sku text, stars int")
+    await client.query(
+      "INSERT INTO ratings (customer, sku, stars, created_at) SELECT 'u' || n, 'i' || n, 1 + n % 5, timestamptz '2024-01-01' + n / 700 * interval '1 day' FROM generate_series(0, 2499) n",
+    )
+    const { recommender, accepted } = await follow("ratings", {
+      events: { table: "SELECT customer, sku, stars, created_at FROM ratings", cursor: "created_at" },
+      columns: { user: "customer", item: "sku" },
+    })
+    await until(async () => accepted() === 2500)
+    await wait(100)
+    expect(accepted()).toBe(2500)
+    for await (const event of recommender.events()) {
+      expect(event).toMatchObject({ user: "u0", rating: 1, timestamp: Date.UTC(2024, 0, 1) / 1000 })
+      break
+    }
+  })
+
+  test("passes over a row that is no event, says which, and takes the rest", async () => {
+    await table("bad", "user_id text, item_id text, rating real")
+    await client.query(
+      "INSERT INTO bad (user_id, item_id, rating) SELECT 'u', 'i' || n, 4 FROM generate_series(1, 99) n",
+    )
+    await client.query("UPDATE bad SET rating = 77 WHERE id = 40")
+    await client.query("UPDATE bad SET user_id = NULL WHERE id = 41")
+    const { accepted, errors } = await follow("bad", {})
+    await until(async () => accepted() === 97)
+    expect(errors).toEqual([
+      expect.stringMatching(/row 40 is passed over: .*rating/),
+      expect.stringMatching(/row 41 is passed over: .*user/),
+    ])
+  })
+
+  test("takes back what the second cursor names: a pair, a user, an item", async () => {
+    await table("events")
+    await table("gone", "user_id text, item_id text, type text")
+    await client.query(
+      "INSERT INTO events (user_id, item_id) SELECT 'u' || n, 'i' || m FROM generate_series(0, 3) n, generate_series(0, 3) m",
+    )
+    const { recommender, accepted } = await follow("events", {
+      deletes: { table: "gone", cursor: "id" },
+    })
+    await until(async () => accepted() === 16)
+    await recommender.drain()
+    await client.query("INSERT INTO gone (user_id, item_id) VALUES ('u1', NULL), (NULL, 'i2')")
+    await until(async () => !recommender.has("user", "u1") && !recommender.has("item", "i2"))
+    expect(recommender.has("user", "u2") && recommender.has("item", "i1")).toBe(true)
+  })
+
+  test("says what is wrong with a changed schema or a lost server, and goes on when it is mended", async () => {
+    await table("changing")
+    await insert("changing", 0, 10)
+    const { accepted, errors } = await follow("changing", {})
+    await until(async () => accepted() === 10)
+    await client.query("ALTER TABLE changing RENAME COLUMN id TO number")
+    await until(async () => errors.length === 1)
+    expect(errors[0]).toMatch(/expected the table, query and columns it was set up with, got: .*id.*42703/)
+    await client.query("ALTER TABLE changing RENAME COLUMN number TO id")
+    await insert("changing", 10, 10)
+    await until(async () => accepted() === 20)
+    await until(async () => errors.length === 2)
+    expect(errors[1]).toMatch(/read again/)
+    server.kill()
+    await until(async () => errors.length === 3)
+    expect(errors[2]).toMatch(/expected a Postgres that answers/)
+    server.start()
+    await client.end().catch(() => {})
+    client = await connect()
+    await insert("changing", 20, 10)
+    await until(async () => accepted() === 30)
+    expect(errors.join()).not.toContain("shop@")
+  })
+
+  test("applies every row once though either side is killed 50 times", { timeout: 900_000 }, async () => {
+    await table("torture")
+    const directory = join(folder, "tortured")
+    let rows = 0
+    let isWriting = true
+    /** Writes on, through a server that comes and goes. */
+    const writing = (async () => {
+      let writer: pg.Client | undefined
+      while (isWriting) {
+        try {
+          writer ??= await connect()
+          await writer.query(
+            `INSERT INTO torture (user_id, item_id) SELECT 'u' || n % 50, 'i' || n FROM generate_series(${rows}, ${rows + 9}) n`,
+          )
+          rows += 10
+        } catch {
+          await writer?.end().catch(() => {})
+          writer = undefined
+          // Whether the last ones are there is asked, not guessed.
+          for (;;) {
+            try {
+              const asking = await connect()
+              const { rows: found } = await asking.query("SELECT count(*)::int AS count FROM torture")
+              await asking.end()
+              rows = found[0].count
+              break
+            } catch {
+              await wait(20)
+            }
+          }
+        }
+        await wait(5)
+      }
+      await writer?.end().catch(() => {})
+    })()
+    let problems = ""
+    for (let kill = 0; kill < 50; kill++) {
+      const script = join(import.meta.dirname, "../support/follow-child.mjs")
+      const child = spawn(process.execPath, [script, directory, server.url, "torture"])
+      child.stderr.on("data", (text) => {
+        problems += text
+      })
+      const end = new Promise((resolve) => child.once("exit", resolve))
+      await new Promise((resolve) => child.stdout.once("data", resolve))
+      await wait((37 * kill) % 150)
+      if (kill % 5 === 4) {
+        server.kill()
+        server.start()
+      }
+      await wait((53 * kill) % 70)
+      child.kill("SIGKILL")
+      await end
+    }
+    for (let kill = 0; kill < 40; kill++) {
+      server.kill()
+      server.start()
+    }
+    isWriting = false
+    await writing
+    await client.end().catch(() => {})
+    client = await connect()
+    const { recommender, accepted } = await follow("tortured", { events: { table: "torture", cursor: "id" } })
+    await until(async () => accepted() >= rows)
+    await wait(300)
+    const items = await itemsOf(recommender)
+    expect([items.length, new Set(items).size], problems).toEqual([rows, rows])
+  })
+
+  test("the service follows a table by its settings, and hides the password", async () => {
+    await table("served")
+    await insert("served", 0, 30)
+    const url = server.url.replace("shop@", "shop:secret@")
+    const words = ["--source", url, "--source-table", "served", "--source-every", "20ms"]
+    const service = await serve(words)
+    await until(async () => {
+      const status = (await (await fetch(`${service.url}/v1/status`)).json()) as { events: { accepted: number } }
+      return status.events.accepted === 30
+    })
+    await until(async () => service.stderr().includes("source: columns: user from"))
+    expect(service.stderr()).not.toContain("secret")
+  })
+})

@@ -1,0 +1,16 @@
+/** Follows a Postgres table until it is killed: node follow-child.mjs <directory> <url> <table> */
+
+import { Recommender } from "../../dist/engine/open.js"
+import { followPostgres } from "../../dist/server/postgres-source.js"
+
+const [directory, url, table] = process.argv.slice(2)
+const recommender = await Recommender.open({ directory })
+process.stdout.write("following\n")
+await followPostgres(recommender, {
+  url,
+  events: { table, cursor: "id" },
+  columns: {},
+  every: 10,
+  signal: new AbortController().signal,
+  onError: (error) => process.stderr.write(`${error.message}\n`),
+})

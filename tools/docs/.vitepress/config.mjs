@@ -1,0 +1,27 @@
+import { SECTIONS } from "../pages.mjs"
+
+/** Pages link to files of the repository, which are not part of the site. */
+const OUTSIDE = /(^|\/)(examples|src|tests|bench|Dockerfile|README|CONTRIBUTING|SECURITY|CHANGELOG|CITATION)/
+
+export default {
+  title: "dess",
+  description: "A recommender for Node.js that learns from every event as it comes.",
+  srcDir: "work",
+  outDir: "../../site",
+  cleanUrls: true,
+  ignoreDeadLinks: [OUTSIDE, /\/results\//],
+  themeConfig: {
+    search: { provider: "local" },
+    nav: [
+      { text: "Quick start", link: "/guide/quick-start" },
+      { text: "API", link: "/api/index.html", target: "_self" },
+      { text: "Replay", link: "/replay/index.html", target: "_self" },
+    ],
+    sidebar: SECTIONS.map(({ text, pages }) => ({
+      text,
+      items: Object.entries(pages).map(([link, title]) => ({ text: title, link: `/${link}` })),
+    })),
+  },
+  // Angle brackets in tables and texts are text.
+  markdown: { html: false },
+}

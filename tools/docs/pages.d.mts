@@ -1,0 +1,1 @@
+export const SECTIONS: readonly { text: string; pages: Record<string, string> }[]
