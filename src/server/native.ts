@@ -176,6 +176,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Users nearest to a user",
       access: "read",
+      slow: true,
       params: schema.IdPath,
       query: schema.CountQuery,
       gives: schema.SimilarUsers,
@@ -209,6 +210,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       summary:
         "Names of known items, in the order they came; with a query the items it finds, with title and properties",
       access: "read",
+      slow: true,
       query: schema.ItemsQuery,
       gives: schema.FoundItems,
       handle: ({ query: { query, ...page } }) =>
@@ -220,6 +222,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "What the model thinks of one pair, or of an array of up to 10,000",
       access: "read",
+      slow: true,
       body: schema.Pairs,
       gives: schema.Predictions,
       handle: ({ body }) =>
@@ -273,6 +276,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Forget a user, in memory and on disk",
       access: "write",
+      slow: true,
       params: schema.IdPath,
       gives: schema.Receipt,
       handle: async ({ params, reply }) => {
@@ -323,6 +327,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Write a snapshot of everything accepted so far",
       access: "write",
+      slow: true,
       gives: schema.SnapshotInfo,
       handle: () => recommender().snapshot(),
     }),

@@ -167,6 +167,7 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
         tag,
         summary: "Users like a user",
         access: "read",
+        slow: true,
         params: schema.UserPath,
         query: schema.ListQuery,
         gives: schema.Scores,
