@@ -48,13 +48,14 @@ async function numbersOf(recommender) {
   return numbers
 }
 
-/** State hash, events taken, numbers kept, and what is told of itself; then how many of each group are known, sent again. */
-export async function examine(options, directory, { groups = [], ...further } = {}) {
+/** State hash, events taken, numbers kept, what is told of itself, what is wrong by the shop's ledger; then how many of each group are known, sent again. */
+export async function examine(options, directory, { groups = [], ledger, ...further } = {}) {
   const recommender = await openPatiently(options, directory, further)
   try {
     const hash = await recommender.hash()
     const numbers = await numbersOf(recommender)
     const { damaged = [], memory, events, state } = recommender.status()
+    const problem = await ledger?.check(recommender)
     const known = []
     for (const group of groups) {
       let count = 0
@@ -64,7 +65,7 @@ export async function examine(options, directory, { groups = [], ...further } = 
       }
       known.push(count)
     }
-    return { hash, numbers, accepted: events.accepted, damaged, memory, state, known }
+    return { hash, numbers, accepted: events.accepted, damaged, memory, state, known, problem }
   } finally {
     // Nobody looks at the copy again: what was only sent to be recognised need not be learned.
     await recommender.abandon()
