@@ -573,6 +573,10 @@ export class LiveRecommender implements Recommender {
     return this.#read().ids(side, options)
   }
 
+  async list(side: Side, options: PageOptions = {}): Promise<string[]> {
+    return this.ids(side, options)
+  }
+
   history(user: Id, options: { count?: number } = {}): string[] {
     return this.#read().history(user, options)
   }
