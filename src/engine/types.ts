@@ -59,7 +59,7 @@ export interface RecommenderOptions
   snapshotEvents?: number | undefined
   /** … or, when something was learned, after so long. Default 15 m. */
   snapshotDelay?: Duration | undefined
-  /** Accepted events that may wait to be learned; above it `observe` refuses with code BUSY. Default 100,000. */
+  /** Accepted events that may wait to be learned; above it `observe` refuses with code BUSY. Default 100,000, with a budget below 320 MB one for 3,200 bytes of it. */
   queue?: number | undefined
   /** Threads that train. Default: one fewer than the cores there are, at least 1; of two cores both while the journal is replayed. */
   threads?: number | undefined

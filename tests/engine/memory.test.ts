@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { expect, test } from "vitest"
 import { Recommender } from "../../src/engine/open.ts"
+import { completeOptions } from "../../src/engine/options.ts"
 import { governedBytes } from "../../src/learning/limiter.ts"
 
 const BENCH = join(import.meta.dirname, "../../bench/bytes.mjs")
@@ -70,4 +71,13 @@ test("a budget bounds idempotency keys, feedback by type and the catalogue, too,
   } finally {
     await recommender.close()
   }
+})
+
+test("with a small budget fewer events may wait, as their ids take places that are not counted yet", () => {
+  const queueOf = (options: Parameters<typeof completeOptions>[0]) => completeOptions(options).queue
+  expect(queueOf({})).toBe(100_000)
+  expect([1, 64, 256, 1024].map((budget) => queueOf({ memoryBudget: `${budget}MB` }))).toEqual([
+    ...[20_000, 20_971, 83_886, 100_000],
+  ])
+  expect(queueOf({ memoryBudget: "64MB", queue: 50_000 })).toBe(50_000)
 })
