@@ -71,7 +71,7 @@ test("a budget bounds idempotency keys, feedback by type and the catalogue, too,
   } finally {
     await recommender.close()
   }
-})
+}, 300_000)
 
 test("with a small budget fewer events may wait, as their ids take places that are not counted yet", () => {
   const queueOf = (options: Parameters<typeof completeOptions>[0]) => completeOptions(options).queue
