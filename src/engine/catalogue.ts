@@ -17,6 +17,7 @@ import { ByteReader, ByteWriter } from "./byte-buffer.ts"
 import { ItemProperties } from "./item-properties.ts"
 import type { Lookup } from "./lookup.ts"
 import { type EventsRecord, GONE, type StoredItem } from "./records.ts"
+import { ShownItems } from "./shown-items.ts"
 import type { ItemView } from "./types.ts"
 
 const DECAY_PER_EVENT = 0.97 ** (1 / 500)
@@ -31,8 +32,6 @@ type EventRecordRows = Pick<EventsRecord, "user" | "item" | "rating" | "weight" 
 
 /** Up to here an item is new. */
 export const NEWCOMER_EVENTS = 20
-/** Of how often a newcomer was shown. */
-const BYTES_PER_SHOWN = 40
 
 export class Catalogue {
   readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
@@ -40,9 +39,8 @@ export class Catalogue {
   readonly entries = new Map<number, StoredItem>()
   /** Changes with the items that have few events. */
   newcomersVersion = 0
-  /** How often each of them was given a place that is kept for them, here and since the start. */
-  readonly shown = new Map<number, number>()
-  shownInAll = 0
+  /** How often each of them was given a place that is kept for them. */
+  readonly shown = new ShownItems()
   readonly properties = new ItemProperties()
   /** Where titles and properties of items are kept. */
   detailStore: () => Pick<Lookup, "details" | "allDetails"> | undefined = () => undefined
@@ -51,8 +49,9 @@ export class Catalogue {
   /** Items whose time is over, and when that of the next one is, in milliseconds. */
   readonly #expired = new Set<number>()
   #nextExpiry = Number.POSITIVE_INFINITY
-  /** Changes with the categories of items. */
+  /** Changes with the categories of items, and with anything that is put of them but numbers. */
   categoriesVersion = 0
+  entriesVersion = 0
   /** What users liked and the model has not learned, where that counts in lists. */
   pending: PendingItems | undefined
   /** Items of each category. */
@@ -86,7 +85,7 @@ export class Catalogue {
     return {
       names: this.names.user.bytes + this.names.item.bytes,
       met: this.#histories.bytes + this.#staying.bytes + this.#users.bytes,
-      items: this.#items.bytes + BYTES_PER_SHOWN * this.shown.size,
+      items: this.#items.bytes + this.shown.bytes,
       entries: this.#entryBytes + this.properties.bytes,
     }
   }
@@ -164,7 +163,7 @@ export class Catalogue {
 
   #settle(item: number): void {
     this.newcomersVersion++
-    this.shown.delete(item)
+    this.shown.drop(item)
   }
 
   /** Whether an item is there and has few events. */
@@ -173,15 +172,11 @@ export class Catalogue {
     return isThere && this.events(item) < NEWCOMER_EVENTS
   }
 
-  /** A newcomer was given a place that is kept for them. */
-  noteShown(item: number): void {
-    this.shown.set(item, (this.shown.get(item) ?? 0) + 1)
-    this.shownInAll++
-  }
-
   put(item: number, stored: StoredItem | null): void {
     const entry = stored && withoutDetails(stored)
+    const coded = this.#codedProperties(item)
     this.properties.set(item, stored?.properties)
+    if (coded !== this.#codedProperties(item)) this.entriesVersion++
     this.#expired.delete(item)
     if (entry?.expires !== undefined) this.#nextExpiry = Math.min(this.#nextExpiry, SECOND * entry.expires)
     const known = this.entries.get(item)
@@ -189,6 +184,7 @@ export class Catalogue {
     if (entry?.hidden) this.hidden.add(item)
     else this.hidden.delete(item)
     this.#putCategories(item, known?.categories ?? [], entry?.categories ?? [])
+    if (!isSame(known?.features ?? [], entry?.features ?? [])) this.entriesVersion++
     if (entry === null) this.entries.delete(item)
     else {
       this.entries.set(item, entry)
@@ -196,9 +192,17 @@ export class Catalogue {
     }
   }
 
+  #codedProperties(item: number): string {
+    let text = ""
+    for (const name of this.properties.names)
+      for (const key of this.properties.find(name)?.codedKeys(item) ?? []) text += `${name}\n${key}\n`
+    return text
+  }
+
   #putCategories(item: number, before: readonly string[], now: readonly string[]): void {
-    if (before.length === now.length && before.every((name, n) => name === now[n])) return
+    if (isSame(before, now)) return
     this.categoriesVersion++
+    this.entriesVersion++
     for (const name of before) {
       const items = this.#categories.get(name)
       items?.delete(item)
@@ -417,13 +421,17 @@ export class Catalogue {
   }
 }
 
+function isSame<T>(before: readonly T[], now: readonly T[]): boolean {
+  return before.length === now.length && before.every((one, n) => one === now[n])
+}
+
 function withoutDetails({ categories, hidden, features, expires }: StoredItem): StoredItem {
   return { categories, hidden, features, ...(expires === undefined ? {} : { expires }) }
 }
 
 /** About what an entry takes with its place in the maps. */
 function bytesOf({ categories, features }: StoredItem): number {
-  let bytes = 200 + 8 * (features?.length ?? 0)
-  for (const category of categories) bytes += 48 + category.length
+  let bytes = 300 + (features ? 128 + 8 * features.length : 0)
+  for (const category of categories) bytes += 52 + category.length
   return bytes
 }

@@ -292,8 +292,8 @@ export interface RecommendOptions extends ListOptions {
    */
   lasting?: boolean | undefined
   /**
-   * Of the places of the list so many, the last, are kept for items with less than 20 events: those that may be best, as far
-   * as is known of them and of items with their categories, and were shown least. For users and guests the model knows.
+   * Of the places of the list so many, the last, are kept for items with less than 5 events: those that may be best, as far
+   * as is known of them and of items like them, and were not shown in vain. For users and guests the model knows.
    * Default 0.
    */
   fresh?: number | undefined
