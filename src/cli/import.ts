@@ -90,6 +90,8 @@ Examples
   dess import clicks.ndjson.gz --url http://127.0.0.1:8080 --skip-bad`
 
 const BATCH = 2000
+/** Milliseconds between two lines about progress where there is no terminal. */
+const LINE_EVERY = 5000
 /** Bad rows that are named. */
 const MOST_NAMED = 5
 
@@ -98,6 +100,8 @@ interface Target {
   putItems(items: ItemEntry[]): Promise<number>
   /** How far a file was taken; undefined where that is not kept. */
   source?: ((name: string) => string | undefined) | undefined
+  /** Of its events, where a directory keeps them. */
+  types?: EventTypes | undefined
   close(): Promise<void>
 }
 
@@ -111,11 +115,17 @@ export async function importCommand(args: string[]): Promise<void> {
   if ((directory === undefined) === (url === undefined))
     throw new DessError("INVALID_ARGUMENT", "target: expected --directory or --url, one of them (dess import --help)")
   const started = performance.now()
-  const file = new ImportFile(path, values)
-  const total = await file.check()
+  // A directory that is there says what types weigh; one that is not is made when the file is known to be good.
+  const known = directory !== undefined && readCreated(directory) ? await openDirectory(values) : undefined
+  const file = new ImportFile(path, values, known?.types)
+  const total = await file.check().catch(async (error) => {
+    await known?.close()
+    throw error
+  })
   const name = `import:${await file.hash()}`
-  const target: Target = url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY)
-  const progress = new Progress("import", total)
+  const target: Target =
+    known ?? (url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY))
+  const progress = new Progress("import", total, LINE_EVERY)
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
   try {
     const before = values.again ? 0 : Number(target.source?.(name) ?? 0)
@@ -125,12 +135,12 @@ export async function importCommand(args: string[]): Promise<void> {
       if (items) counts.accepted += await target.putItems(batch as ItemEntry[])
       else {
         const events = (batch as Event[]).slice(Math.max(0, before - from))
-        const known = batch.length - events.length
+        const taken = batch.length - events.length
         const done = target.source
           ? await target.observe(events, { source: { name, position: String(counts.rows) } })
           : await target.observe(events.map((event, e) => ({ key: `${name}:${from + e}`, ...event })))
         counts.accepted += done.accepted
-        counts.duplicates += done.duplicates + known
+        counts.duplicates += done.duplicates + taken
       }
       progress.update(counts.rows)
     }
@@ -167,11 +177,12 @@ class ImportFile {
   bad = 0
   #isReported = false
   #isChecked = false
+  #share = 0
 
-  constructor(path: string, values: Flags) {
+  constructor(path: string, values: Flags, types: EventTypes | undefined) {
     this.#path = path
     this.#values = values
-    this.#types = values.types === undefined ? undefined : checkTypes(parseTypes(values.types), values.leaveOut)
+    this.#types = values.types === undefined ? types : checkTypes(parseTypes(values.types), values.leaveOut)
     const created = values.directory === undefined ? undefined : readCreated(values.directory)
     this.#columns = created?.features ?? values.features
     const given = values.ratingScale === undefined ? { min: 0, max: 5 } : parseRatingScale(values.ratingScale)
@@ -181,12 +192,12 @@ class ImportFile {
 
   /** Reads all of it; refuses at the first bad row unless they are passed over. Returns how many there are to take. */
   async check(): Promise<number> {
-    const progress = new Progress("checking")
+    const progress = new Progress("checking", undefined, LINE_EVERY)
     let rows = 0
     try {
       for await (const batch of this.batches()) {
         rows += batch.length
-        progress.update(rows)
+        progress.update(rows, this.#share)
       }
     } catch (error) {
       if (error instanceof DessError && error.code === "INVALID_DATA")
@@ -215,8 +226,11 @@ class ImportFile {
     const read = this.#reader(choice)
     this.bad = 0
     const onBad = skipBad ? (error: DessError) => this.#passOver(error) : undefined
+    const onShare = (share: number) => {
+      this.#share = share
+    }
     let batch: (Event | ItemEntry)[] = []
-    for await (const { rows, where, latin1 = false } of readTable(this.#path, { onBad })) {
+    for await (const { rows, where, latin1 = false } of readTable(this.#path, { onBad, onShare })) {
       if (!this.#isReported && rows.length > 0) {
         this.#report(Object.keys(rows[0]), choice, where(0))
         if (latin1) noteLatin1(this.#path)
@@ -306,6 +320,7 @@ async function openDirectory(values: Flags): Promise<Target> {
     observe: (events, options) => observePatiently(recommender, events, { ...options, replace: true }),
     putItems: (items) => recommender.putItems(items),
     source: recommender.source && ((name) => recommender.source?.(name)),
+    types: (recommender as Recommender & { types?: EventTypes }).types,
     close: () => recommender.close(),
   }
 }
