@@ -79,7 +79,8 @@ properties (a JSON object), expires, hidden and features. What a type weighs is 
 service was started.
 
 Every row is checked before the first is taken: one that is not valid is named with its line, and nothing is taken. A
-file that was taken before is not taken again; where an import was interrupted, the next one goes on from there.
+file that was taken before is not taken again; where an import was interrupted, the next one goes on from there. Events
+are taken in order of time: a file of up to 2 million rows that is not in that order is sorted.
 
 ${describeFlags({ Options: FLAGS, "Types of events of a directory": TYPE_FLAGS, "A directory that is created by it": CREATION_FLAGS })}
 
@@ -90,6 +91,8 @@ Examples
   dess import clicks.ndjson.gz --url http://127.0.0.1:8080 --skip-bad`
 
 const BATCH = 2000
+/** Rows that are sorted by time in memory, where a file is not. */
+const MOST_SORTED = 2_000_000
 /** Milliseconds between two lines about progress where there is no terminal. */
 const LINE_EVERY = 5000
 /** Bad rows that are named. */
@@ -178,6 +181,9 @@ class ImportFile {
   #isReported = false
   #isChecked = false
   #share = 0
+  /** Whether every event has a time, and whether one has an earlier time than the one before. */
+  readonly #times = { areKnown: true, areMixed: false, last: Number.NEGATIVE_INFINITY }
+  #isSorted = false
 
   constructor(path: string, values: Flags, types: EventTypes | undefined) {
     this.#path = path
@@ -209,6 +215,16 @@ class ImportFile {
       progress.done()
     }
     this.#isChecked = true
+    this.#isSorted = this.#times.areKnown && this.#times.areMixed && rows <= MOST_SORTED
+    if (this.#isSorted) process.stderr.write("dess: rows are not in order of time: they are taken by their time\n")
+    else if (this.#times.areMixed)
+      process.stderr.write(
+        `dess: rows are not in order of time and are taken as they come: ${
+          this.#times.areKnown
+            ? `more than ${MOST_SORTED.toLocaleString("en")} are not sorted here`
+            : "some have no time"
+        }; lists are better when the file is sorted by time\n`,
+      )
     return rows
   }
 
@@ -220,7 +236,28 @@ class ImportFile {
     return hash.digest("hex").slice(0, 32)
   }
 
+  #noteTime({ timestamp }: Event): void {
+    const times = this.#times
+    if (typeof timestamp !== "number") times.areKnown = false
+    else {
+      times.areMixed ||= timestamp < times.last
+      times.last = timestamp
+    }
+  }
+
+  /** In order of time, where the file is not and can be sorted. */
   async *batches(): AsyncGenerator<Event[] | ItemEntry[]> {
+    if (!this.#isSorted) {
+      yield* this.#read()
+      return
+    }
+    const all: Event[] = []
+    for await (const batch of this.#read()) for (const event of batch) all.push(event as Event)
+    all.sort((a, b) => Number(a.timestamp) - Number(b.timestamp))
+    for (let from = 0; from < all.length; from += BATCH) yield all.slice(from, from + BATCH)
+  }
+
+  async *#read(): AsyncGenerator<Event[] | ItemEntry[]> {
     const { columns, skipBad } = this.#values
     const choice = columns === undefined ? {} : parseColumnChoice(columns)
     const read = this.#reader(choice)
@@ -273,6 +310,7 @@ class ImportFile {
         return item
       }
       const event: Event = { ...(type === undefined ? {} : { type }), ...readEvent(row, where) }
+      if (!this.#isChecked) this.#noteTime(event)
       const scale = this.#scale
       if (scale) atLine(where, () => checkEvents(event, { scale, now: this.#now, types: this.#types }))
       return event
