@@ -82,7 +82,13 @@ export async function peekData(path: string, options: OpenOptions = {}): Promise
     return withDuck((duck, parquet) => parquet.readParquet(duck, files, { choice, implicit, ...reader })).then(
       ({ reading }) => reading,
     )
-  return (await readTexts(files.map((path) => textFile(path)), { choice, implicit }, reader)).reading
+  return (
+    await readTexts(
+      files.map((path) => textFile(path)),
+      { choice, implicit },
+      reader,
+    )
+  ).reading
 }
 
 interface Collected {

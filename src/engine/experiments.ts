@@ -197,16 +197,16 @@ export class Experiments {
     while (places.at(-1) === 0) places.pop()
     return {
       ...{ impressions, clicks, conversions: converted, outcomes },
-      clickRate: interval(estimate(counts[1], counts[0])),
-      conversionRate: interval(estimate(counts[2], counts[0])),
-      outcomeRate: interval(estimate(counts[3], counts[0])),
+      clickRate: rateOf(counts[1], counts[0]),
+      conversionRate: rateOf(counts[2], counts[0]),
+      outcomeRate: rateOf(counts[3], counts[0]),
       clicksByPlace: places,
     }
   }
 
   #difference(variant: string, against: string, measure: number): ExperimentRate {
     const [one, other] = [variant, against].map((name) =>
-      estimate(this.#counts.at("recommend", name, measure), this.#counts.at("recommend", name, 0)),
+      estimateRatio(this.#counts.at("recommend", name, measure), this.#counts.at("recommend", name, 0)),
     )
     return interval(one && other ? { rate: one.rate - other.rate, variance: one.variance + other.variance } : undefined)
   }
@@ -219,7 +219,10 @@ const RATES = [
 ] as const
 
 /** A ratio of two sums over buckets, and its variance by the delta method; undefined before the first list. */
-function estimate(events: Float64Array, lists: Float64Array): { rate: number; variance: number } | undefined {
+export function estimateRatio(
+  events: Float64Array,
+  lists: Float64Array,
+): { rate: number; variance: number } | undefined {
   let [sum, total, filled] = [0, 0, 0]
   for (let b = 0; b < lists.length; b++) {
     sum += events[b]
@@ -228,14 +231,22 @@ function estimate(events: Float64Array, lists: Float64Array): { rate: number; va
   }
   if (total === 0) return undefined
   const rate = sum / total
+  // Nothing in n lists: with 95 % less than 3/n.
+  if (events.every((count) => count === 0)) return { rate, variance: (3 / total / WIDTH) ** 2 }
   let squares = 0
   for (let b = 0; b < lists.length; b++) squares += (events[b] - rate * lists[b]) ** 2
   const variance = filled < 2 ? Number.POSITIVE_INFINITY : ((filled / (filled - 1)) * squares) / total ** 2
   return { rate, variance }
 }
 
+/** A rate is not below 0. */
+export function rateOf(events: Float64Array, lists: Float64Array): ExperimentRate {
+  const { estimate, low, high } = interval(estimateRatio(events, lists))
+  return { estimate, low: low === null ? null : Math.max(0, low), high }
+}
+
 /** With 95 % confidence; null where there is too little to say. */
-function interval(found: { rate: number; variance: number } | undefined): ExperimentRate {
+export function interval(found: { rate: number; variance: number } | undefined): ExperimentRate {
   if (!found) return { estimate: null, low: null, high: null }
   const half = WIDTH * Math.sqrt(found.variance)
   if (!Number.isFinite(half)) return { estimate: found.rate, low: null, high: null }
