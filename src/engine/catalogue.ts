@@ -30,15 +30,17 @@ const SECOND = 1000
 
 type EventRecordRows = Pick<EventsRecord, "user" | "item" | "rating" | "weight" | "stays">
 
+/** Items noted to have changed before all are looked at. */
+const MOST_CHANGES = 4096
 /** Up to here an item is new. */
-export const NEWCOMER_EVENTS = 20
+const NEWCOMER_EVENTS = 20
 
 export class Catalogue {
   readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
   /** Items that were put, without what the lookup table has of them. */
   readonly entries = new Map<number, StoredItem>()
-  /** Changes with the items that have few events. */
-  newcomersVersion = 0
+  /** Items of which changed what they are like, or whether they have few events, since newcomers.ts looked; all: of too many. */
+  kinChanges: Set<number> | "all" = new Set()
   /** How often each of them was given a place that is kept for them. */
   readonly shown = new ShownItems()
   readonly properties = new ItemProperties()
@@ -49,9 +51,8 @@ export class Catalogue {
   /** Items whose time is over, and when that of the next one is, in milliseconds. */
   readonly #expired = new Set<number>()
   #nextExpiry = Number.POSITIVE_INFINITY
-  /** Changes with the categories of items, and with anything that is put of them but numbers. */
+  /** Changes with the categories of items. */
   categoriesVersion = 0
-  entriesVersion = 0
   /** What users liked and the model has not learned, where that counts in lists. */
   pending: PendingItems | undefined
   /** Items of each category. */
@@ -158,11 +159,17 @@ export class Catalogue {
     const { born } = this.#items.at
     if (born[item] !== 0) return
     born[item] = ++this.#clock
-    this.newcomersVersion++
+    this.#changeKin(item)
+  }
+
+  #changeKin(item: number): void {
+    if (this.kinChanges === "all") return
+    if (this.kinChanges.size >= MOST_CHANGES) this.kinChanges = "all"
+    else this.kinChanges.add(item)
   }
 
   #settle(item: number): void {
-    this.newcomersVersion++
+    this.#changeKin(item)
     this.shown.drop(item)
   }
 
@@ -174,9 +181,7 @@ export class Catalogue {
 
   put(item: number, stored: StoredItem | null): void {
     const entry = stored && withoutDetails(stored)
-    const coded = this.#codedProperties(item)
     this.properties.set(item, stored?.properties)
-    if (coded !== this.#codedProperties(item)) this.entriesVersion++
     this.#expired.delete(item)
     if (entry?.expires !== undefined) this.#nextExpiry = Math.min(this.#nextExpiry, SECOND * entry.expires)
     const known = this.entries.get(item)
@@ -184,7 +189,7 @@ export class Catalogue {
     if (entry?.hidden) this.hidden.add(item)
     else this.hidden.delete(item)
     this.#putCategories(item, known?.categories ?? [], entry?.categories ?? [])
-    if (!isSame(known?.features ?? [], entry?.features ?? [])) this.entriesVersion++
+    this.#changeKin(item)
     if (entry === null) this.entries.delete(item)
     else {
       this.entries.set(item, entry)
@@ -192,17 +197,9 @@ export class Catalogue {
     }
   }
 
-  #codedProperties(item: number): string {
-    let text = ""
-    for (const name of this.properties.names)
-      for (const key of this.properties.find(name)?.codedKeys(item) ?? []) text += `${name}\n${key}\n`
-    return text
-  }
-
   #putCategories(item: number, before: readonly string[], now: readonly string[]): void {
-    if (isSame(before, now)) return
+    if (before.length === now.length && before.every((name, n) => name === now[n])) return
     this.categoriesVersion++
-    this.entriesVersion++
     for (const name of before) {
       const items = this.#categories.get(name)
       items?.delete(item)
@@ -417,12 +414,8 @@ export class Catalogue {
     this.#clock = clock
     this.#likes = likes
     for (const item of this.entries.keys()) this.know(item)
-    this.newcomersVersion++
+    this.kinChanges = "all"
   }
-}
-
-function isSame<T>(before: readonly T[], now: readonly T[]): boolean {
-  return before.length === now.length && before.every((one, n) => one === now[n])
 }
 
 function withoutDetails({ categories, hidden, features, expires }: StoredItem): StoredItem {

@@ -15,7 +15,7 @@
 
 import { Random } from "../kernels/random.ts"
 import { best } from "./best.ts"
-import { type Catalogue, NEWCOMER_EVENTS } from "./catalogue.ts"
+import type { Catalogue } from "./catalogue.ts"
 
 /** Events by which half of what an item's own vector says is believed. */
 const KIN = 5
@@ -34,53 +34,89 @@ export interface Scored {
   values: Float32Array
 }
 
-/** Newcomers and the items they are drawn to, as indices: found once for all lists until one of them changes. */
-interface Kin {
-  newcomersVersion: number
-  entriesVersion: number
-  /** Newcomers in some group, and where the groups of each begin in `groups`. */
-  newcomers: Int32Array
-  starts: Int32Array
-  groups: Int32Array
-  /** By group: its items that are no newcomers. */
-  members: Int32Array[]
-  /** By item: its place among those scored, while values are drawn. */
-  places: Int32Array
+interface Group {
+  /** Its items that are no newcomers, in order. */
+  members: number[]
+  /** Newcomers in it. */
+  uses: number
+}
+
+/** Newcomers and the items they are drawn to: kept from list to list, and brought up to date by what has changed. */
+class Kin {
+  readonly newcomers = new Map<number, Int32Array>()
+  /** Only those that newcomers are in. */
+  readonly groups = new Map<number, Group>()
+  /** By item that is no newcomer. */
+  readonly #settled = new Map<number, Int32Array>()
+
+  update(catalogue: Catalogue): void {
+    const { kinChanges } = catalogue
+    if (kinChanges !== "all" && kinChanges.size === 0) return
+    const changed =
+      kinChanges === "all"
+        ? new Set([...catalogue.entries.keys(), ...this.newcomers.keys(), ...this.#settled.keys()])
+        : kinChanges
+    catalogue.kinChanges = new Set()
+    const created = new Set<number>()
+    const touched = new Set<Group>()
+    for (const item of changed) {
+      const now = catalogue.entries.has(item) ? groupsOf(catalogue, item) : undefined
+      const isNew = now !== undefined && catalogue.isNewcomer(item)
+      const known = (isNew ? this.newcomers : this.#settled).get(item)
+      if (known && now && known.length === now.length && known.every((group, g) => group === now[g])) continue
+      this.#remove(item)
+      if (isNew) this.#addNewcomer(item, now, created)
+      else if (now) {
+        this.#settled.set(item, now)
+        for (const group of now) if (!created.has(group)) this.#join(item, group, touched)
+      }
+    }
+    if (created.size > 0)
+      for (const [item, groups] of this.#settled)
+        for (const group of groups) if (created.has(group)) this.#join(item, group, touched)
+    for (const { members } of touched) members.sort((a, b) => a - b)
+  }
+
+  #addNewcomer(item: number, groups: Int32Array, created: Set<number>): void {
+    this.newcomers.set(item, groups)
+    for (const group of groups) {
+      const known = this.groups.get(group)
+      if (known) known.uses++
+      else {
+        this.groups.set(group, { members: [], uses: 1 })
+        created.add(group)
+      }
+    }
+  }
+
+  #join(item: number, group: number, touched: Set<Group>): void {
+    const known = this.groups.get(group)
+    if (!known) return
+    known.members.push(item)
+    touched.add(known)
+  }
+
+  #remove(item: number): void {
+    for (const group of this.newcomers.get(item) ?? []) {
+      const known = this.groups.get(group)
+      if (known && --known.uses === 0) this.groups.delete(group)
+    }
+    this.newcomers.delete(item)
+    for (const group of this.#settled.get(item) ?? []) {
+      const members = this.groups.get(group)?.members
+      const at = members?.indexOf(item) ?? -1
+      if (at >= 0) members?.splice(at, 1)
+    }
+    this.#settled.delete(item)
+  }
 }
 
 const kinOf = new WeakMap<Catalogue, Kin>()
 
 function findKin(catalogue: Catalogue): Kin {
-  const { newcomersVersion, entriesVersion, itemCount } = catalogue
-  const known = kinOf.get(catalogue)
-  if (known?.newcomersVersion === newcomersVersion && known.entriesVersion === entriesVersion) return known
-  const newcomers = [...catalogue.entries.keys()].filter((item) => catalogue.isNewcomer(item))
-  const groups = new Map<number, number[]>()
-  const own = newcomers.map((item) => groupsOf(catalogue, item))
-  for (const some of own) for (const group of some) groups.set(group, [])
-  if (groups.size > 0)
-    for (const item of catalogue.entries.keys()) {
-      if (catalogue.events(item) < NEWCOMER_EVENTS) continue
-      for (const group of groupsOf(catalogue, item)) groups.get(group)?.push(item)
-    }
-  const indices = new Map([...groups].filter(([, { length }]) => length > 0).map(([group], index) => [group, index]))
-  const [kept, starts, all]: [number[], number[], number[]] = [[], [0], []]
-  newcomers.forEach((item, n) => {
-    const found = [...own[n]].flatMap((group) => indices.get(group) ?? [])
-    if (found.length === 0) return
-    kept.push(item)
-    all.push(...found)
-    starts.push(all.length)
-  })
-  const kin: Kin = {
-    ...{ newcomersVersion, entriesVersion },
-    newcomers: Int32Array.from(kept),
-    starts: Int32Array.from(starts),
-    groups: Int32Array.from(all),
-    members: [...indices.keys()].map((group) => Int32Array.from(groups.get(group) as number[])),
-    places: known && known.places.length >= itemCount ? known.places : new Int32Array(itemCount),
-  }
+  const kin = kinOf.get(catalogue) ?? new Kin()
   kinOf.set(catalogue, kin)
+  kin.update(catalogue)
   return kin
 }
 
@@ -136,8 +172,11 @@ function signaturesOf(vector: readonly number[]): number[] {
   return groups
 }
 
+/** By item: its place among those scored, while values are drawn. */
+let places = new Int32Array(0)
+
 /** The mean value of a group's items; NaN where none has a value. */
-function meanOf(members: Int32Array, places: Int32Array, values: Float32Array): number {
+function meanOf(members: readonly number[], values: Float32Array): number {
   let [sum, count] = [0, 0]
   for (let m = 0; m < members.length; m++) {
     const place = places[members[m]]
@@ -151,33 +190,35 @@ function meanOf(members: Int32Array, places: Int32Array, values: Float32Array): 
 /** The values with those of newcomers drawn to items like them; newcomers without a value come behind. */
 export function drawToKin({ items, values }: Scored, catalogue: Catalogue): Scored {
   if (catalogue.entries.size === 0) return { items, values }
-  const { newcomers, starts, groups, members, places } = findKin(catalogue)
-  if (newcomers.length === 0) return { items, values }
+  const { newcomers, groups } = findKin(catalogue)
+  if (newcomers.size === 0) return { items, values }
+  if (places.length < catalogue.itemCount) places = new Int32Array(2 * catalogue.itemCount)
   places.fill(-1)
   for (let i = 0; i < items.length; i++) if (items[i] < places.length) places[items[i]] = i
-  const means = Float64Array.from(members, (some) => meanOf(some, places, values))
+  const means = new Map<number, number>()
+  for (const [group, { members }] of groups) means.set(group, meanOf(members, values))
   const out = values.slice()
   const behind: Record<"items" | "values", number[]> = { items: [], values: [] }
-  for (let n = 0; n < newcomers.length; n++) {
+  for (const [item, own] of newcomers) {
     let [sum, total] = [0, 0]
-    for (let g = starts[n]; g < starts[n + 1]; g++) {
-      const mean = means[groups[g]]
+    for (let g = 0; g < own.length; g++) {
+      const mean = means.get(own[g]) as number
       if (Number.isNaN(mean)) continue
-      const weight = 1 / members[groups[g]].length
+      const weight = 1 / (groups.get(own[g]) as Group).members.length
       sum += weight * mean
       total += weight
     }
     if (total === 0) continue
-    const [item, mean] = [newcomers[n], sum / total]
+    const mean = sum / total
     const place = places[item]
     if (place < 0) {
       behind.items.push(item)
       behind.values.push(mean)
       continue
     }
-    const own = values[place]
-    const events = Number.isNaN(own) ? 0 : catalogue.events(item)
-    out[place] = events === 0 ? mean : Math.max(own, (events * own + KIN * mean) / (events + KIN))
+    const value = values[place]
+    const events = Number.isNaN(value) ? 0 : catalogue.events(item)
+    out[place] = events === 0 ? mean : Math.max(value, (events * value + KIN * mean) / (events + KIN))
   }
   return behind.items.length === 0 ? { items, values: out } : append({ items, values: out }, behind)
 }
