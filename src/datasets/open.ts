@@ -36,7 +36,7 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
   const names = { users: new NameTable(), items: new NameTable() }
   const tally = newTally()
   const reader = { scale: ratingScale, names, tally, ...(types && { types: new Set(types) }) }
-  const texts = form === "parquet" ? [] : files.map(textFile)
+  const texts = form === "parquet" ? [] : files.map((path) => textFile(path))
   const { columns, reading } =
     form === "parquet"
       ? await collectParquet(files, { choice, implicit, ...reader })
@@ -82,7 +82,13 @@ export async function peekData(path: string, options: OpenOptions = {}): Promise
     return withDuck((duck, parquet) => parquet.readParquet(duck, files, { choice, implicit, ...reader })).then(
       ({ reading }) => reading,
     )
-  return (await readTexts(files.map(textFile), { choice, implicit }, reader)).reading
+  return (
+    await readTexts(
+      files.map((path) => textFile(path)),
+      { choice, implicit },
+      reader,
+    )
+  ).reading
 }
 
 interface Collected {

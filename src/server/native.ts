@@ -17,7 +17,7 @@ import { DessError } from "../errors.ts"
 import type { Guard } from "./api-keys.ts"
 import { observeLines, type StreamLimits } from "./lines.ts"
 import { LiveEvents, publicReport } from "./live-events.ts"
-import { isOnOneMachine, onOneMachine } from "./one-machine.ts"
+import { onOneMachine } from "./one-machine.ts"
 import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
@@ -162,7 +162,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       gives: schema.Experiments,
       handle: () => {
         const live = recommender()
-        const found = isOnOneMachine(live) ? live.experiments() : undefined
+        const found = live.experiments()
         if (found) return found
         throw new DessError(
           "NOT_FOUND",
