@@ -48,6 +48,20 @@ test("the steps of the Dockerfile give a service that starts", { timeout: 400_00
   expect(readdirSync(join(image, "node_modules"))).toEqual(expect.arrayContaining(["redis", "pg", "fastify"]))
 })
 
+test.each([".", "tools/docs", "tools/typedoc"])(
+  "npm ci takes the lock file of %s: every optional part is in it",
+  (folder) => {
+    type Lock = { packages: Record<string, { optionalDependencies?: Record<string, string> }> }
+    const { packages } = JSON.parse(readFileSync(join(ROOT, folder, "package-lock.json"), "utf8")) as Lock
+    const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+      Object.keys(optionalDependencies).filter(
+        (name) => !packages[`node_modules/${name}`] && !packages[`${path}/node_modules/${name}`],
+      ),
+    )
+    expect(missing).toEqual([])
+  },
+)
+
 test("flags of the compose file are the commands'", async () => {
   const text = readFileSync(join(ROOT, "deploy/compose.yaml"), "utf8")
   for (const [name, words] of [
