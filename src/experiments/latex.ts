@@ -16,7 +16,7 @@ function renderTable({ id, title, columns, rows, notes }: Table): string {
   const head = `${columns.map(({ title: name }) => escapeLatex(name)).join(" & ")} \\\\`
   const firstControl = rows.findIndex(({ kind }) => kind === "control")
   const body = rows.map(({ cells }, r) => {
-    const texts = cells.map(({ text, best }) => (best ? `\\textbf{${renderCell(text)}}` : renderCell(text)))
+    const texts = cells.map(({ text, best }) => (best ? renderBest(text) : renderCell(text)))
     return `${r > 0 && r === firstControl ? "\\midrule\n" : ""}${texts.join(" & ")} \\\\`
   })
   return [
@@ -61,6 +61,12 @@ function renderCell(text: string): string {
   if (mean === undefined) return escapeLatex(text)
   const raised = marks === "" ? "" : `^{${marks.replaceAll("†", "\\dagger ").replaceAll("*", "{*}").trim()}}`
   return `$${mean}${deviation === undefined ? "" : ` \\pm ${deviation}`}${raised}$`
+}
+
+/** \textbf does not reach into formulas, \boldmath does. */
+function renderBest(text: string): string {
+  const cell = renderCell(text)
+  return cell.startsWith("$") ? `{\\boldmath${cell}}` : `\\textbf{${cell}}`
 }
 
 const ESCAPES: Readonly<Record<string, string>> = {

@@ -77,6 +77,11 @@ function show(measure: Measure, value: number): string {
   return measure === "accuracy" ? `${formatMeasure(measure, value)} %` : formatMeasure(measure, value)
 }
 
-function joinNames(names: readonly string[]): string {
+/** The best few by name: a table of forty controls would make a paragraph that nobody reads. */
+const MOST_NAMED = 6
+
+function joinNames(all: readonly string[]): string {
+  const more = all.length - MOST_NAMED
+  const names = more > 1 ? [...all.slice(0, MOST_NAMED), `${more} more`] : all
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`
 }
