@@ -142,6 +142,17 @@ test("the command runs a method and makes a comparison and its page without opti
   expect(await dess("report", "out")).toMatchObject({ code: 0 })
 })
 
+test("an error that nobody catches prints its line, not a file", async () => {
+  writeFileSync(
+    join(PROJECT, "wrong.mjs"),
+    'import { Recommender } from "dess"\nawait Recommender.open({ tsak: "topk" })\n',
+  )
+  const { code, stderr } = await node("wrong.mjs")
+  expect(code).toBe(1)
+  expect(stderr).toContain('got "tsak"')
+  expect(stderr.length).toBeLessThan(4000)
+})
+
 test("a directory needs no package", async () => {
   writeFileSync(join(PROJECT, "rows.csv"), "user,item,rating,timestamp\nada,dune,5,1700000000\n")
   expect(await dess("import", "rows.csv", "--directory", "bare")).toMatchObject({ code: 0 })

@@ -37,6 +37,8 @@ function describeJudged(entry: Entry, judged: readonly JudgedComparison[], measu
     `${worse.length > 0 ? "" : "it "}beats ${better.length} of ${judged.length} controls`,
     ...(open.length > 0 ? [`${worse.length > 0 ? "" : "it "}is not distinguishable from ${joinNames(open)}`] : []),
   ]
+  if (entry.runs.length < 2)
+    return `${subject} was run with one seed, which decides nothing; beside it: ${joinNames(open)}${judgeEqualMemory(entry, judged, measure)}.`
   return `${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}${judgeEqualMemory(entry, judged, measure)}.`
 }
 
