@@ -1,6 +1,5 @@
 /** Data sets known by name: where their publishers keep them, and how to fetch them. */
 
-import { createHash } from "node:crypto"
 import { createReadStream, createWriteStream, existsSync, mkdirSync, renameSync, rmSync } from "node:fs"
 import { homedir } from "node:os"
 import { basename, join } from "node:path"
@@ -172,6 +171,7 @@ async function checkKnown(name: string, path: string): Promise<void> {
 }
 
 async function digest(kind: "md5" | "sha256", path: string): Promise<string> {
+  const { createHash } = process.getBuiltinModule("node:crypto")
   const hash = createHash(kind)
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
   return hash.digest("hex")
