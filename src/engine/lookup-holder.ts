@@ -117,7 +117,7 @@ export class LookupHolder {
   async #takeUp(directory: Directory, p: { position: number; wasThere: boolean }): Promise<void> {
     let lookup: Lookup | undefined
     try {
-      lookup = await this.#openOrImport(directory)
+      lookup = await this.#openOrRemake(directory)
       await this.#bringUp(lookup, directory, p)
     } catch (error) {
       await lookup?.close().catch(() => {})
@@ -126,10 +126,9 @@ export class LookupHolder {
     this.#lookup = lookup
   }
 
-  async #openOrImport(directory: Directory): Promise<Lookup> {
+  async #openOrRemake(directory: Directory): Promise<Lookup> {
     try {
-      const { importLookup } = await import("./old-lookup.ts")
-      const lookup = (await importLookup(directory, () => this.#open())) ?? this.#open()
+      const lookup = this.#open()
       if (directory.isRecovering) await lookup.checkAll()
       return lookup
     } catch (error) {

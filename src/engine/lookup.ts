@@ -98,8 +98,6 @@ const MERGED_TOGETHER = 4
 /** Rows read at a time: few at first, as most readers want a page, then twice as many each time. */
 const FIRST_PORTION = 64
 const LARGEST_PORTION = 2048
-/** Those that end otherwise are of the format before, which was LMDB's. */
-const OWN = /^lookup-\d+(-\d+\.run|\.mdb|\.mdb-lock)$/
 const RUN = /^lookup-(\d+)-(\d+)\.run$/
 const EVERYTHING: KeyRange = { start: "", end: undefined }
 
@@ -560,15 +558,13 @@ function openRuns(directory: string): NumberedRun[] {
   }
 }
 
-/** Whether there is a lookup table, of this format or the one before. */
+/** Whether there is a lookup table. */
 export function hasLookup(directory: string): boolean {
-  return existsSync(directory) && readdirSync(directory).some((name) => OWN.test(name))
+  return existsSync(directory) && readdirSync(directory).some((name) => RUN.test(name))
 }
 
-/** Removes the files of a lookup table: those of this format, of the one before, or all. */
-export function removeLookup(directory: string, which: "runs" | "old" | "all" = "all"): void {
-  for (const name of readdirSync(directory))
-    if (OWN.test(name) && (which === "all" || RUN.test(name) === (which === "runs")))
-      rmSync(join(directory, name), { force: true })
+/** Removes the files of a lookup table. */
+export function removeLookup(directory: string): void {
+  for (const name of readdirSync(directory)) if (RUN.test(name)) rmSync(join(directory, name), { force: true })
   syncFolder(directory)
 }
