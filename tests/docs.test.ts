@@ -80,7 +80,9 @@ test.each([
 ])("%s: a section with measured figures names the command, the test or the results they come from", (path) => {
   const [intro, ...sections] = read(path).split(/^## /m)
   const measured = sections.filter((section) => /(?<![\d.§#])\.\d{3,}\b/.test(section.replaceAll(/`[^`]*`/g, "")))
-  const nameless = measured.filter((section) => !SOURCE.test(section) && !(path.endsWith("results.md") && SOURCE.test(intro)))
+  const nameless = measured.filter(
+    (section) => !SOURCE.test(section) && !(path.endsWith("results.md") && SOURCE.test(intro)),
+  )
   expect(nameless.map((section) => section.split("\n")[0])).toEqual([])
 })
 
