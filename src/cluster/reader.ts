@@ -380,7 +380,7 @@ export class ClusterRecommender implements ServedRecommender {
         owned: this.#partitions.filter(({ owner }) => owner !== null).length,
         lost: this.#log.lost,
         failures: this.#cluster.redis.failures,
-        newsAge: this.#mirror.age,
+        updatesAge: this.#mirror.age,
       },
     }
   }

@@ -606,7 +606,7 @@ export interface Status {
     /** Commands Redis did not answer. */
     failures: number
     /** Milliseconds since updates of items were last read. */
-    newsAge: number
+    updatesAge: number
   }
 }
 
