@@ -52,11 +52,13 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
     if (query.lasting) outlast(values, items, catalogue)
     if (reader.follow && rules.factors) toLogOdds(values)
     else if (reader.follow) scored = chances(values)
-    block(values, items, blocked)
     if (only) keepOnly(values, items, only)
     if (rules.factors) boost(values, items, { factors: rules.factors, isLogit: reader.outputs === 1 })
-    fresh = takeFresh(catalogue, selection, { items, values, fresh: query.fresh ?? 0 })
-    selection.take({ items, values, source: "model" })
+    if (query.fresh) {
+      block(values, items, blocked)
+      fresh = takeFresh(catalogue, selection, { items, values, fresh: query.fresh })
+    }
+    selection.take({ items, values, source: "model", blocked })
   }
   fillUp(catalogue, selection, { blocked, only, rules, from })
   // What is new stands at the end.
@@ -66,7 +68,6 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
 
 /** Takes newcomers for the places kept for them; returns how many. */
 function takeFresh(catalogue: Catalogue, selection: Selection, p: Scored & { fresh: number }): number {
-  if (p.fresh === 0) return 0
   const places = new Set(chooseFresh(p, catalogue, p.fresh))
   const values = p.values.map((value, i) => (places.has(i) ? value : Number.NEGATIVE_INFINITY))
   selection.take({ items: p.items, values, source: "model" })
@@ -222,10 +223,9 @@ export function chooseSimilar(
   const only = query.only && Int32Array.from(new Set(query.only))
   if (reader.knows("item", item)) {
     const values = findNearness(catalogue, reader, item)
-    block(values, reader.items, blocked)
     if (only) keepOnly(values, reader.items, only)
     if (rules.factors) boost(values, reader.items, { factors: rules.factors, isLogit: false })
-    selection.take({ items: reader.items, values, source: "model" })
+    selection.take({ items: reader.items, values, source: "model", blocked })
   }
   const alike = new Uint8Array(blocked.length).fill(1)
   for (const name of catalogue.entry(item).categories)

@@ -193,8 +193,6 @@ export interface Correlate {
   out: Address
   /** count + columns − 1 numbers. */
   input: Address
-  /** Where stretch t begins, as whole numbers. Default: at t. */
-  places?: Address
   weight: Address
   count: number
   columns: number
@@ -214,6 +212,25 @@ export interface MultiplyCodes {
   count: number
   stride: number
   bits: 8 | 16
+  factor: number
+}
+
+/**
+ * out[id] = base + bias[t] + products[t] + ε, t < count, id = ids[t]: what items score, each where its index is. ε is
+ * ⟨x, the numbers an item is lifted with⟩: those stand from `liftPlace(id)` on. It is read from `sums`, by place, or, without
+ * them, computed: factor·Σ_k x[k]·noise[place + k], whole numbers of 16 bits; x has zeros up to a multiple of 8.
+ */
+export interface PlaceScores {
+  out: Address
+  ids: Address
+  bias: Address
+  products: Address
+  count: number
+  base: number
+  sums?: Address
+  x: Address
+  noise: Address
+  columns: number
   factor: number
 }
 
@@ -506,6 +523,7 @@ export interface Kernels {
   project(operation: Project): void
   correlate(operation: Correlate): void
   multiplyCodes(operation: MultiplyCodes): void
+  placeScores(operation: PlaceScores): void
   loss(operation: Loss): void
   pairScore(operation: PairScore): void
   pairScoreBackward(operation: PairScoreBackward): void

@@ -1,6 +1,7 @@
 /** The reference twin: plain loops, the definition of correct. Runs in single or double precision, one thread, at once. */
 
 import { DessError } from "../errors.ts"
+import { liftPlace } from "./codes.ts"
 import { learnGroups, packRows, scoreRows, unpackRows } from "./groups.ts"
 import type {
   Adam,
@@ -34,6 +35,7 @@ import type {
   PairScore,
   PairScoreBackward,
   PairScoreGradient,
+  PlaceScores,
   Project,
   ScoreRows,
   UnpackRows,
@@ -307,8 +309,7 @@ export class ReferenceKernels implements Kernels {
     const f = this.floats
     for (let t = 0; t < p.count; t++) {
       let sum = 0
-      const from = p.input + (p.places ? this.ints[p.places + t] : t)
-      for (let k = 0; k < p.columns; k++) sum += f[p.weight + k] * f[from + k]
+      for (let k = 0; k < p.columns; k++) sum += f[p.weight + k] * f[p.input + t + k]
       f[p.out + t] = sum
     }
   }
@@ -327,6 +328,21 @@ export class ReferenceKernels implements Kernels {
         sum += halves[2 * p.x + k] * code
       }
       f[p.out + t] = sum * p.factor * f[p.codes + t]
+    }
+  }
+
+  placeScores(p: PlaceScores): void {
+    const f = this.floats
+    if (!p.sums && f instanceof Float64Array)
+      throw new DessError("UNSUPPORTED", "codes: expected kernels of single precision, got double")
+    const halves = new Int16Array(f.buffer)
+    for (let t = 0; t < p.count; t++) {
+      const id = this.ints[p.ids + t]
+      const place = liftPlace(id)
+      let lift = 0
+      if (p.sums) lift = f[p.sums + place]
+      else for (let k = 0; k < p.columns; k++) lift += p.factor * halves[2 * p.x + k] * halves[2 * p.noise + place + k]
+      f[p.out + id] = p.base + f[p.bias + t] + (f[p.products + t] + lift)
     }
   }
 

@@ -34,6 +34,7 @@ import type {
   PairScore,
   PairScoreBackward,
   PairScoreGradient,
+  PlaceScores,
   Project,
   ScoreRows,
   UnpackRows,
@@ -291,7 +292,7 @@ export class WasmKernels implements Kernels {
 
   correlate(p: Correlate): void {
     const tape = this.#begin(layout.CORRELATE, p.count * (0.2 + p.columns * 0.06))
-    tape.putAddresses(p.out, p.input, p.weight, p.places ?? 0)
+    tape.putAddresses(p.out, p.input, p.weight)
     tape.put(p.count, p.columns)
     tape.end()
   }
@@ -301,6 +302,14 @@ export class WasmKernels implements Kernels {
     tape.putAddresses(p.out, p.codes, p.x)
     tape.put(p.words, p.count, p.stride, p.bits)
     tape.putFloats(p.factor)
+    tape.end()
+  }
+
+  placeScores(p: PlaceScores): void {
+    const tape = this.#begin(layout.PLACE_SCORES, p.count * (2 + (p.sums ? 0 : p.columns * 0.03)))
+    tape.putAddresses(p.out, p.ids, p.bias, p.products, p.sums ?? 0, p.x, p.noise)
+    tape.put(p.count, p.columns)
+    tape.putFloats(p.base, p.factor)
     tape.end()
   }
 
