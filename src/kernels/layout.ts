@@ -26,14 +26,13 @@ export const COPY_ROWS = 20
 export const HIDDEN_POWERS = 21
 export const HIDDEN_SCORES = 22
 export const CORRELATE = 23
-export const MULTIPLY_CODES = 24
+export const SCORE_CHUNKS = 24
 export const LEARN_GROUPS = 25
 export const UNPACK_ROWS = 26
 export const PACK_ROWS = 27
 export const SCORE_ROWS = 28
 export const LEARN_PAIRS = 29
 export const FUSE_LOGS = 30
-export const PLACE_SCORES = 31
 
 /** Every operation on the tape starts with: code, its length in words, the parts it is worth cutting into. */
 export const OPERATION_HEADER = 12

@@ -26,7 +26,6 @@ import type {
   MixBackward,
   MoveRows,
   Multiply,
-  MultiplyCodes,
   Norm,
   Normalize,
   NormalizeBackward,
@@ -35,8 +34,8 @@ import type {
   PairScore,
   PairScoreBackward,
   PairScoreGradient,
-  PlaceScores,
   Project,
+  ScoreChunks,
   ScoreRows,
   UnpackRows,
 } from "./kernels.ts"
@@ -314,35 +313,28 @@ export class ReferenceKernels implements Kernels {
     }
   }
 
-  multiplyCodes(p: MultiplyCodes): void {
-    const f = this.floats
-    if (f instanceof Float64Array)
+  scoreChunks(p: ScoreChunks): void {
+    const [f, { lift }] = [this.floats, p]
+    if (f instanceof Float64Array && (!p.sums || p.bits < 32))
       throw new DessError("UNSUPPORTED", "codes: expected kernels of single precision, got double")
     const [bytes, halves] = [new Int8Array(f.buffer), new Int16Array(f.buffer)]
     const perWord = 32 / p.bits
-    for (let t = 0; t < p.count; t++) {
-      let sum = 0
-      for (let k = 0; k < p.words * perWord; k++) {
-        const word = p.codes + (1 + Math.floor(k / perWord)) * p.stride + t
-        const code = p.bits === 8 ? bytes[4 * word + (k % 4)] : halves[2 * word + (k % 2)]
-        sum += halves[2 * p.x + k] * code
+    for (let i = 0; i < p.count; i++) {
+      const at = this.ints[p.chunks + Math.floor(i / p.slots)] + (i % p.slots)
+      const first = at + 2 * p.slots
+      let product = 0
+      for (let k = 0; k < p.columns; k++) {
+        const word = first + (p.bits === 32 ? k : 1 + Math.floor(k / perWord)) * p.slots
+        if (p.bits === 32) product += f[p.x + k] * f[word]
+        else product += halves[2 * p.x + k] * (p.bits === 8 ? bytes[4 * word + (k % 4)] : halves[2 * word + (k % 2)])
       }
-      f[p.out + t] = sum * p.factor * f[p.codes + t]
-    }
-  }
-
-  placeScores(p: PlaceScores): void {
-    const f = this.floats
-    if (!p.sums && f instanceof Float64Array)
-      throw new DessError("UNSUPPORTED", "codes: expected kernels of single precision, got double")
-    const halves = new Int16Array(f.buffer)
-    for (let t = 0; t < p.count; t++) {
-      const id = this.ints[p.ids + t]
+      if (p.bits < 32) product *= p.factor * f[first]
+      const id = this.ints[at]
       const place = liftPlace(id)
-      let lift = 0
-      if (p.sums) lift = f[p.sums + place]
-      else for (let k = 0; k < p.columns; k++) lift += p.factor * halves[2 * p.x + k] * halves[2 * p.noise + place + k]
-      f[p.out + id] = p.base + f[p.bias + t] + (f[p.products + t] + lift)
+      let lifted = p.sums ? f[p.sums + place] : 0
+      for (let k = 0; !p.sums && k < lift.columns; k++)
+        lifted += lift.factor * halves[2 * lift.x + k] * halves[2 * lift.noise + place + k]
+      f[p.out + id] = p.base + f[at + p.slots] + (product + lifted)
     }
   }
 

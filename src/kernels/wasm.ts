@@ -26,7 +26,6 @@ import type {
   MixBackward,
   MoveRows,
   Multiply,
-  MultiplyCodes,
   Normalize,
   NormalizeBackward,
   NormalizeGradient,
@@ -34,8 +33,8 @@ import type {
   PairScore,
   PairScoreBackward,
   PairScoreGradient,
-  PlaceScores,
   Project,
+  ScoreChunks,
   ScoreRows,
   UnpackRows,
 } from "./kernels.ts"
@@ -297,19 +296,11 @@ export class WasmKernels implements Kernels {
     tape.end()
   }
 
-  multiplyCodes(p: MultiplyCodes): void {
-    const tape = this.#begin(layout.MULTIPLY_CODES, p.count * (0.3 + p.words * 0.06))
-    tape.putAddresses(p.out, p.codes, p.x)
-    tape.put(p.words, p.count, p.stride, p.bits)
-    tape.putFloats(p.factor)
-    tape.end()
-  }
-
-  placeScores(p: PlaceScores): void {
-    const tape = this.#begin(layout.PLACE_SCORES, p.count * (2 + (p.sums ? 0 : p.columns * 0.03)))
-    tape.putAddresses(p.out, p.ids, p.bias, p.products, p.sums ?? 0, p.x, p.noise)
-    tape.put(p.count, p.columns)
-    tape.putFloats(p.base, p.factor)
+  scoreChunks(p: ScoreChunks): void {
+    const tape = this.#begin(layout.SCORE_CHUNKS, p.count * (3 + p.columns * 0.04))
+    tape.putAddresses(p.out, p.chunks, p.x, p.sums, p.lift.x, p.lift.noise)
+    tape.put(p.slots, p.count, p.bits, p.columns, p.lift.columns)
+    tape.putFloats(p.factor, p.base, p.lift.factor)
     tape.end()
   }
 

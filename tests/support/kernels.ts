@@ -225,14 +225,18 @@ function loss(kind: "squared" | "logistic" | "softmax", gradient: boolean): Buil
   }
 }
 
-/** `rows` items in an order of their own. */
-function placeScores(board: Board, { rows, columns }: Shape): void {
+/** `rows` items in an order of their own, in chunks of 16. */
+function scoreChunks(board: Board, { rows, columns }: Shape): void {
   const { kernels } = board
-  const ids = board.indices(rows, 1)
-  for (let t = 0; t < rows; t++) kernels.ints[ids + t] = (t + 3) % rows
-  kernels.placeScores({
-    ...{ out: board.output("out", rows), ids, bias: board.normals(rows), products: board.normals(rows) },
-    ...{ sums: board.normals(16_384), x: NONE, noise: NONE, count: rows, columns, base: 0.5, factor: 1 },
+  const chunks = board.indices(Math.ceil(rows / 16) + 1, 1)
+  for (let c = 0; c < Math.ceil(rows / 16); c++) {
+    const at = board.normals(16 * (2 + columns), 0.3)
+    kernels.ints[chunks + c] = at
+    for (let t = 0; t < 16; t++) kernels.ints[at + t] = (16 * c + t + 3) % rows
+  }
+  kernels.scoreChunks({
+    ...{ out: board.output("out", rows), chunks, slots: 16, count: rows, bits: 32, columns, x: board.normals(columns) },
+    ...{ factor: 1, base: 0.5, sums: board.normals(16_384), lift: { x: NONE, noise: NONE, columns: 0, factor: 1 } },
   })
 }
 
@@ -372,7 +376,7 @@ export const OPERATIONS: Record<string, Build> = {
       weight: board.normals(columns, 0.3),
       ...{ count: rows, columns },
     }),
-  placeScores,
+  scoreChunks,
   fuseLogs: (board, { rows }) => {
     const stride = rows + 5
     const sums = board.normals(4 * stride)

@@ -21,7 +21,7 @@ const CHUNK = 16_384
 /** The largest vector that is multiplied in 8 bits; whole numbers of 32 have no room for the products of more. */
 const MOST_BYTES = 512
 /** Items of which each gets its own part of ε; of more, all places of ε are cheaper. */
-const FEW_ITEMS = NOISE_PLACES / 2
+const FEW_ITEMS = 2 * NOISE_PLACES
 /** Of a number of x. */
 const X_END = 32_767
 /** Of a number of ε, and of x beside it: as many products as there are in a lane of 128 numbers have room in 32 bits. */
@@ -267,49 +267,27 @@ export class PackedItems {
   #scoreAll(x: Floats, base: number): Address {
     const k = this.#kernels
     const { fade } = this.#model
-    const [left, faded, codes, liftCodes] = [x.length, x.length, x.length + 16, x.length + 16].map((n) => k.allocate(n))
+    const groups = this.#groups.filter(({ count }) => count > 0)
+    const [floats, faded, codes, liftCodes] = [0, 0, 16, 16].map((more) => k.allocate(x.length + more))
     const out = k.allocate(this.#ids.length)
-    const products = k.allocate(this.#groups.reduce((most, { slotsPerChunk }) => Math.max(most, slotsPerChunk), 0))
-    const isFew = this.#count <= FEW_ITEMS && this.#groups.some(({ bits }) => bits < 32)
+    const isFew = this.#count <= FEW_ITEMS && groups.every(({ bits }) => bits < 32)
     const sums = isFew ? NONE : k.allocate(NOISE_PLACES)
+    const tables = groups.map(({ chunks }) => k.allocate(chunks.length))
     const f = k.floats
     for (let n = 0; n < x.length; n++) {
-      f[left + n] = x[n]
+      f[floats + n] = x[n]
       f[faded + n] = x[n] * fade[n]
     }
     if (!isFew) k.correlate({ out: sums, input: this.#noise, weight: faded, count: NOISE_PLACES, columns: x.length })
     const factor = this.#writeCodes(codes, x, X_END)
-    const { x: end, columns } = LIFT_END
-    const lift = this.#writeCodes(
-      liftCodes,
-      f.subarray(faded, faded + x.length),
-      (end * columns) / Math.max(columns, x.length),
-    )
-    for (const { chunks, slotsPerChunk, size, bits, words: all, count } of this.#groups) {
-      const inner = Math.min(size, x.length)
-      const words = Math.min(all - 1, Math.ceil((x.length * bits) / 32))
-      for (let n = 0; n < chunks.length; n++) {
-        const right = chunks[n] + HEAD * slotsPerChunk
-        const here = Math.min(slotsPerChunk, count - n * slotsPerChunk)
-        if (bits === 32 || size === 0)
-          k.multiply({ out: products, left, right, rows: 1, columns: slotsPerChunk, inner })
-        else
-          k.multiplyCodes({
-            out: products,
-            codes: right,
-            x: codes,
-            words,
-            bits,
-            factor,
-            count: here,
-            stride: slotsPerChunk,
-          })
-        k.placeScores({
-          ...{ out, ids: chunks[n], bias: chunks[n] + slotsPerChunk, products, count: here, base, sums },
-          ...{ x: liftCodes, noise: this.#noiseCodes, columns: x.length, factor: lift * this.#noiseStep },
-        })
-      }
-    }
+    const end = (LIFT_END.x * LIFT_END.columns) / Math.max(LIFT_END.columns, x.length)
+    const step = this.#writeCodes(liftCodes, f.subarray(faded, faded + x.length), end)
+    const lift = { x: liftCodes, noise: this.#noiseCodes, columns: x.length, factor: step * this.#noiseStep }
+    groups.forEach(({ chunks, slotsPerChunk: slots, size, bits, count }, g) => {
+      k.ints.set(chunks, tables[g])
+      const [columns, vector] = [Math.min(size, x.length), bits === 32 ? floats : codes]
+      k.scoreChunks({ out, chunks: tables[g], slots, count, bits, columns, x: vector, factor, base, sums, lift })
+    })
     const { alone } = k
     // Waking another thread costs more than it saves.
     k.alone = true
