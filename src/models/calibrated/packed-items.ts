@@ -21,7 +21,7 @@ const CHUNK = 16_384
 /** The largest vector that is multiplied in 8 bits; whole numbers of 32 have no room for the products of more. */
 const MOST_BYTES = 512
 /** Items of which each gets its own part of ε; of more, all places of ε are cheaper. */
-const FEW_ITEMS = 2 * NOISE_PLACES
+const FEW_ITEMS = NOISE_PLACES / 2
 /** Of a number of x. */
 const X_END = 32_767
 /** Of a number of ε, and of x beside it: as many products as there are in a lane of 128 numbers have room in 32 bits. */
