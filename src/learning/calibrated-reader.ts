@@ -112,6 +112,7 @@ export class CalibratedReader implements Reader {
   /** Packs items anew whose rows have changed. */
   refresh(items: ArrayLike<number>): void {
     this.#clearInputs()
+    this.#own.neighbours?.outdate()
     const row = { step: 0, numbers: this.#row, at: 0 }
     for (let i = 0; i < items.length; i++) {
       row.step = this.#read("item", items[i])

@@ -1,5 +1,6 @@
 /** What the models of the calibrated recipe have in common: rows of varying size, learned event by event. */
 
+import { liftPlace } from "../../kernels/codes.ts"
 import type { Floats } from "../../kernels/kernels.ts"
 import { Random } from "../../kernels/random.ts"
 import type { Side } from "../../types.ts"
@@ -118,7 +119,7 @@ export class ItemNoise {
 
   /** Where ε(i) starts. */
   tail(item: number): number {
-    return (Math.imul(item + 1, 0x9e3779b1) >>> 18) & (NOISE_PLACES - 1)
+    return liftPlace(item)
   }
 }
 
