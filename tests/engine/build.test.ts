@@ -48,10 +48,10 @@ const FROZEN = {
   learning: "12",
   hashes: {
     "dess-fre binary": "75c726abbbd84944",
-    "dess-fre topk": "12ec97078a5bc413",
+    "dess-fre topk": "3a3ece18d53a8dc8",
     "dess-fre multiclass": "0ad777308de75c5d",
     "dess-cv binary": "75c726abbbd84944",
-    "dess-cv topk": "12ec97078a5bc413",
+    "dess-cv topk": "3159f26f7f27b950",
     "dess-cv multiclass": "0ad777308de75c5d",
     "uniform-8 binary": "535d21d6645ad1c1",
     "uniform-8 topk": "9ef041fd1908767f",
