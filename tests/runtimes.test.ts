@@ -63,8 +63,13 @@ Recommender.open({ memoryBudget: "64MB" }).then(async (recommender) => {
 })
 `
 
-/** Part of the tests, those whose figures would show another bit; the rest of the suite runs on the Node that runs this. */
-const PART = ["tests/golden.test.ts", "tests/engine/build.test.ts", "tests/kernels/gradients.test.ts"]
+/** Part of the tests, those whose figures would show another bit, and the threads; the rest of the suite runs on the Node that runs this. */
+const PART = [
+  "tests/golden.test.ts",
+  "tests/engine/build.test.ts",
+  "tests/kernels/gradients.test.ts",
+  "tests/kernels/threads.test.ts",
+]
 
 if (missing.length > 0 && process.env.CI !== "true")
   console.warn(`SKIPPED: the package on ${missing.join(", ")} (node tools/install-test-programs.mjs)`)

@@ -81,11 +81,15 @@ const PARTS: readonly Part[] = [
   },
 ]
 
-/** Ranking all items takes longer than one prediction: lists are made for the first part of the stream. */
+/**
+ * Ranking all items takes longer than one prediction: lists are made along a shorter stream. Its users choose by taste,
+ * since there is nothing to learn for lists where they choose by popularity.
+ */
 const LISTS_SHARE = 0.3
 
 const LEGEND = `loss: squared error of the predicted probability, less is better. per user, per item: mean length of a vector.
-rows: bytes of all vectors. held: rows, counts of ids and what users have met. random-grow has the bytes of dess-fre.`
+rows: bytes of all vectors. held: rows, counts of ids and what users have met. random-grow has the bytes of dess-fre.
+Lists: a stream of its own, whose users choose by taste and by what they chose last (dess run --choice taste).`
 
 export async function demoCommand(args: string[]): Promise<void> {
   const { help, interactions = 200_000, seed = 1, out = "report" } = parseFlags(args, FLAGS)
@@ -94,9 +98,10 @@ export async function demoCommand(args: string[]): Promise<void> {
     return
   }
   const started = performance.now()
-  const streams = [interactions, Math.ceil(interactions * LISTS_SHARE)].map((length) =>
-    synthetic({ interactions: length, seed }),
-  )
+  const streams = [
+    synthetic({ interactions, seed }),
+    synthetic({ interactions: Math.ceil(interactions * LISTS_SHARE), choice: "taste", seed }),
+  ]
   makeFolder(out)
   const parts = await untilStopped(async (signal) => {
     const outcomes: Outcome[][] = []

@@ -86,10 +86,22 @@ export async function runCommand(args: string[]): Promise<void> {
     console.log(HELP)
     return
   }
-  const { columns, ratingScale, likeThreshold, interactions, users, items, implicit, type, types, ...options } = values
+  const { columns, ratingScale, likeThreshold, interactions, users, items, choice, implicit, type, types, ...options } =
+    values
   const entry = {
     path,
-    ...dropUndefined({ columns, ratingScale, likeThreshold, interactions, users, items, implicit, type, types }),
+    ...dropUndefined({
+      columns,
+      ratingScale,
+      likeThreshold,
+      interactions,
+      users,
+      items,
+      choice,
+      implicit,
+      type,
+      types,
+    }),
   }
   // Without ratings there is only one task.
   const task = options.task ?? ((await isImplicit(entry)) ? "topk" : RUN_DEFAULTS.task)

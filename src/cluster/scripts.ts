@@ -58,7 +58,8 @@ export const SCRIPTS = {
   /**
    * KEYS events, keys of now, keys of before, state, this call. ARGV milliseconds to remember the call, keys to
    * remember, unlearned events above which none are taken, then key hash ('' for none) and event, each.
-   * → [taken, last id, events ever, first id]; −1: done before; −2: too many waiting.
+   * → [taken, last id, events ever, first id]; −1: done before; −2: too many waiting. The ids of a call follow each other,
+   * also where the clock goes on meanwhile.
    */
   append: script(`local function known(k)
   return redis.call('SISMEMBER', KEYS[2], k) == 1 or redis.call('SISMEMBER', KEYS[3], k) == 1
@@ -69,12 +70,18 @@ if redis.call('EXISTS', KEYS[5]) == 1 then return {-1, s[1] or '0-0', appended} 
 if appended - tonumber(s[3] or '0') >= tonumber(ARGV[3]) then return {-2, s[1] or '0-0', appended} end
 redis.call('SET', KEYS[5], '', 'PX', ARGV[1])
 local taken, last, first = 0, s[1] or '0-0', '0-0'
+local time, from
 for i = 4, #ARGV, 2 do
   local k = ARGV[i]
   if k == '' or not known(k) then
     if k ~= '' then redis.call('SADD', KEYS[2], k) end
-    last = redis.call('XADD', KEYS[1], '*', 'e', ARGV[i + 1])
-    if taken == 0 then first = last end
+    local id = '*'
+    if taken > 0 then id = string.format('%s-%.0f', time, from + taken) end
+    last = redis.call('XADD', KEYS[1], id, 'e', ARGV[i + 1])
+    if taken == 0 then
+      first = last
+      time, from = string.match(last, '(%d+)-(%d+)')
+    end
     taken = taken + 1
   end
 end

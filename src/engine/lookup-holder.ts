@@ -17,6 +17,8 @@ export interface LookupHolderOptions {
   /** Undefined: it is kept in memory. */
   directory: Directory | undefined
   mostKeys: number
+  /** The most that keys, feedback and notes may each take of the memory. */
+  mostBytes: number | undefined
   onFailure(error: Error): void
 }
 
@@ -76,8 +78,8 @@ export class LookupHolder {
   }
 
   #open(): Lookup {
-    const { directory, mostKeys, onFailure } = this.#options
-    return new Lookup({ directory: directory?.path, mostKeys, onFailure, onDamage: (error) => this.#onDamage(error) })
+    const { directory, ...options } = this.#options
+    return new Lookup({ ...options, directory: directory?.path, onDamage: (error) => this.#onDamage(error) })
   }
 
   /** Nothing is lost where the journal has everything, or where that is asked for. */
@@ -117,7 +119,7 @@ export class LookupHolder {
   async #takeUp(directory: Directory, p: { position: number; wasThere: boolean }): Promise<void> {
     let lookup: Lookup | undefined
     try {
-      lookup = await this.#openOrImport(directory)
+      lookup = await this.#openOrRemake(directory)
       await this.#bringUp(lookup, directory, p)
     } catch (error) {
       await lookup?.close().catch(() => {})
@@ -126,10 +128,9 @@ export class LookupHolder {
     this.#lookup = lookup
   }
 
-  async #openOrImport(directory: Directory): Promise<Lookup> {
+  async #openOrRemake(directory: Directory): Promise<Lookup> {
     try {
-      const { importLookup } = await import("./old-lookup.ts")
-      const lookup = (await importLookup(directory, () => this.#open())) ?? this.#open()
+      const lookup = this.#open()
       if (directory.isRecovering) await lookup.checkAll()
       return lookup
     } catch (error) {

@@ -98,8 +98,6 @@ const MERGED_TOGETHER = 4
 /** Rows read at a time: few at first, as most readers want a page, then twice as many each time. */
 const FIRST_PORTION = 64
 const LARGEST_PORTION = 2048
-/** Those that end otherwise are of the format before, which was LMDB's. */
-const OWN = /^lookup-\d+(-\d+\.run|\.mdb|\.mdb-lock)$/
 const RUN = /^lookup-(\d+)-(\d+)\.run$/
 const EVERYTHING: KeyRange = { start: "", end: undefined }
 
@@ -123,7 +121,7 @@ export class Lookup {
   nextKey = 0
   /** Keys before this order no longer count. */
   #keysFrom = 0
-  readonly #recentKeys = new RecentKeys()
+  readonly #recentKeys: RecentKeys
   /** One write at a time. */
   #queue: Promise<unknown> = Promise.resolve()
   #flushing: Promise<void> | undefined
@@ -136,11 +134,12 @@ export class Lookup {
   #isClosing = false
   #isClosed = false
 
-  /** Opens what is there; `mostKeys`: in memory, so many of the newest are kept. */
-  constructor(options: LookupOptions & { mostKeys: number }) {
+  /** Opens what is there. In memory the newest are kept: so many keys, and of keys, of feedback and of notes so many bytes. */
+  constructor(options: LookupOptions & { mostKeys: number; mostBytes?: number | undefined }) {
     this.#options = options
-    const { directory, mostKeys } = options
-    this.#newest = new LookupLayer(directory === undefined ? mostKeys : undefined)
+    const { directory, mostKeys: keys, mostBytes: bytes } = options
+    this.#newest = new LookupLayer(directory === undefined ? { keys, bytes } : undefined)
+    this.#recentKeys = new RecentKeys(bytes)
     if (directory === undefined) return
     try {
       this.#runs = openRuns(directory)
@@ -169,6 +168,12 @@ export class Lookup {
   get heldBytes(): number {
     const layers = this.#newest.bytes + (this.#frozen?.bytes ?? 0) + this.#recentKeys.bytes
     return this.#runs.reduce((sum, { run }) => sum + run.heldBytes, layers)
+  }
+
+  /** Of them those that stay: what waits to be written comes and goes. */
+  get keptBytes(): number {
+    if (this.#options.directory === undefined) return this.heldBytes
+    return this.heldBytes - this.#newest.bytes - (this.#frozen?.bytes ?? 0)
   }
 
   /** Bytes of items' details, where they are not on disk. */
@@ -560,15 +565,13 @@ function openRuns(directory: string): NumberedRun[] {
   }
 }
 
-/** Whether there is a lookup table, of this format or the one before. */
+/** Whether there is a lookup table. */
 export function hasLookup(directory: string): boolean {
-  return existsSync(directory) && readdirSync(directory).some((name) => OWN.test(name))
+  return existsSync(directory) && readdirSync(directory).some((name) => RUN.test(name))
 }
 
-/** Removes the files of a lookup table: those of this format, of the one before, or all. */
-export function removeLookup(directory: string, which: "runs" | "old" | "all" = "all"): void {
-  for (const name of readdirSync(directory))
-    if (OWN.test(name) && (which === "all" || RUN.test(name) === (which === "runs")))
-      rmSync(join(directory, name), { force: true })
+/** Removes the files of a lookup table. */
+export function removeLookup(directory: string): void {
+  for (const name of readdirSync(directory)) if (RUN.test(name)) rmSync(join(directory, name), { force: true })
   syncFolder(directory)
 }

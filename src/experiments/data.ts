@@ -14,7 +14,7 @@ import { parseRatingScale } from "../stream/interaction.ts"
 import type { Order } from "../stream/order.ts"
 import { shuffleStream } from "../stream/shuffled.ts"
 import type { Stream } from "../stream/stream.ts"
-import { synthetic } from "../stream/synthetic/synthetic.ts"
+import { CHOICES, synthetic } from "../stream/synthetic/synthetic.ts"
 import type { Task } from "../types.ts"
 
 const SYNTHETIC_INTERACTIONS = 100_000
@@ -44,6 +44,11 @@ const SYNTHETIC_OPTIONS = {
   interactions: { ...count, description: `length of the embedded stream (${SYNTHETIC_INTERACTIONS})` },
   users: { ...count, description: "users of the embedded stream" },
   items: { ...count, description: "items of the embedded stream" },
+  choice: {
+    enum: CHOICES,
+    description:
+      "how users of the embedded stream choose items: by popularity in their genres, or of these by taste (popular)",
+  },
 } as const
 
 /** Options of a data set beside its path; flags and the entries of a grid are made of it. */
@@ -85,8 +90,9 @@ function checkEntry(entry: DataEntry): void {
 export function findData(entry: DataEntry, base: string): GridData {
   checkEntry(entry)
   if (entry.path === "synthetic") {
-    const { interactions = SYNTHETIC_INTERACTIONS } = entry
-    const name = entry.name ?? (interactions === SYNTHETIC_INTERACTIONS ? "synthetic" : `synthetic-${interactions}`)
+    const { interactions = SYNTHETIC_INTERACTIONS, choice } = entry
+    const parts = [choice === "taste" ? choice : "", interactions === SYNTHETIC_INTERACTIONS ? "" : interactions]
+    const name = entry.name ?? ["synthetic", ...parts].filter((part) => part !== "").join("-")
     return { ...entry, interactions, name, bytes: 0 }
   }
   const path = isAbsolute(entry.path) ? entry.path : resolve(base, entry.path)
@@ -129,10 +135,10 @@ export async function openEntry(
   p: { seed: number; order: Order; limit: number | undefined },
 ): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale" | "encoding" | "implicit" | "notes">>> {
   checkEntry(entry)
-  const { path, interactions = SYNTHETIC_INTERACTIONS, users, items, likeThreshold } = entry
+  const { path, interactions = SYNTHETIC_INTERACTIONS, users, items, choice, likeThreshold } = entry
   const { seed, order } = p
   if (path === "synthetic") {
-    const embedded = synthetic(dropUndefined({ interactions, users, items, seed }))
+    const embedded = synthetic(dropUndefined({ interactions, users, items, choice, seed }))
     return Object.assign(
       order === "shuffled" ? shuffleStream(embedded, seed) : embedded,
       dropUndefined({ likeThreshold }),

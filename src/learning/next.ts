@@ -12,14 +12,15 @@
 import { DessError } from "../errors.ts"
 import { History } from "../ids/history.ts"
 import { State } from "../kernels/state.ts"
-import { rankingQuality, topPositions } from "../models/paper/ranking.ts"
+import { rankingQuality } from "../models/paper/ranking.ts"
 import { emptyBatch } from "../stream/columns.ts"
 import type { Stream } from "../stream/stream.ts"
 import type { InteractionBatch, Segment } from "../types.ts"
-import type { Learner } from "./learner.ts"
+import type { Ranker } from "./learner.ts"
 import { Run } from "./loop.ts"
 import { Mean } from "./metrics.ts"
 import { type RunOptions, withDefaults } from "./options.ts"
+import { bestUnmet } from "./ranked.ts"
 import type { NextQuality, RunResult, SegmentReport } from "./report.ts"
 import type { UserScores } from "./user-scores.ts"
 
@@ -97,6 +98,9 @@ class NextMeasure {
   #tail = 0
   #at: number
   #learned: number
+  /** Of what is learned and of the items seen; until one of them changes. */
+  #ranking: Ranker | undefined
+  #ranked = 0
   targets = 0
 
   constructor(run: Run, options: MeasureOptions) {
@@ -113,24 +117,36 @@ class NextMeasure {
     const end = Math.min(events.length, this.#at + count)
     for (; this.#at < end; this.#at++) {
       const [user, item] = [events.user[this.#at], events.item[this.#at]]
-      if (history.of(user).length > 0) this.#predict(learner, user, item)
+      if (history.of(user).length > 0) this.#predict(user, item)
       history.add([user], [item])
       if (every > 0 && this.#at + 1 - this.#learned >= every) {
+        this.#release()
         this.#run.step(segmentOf(events, this.#learned, this.#at + 1), { unmeasured: true })
         this.#learned = this.#at + 1
       } else learner.observe?.(user, item)
     }
-    return this.#at < events.length
+    if (this.#at < events.length) return true
+    this.#release()
+    return false
   }
 
-  #predict(learner: Learner, user: number, item: number): void {
+  #rank(): Ranker {
+    const { seen } = this.#options.history
+    if (this.#ranking && this.#ranked === seen.length) return this.#ranking
+    this.#release()
+    this.#ranking = this.#run.learner.rank(seen)
+    this.#ranked = seen.length
+    return this.#ranking
+  }
+
+  #release(): void {
+    this.#ranking?.release()
+    this.#ranking = undefined
+  }
+
+  #predict(user: number, item: number): void {
     const { history, k, common } = this.#options
-    const ranking = learner.rank(Array.from(history.seen))
-    const scores = ranking.scores(user)
-    const met = new Set(history.of(user))
-    for (let i = 0; i < scores.length; i++) if (met.has(ranking.items[i])) scores[i] = Number.NEGATIVE_INFINITY
-    const list = topPositions(scores, k).map((position) => ranking.items[position])
-    ranking.release()
+    const list = bestUnmet(this.#rank(), { history, user, k })
     for (const listed of list) {
       this.#listed.add(listed)
       if (!common.has(listed)) this.#tail++

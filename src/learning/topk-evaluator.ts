@@ -11,13 +11,14 @@ import { History } from "../ids/history.ts"
 import type { State } from "../kernels/state.ts"
 import { SEQUENCE_PASSES } from "../models/calibrated/sequence.ts"
 import type { ModelBatch } from "../models/model.ts"
-import { rankingQuality, topPositions } from "../models/paper/ranking.ts"
+import { rankingQuality } from "../models/paper/ranking.ts"
 import { binaryLabel } from "../stream/labels.ts"
 import type { Segment, Side } from "../types.ts"
 import type { Learner } from "./learner.ts"
 import { NOTHING, type Score } from "./metrics.ts"
 import { NegativeMixture } from "./negative-mixture.ts"
 import { NegativeSampler } from "./negative-sampler.ts"
+import { bestUnmet } from "./ranked.ts"
 import { SegmentMemory } from "./segment-memory.ts"
 import type { EvaluatorHistory, TaskEvaluator } from "./task-evaluator.ts"
 import type { UserScores } from "./user-scores.ts"
@@ -115,13 +116,7 @@ export class TopkEvaluator implements TaskEvaluator {
       const ranking = learner.rank(this.#history.seen)
       const popular = this.#history.byPopularity()
       for (const [user, items] of relevant) {
-        const scores = ranking.scores(user)
-        for (const item of this.#history.of(user)) {
-          const place = this.#history.placeOf(item)
-          const at = ranking.items[place] === item ? place : ranking.items.indexOf(item)
-          if (at >= 0) scores[at] = Number.NEGATIVE_INFINITY
-        }
-        const list = topPositions(scores, this.#k).map((position) => ranking.items[position])
+        const list = bestUnmet(ranking, { history: this.#history, user, k: this.#k })
         const { recall, ndcg } = rankingQuality(list, items, this.#k)
         score.recall += recall
         score.ndcg += ndcg

@@ -77,6 +77,18 @@ test("a record of another release, or cut short, is refused", () => {
 })
 
 describeWithRedis("a cluster", (redis) => {
+  test("the ids of one call are known and follow each other, however long it takes", async () => {
+    const cluster = await open(redis(), 1)
+    const log = new Log(cluster, LOG)
+    for (const count of [1, 20_000]) {
+      const { ids } = await log.append(Array.from({ length: count }, (_, n) => event("ada", `item ${n}`)))
+      const after = `(${ids[0]}`
+      const key = cluster.keys.of(0, "events")
+      const found = (await cluster.redis.send(key, ["XRANGE", key, after, "+"])) as [Buffer, Buffer[]][]
+      expect(found.map(([id]) => String(id))).toEqual(ids.slice(1))
+    }
+  })
+
   test("events are appended once each, in order, to their user's partition", async () => {
     const cluster = await open(redis())
     const log = new Log(cluster, LOG)

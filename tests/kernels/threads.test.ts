@@ -3,8 +3,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
 import { DessError } from "../../src/errors.ts"
 import type { Kernels } from "../../src/kernels/kernels.ts"
+import { STOP } from "../../src/kernels/layout.ts"
 import { type KernelOptions, openKernels } from "../../src/kernels/open.ts"
 import { Random } from "../../src/kernels/random.ts"
+import { buildCommand } from "../support/command.ts"
 import { type Build, OPERATIONS, perform, type Shape } from "../support/kernels.ts"
 
 /** A product that takes long enough for every worker to wake up and take its part. */
@@ -73,6 +75,7 @@ for (const kind of ["simd", "relaxed-simd"] as const) {
 }
 
 describe("the pool", () => {
+  beforeAll(buildCommand)
   const opened: Kernels[] = []
   const open = async (options: KernelOptions) => {
     const kernels = openKernels(options)
@@ -158,6 +161,39 @@ describe("the pool", () => {
       expect(() => kernels.run()).toThrow("expected open kernels, got closed ones")
     }
   })
+
+  it("does not wait for workers that failed before it came to wait", async () => {
+    const threads = process.getBuiltinModule("node:worker_threads")
+    // A thread of its own: where this fails it sleeps for ever.
+    const program = `
+      import { openKernels } from ${JSON.stringify(new URL("../../dist/kernels/open.js", import.meta.url).href)}
+      import { parentPort, workerData } from "node:worker_threads"
+      const kernels = openKernels({ threads: 3, grain: 1 })
+      await kernels.ready()
+      const [count, columns] = [5000, 64]
+      const index = kernels.allocate(count)
+      kernels.ints.fill(500_000_000, index, index + count)
+      const [out, delta] = [kernels.allocate(count * columns), kernels.allocate(count * columns)]
+      kernels.moveRows({ out, base: delta, index, delta, rate: 1, rows: count, columns })
+      kernels.start()
+      // STOP: both workers have had time to fail.
+      while (Atomics.load(kernels.ints, workerData.stop) === 0) Atomics.wait(kernels.ints, workerData.stop, 0, 10)
+      Atomics.wait(kernels.ints, workerData.stop, 1, 200)
+      try {
+        kernels.run()
+      } catch ({ message }) {
+        parentPort.postMessage(message)
+      }`
+    const url = new URL(`data:text/javascript,${encodeURIComponent(program)}`)
+    const worker = new threads.Worker(url, { workerData: { stop: STOP / 4 } })
+    const message = await new Promise((resolve) => {
+      worker.once("message", resolve)
+      worker.once("error", resolve)
+      setTimeout(resolve, 20_000, "it still waits")
+    })
+    await worker.terminate()
+    expect(message).toContain("expected addresses and indices inside the working memory")
+  }, 30_000)
 
   it("says what it expected when asked for something it cannot give", () => {
     for (const threads of [0, -1, 1.5, 65, Number.NaN])

@@ -117,6 +117,49 @@ describe("protocol next", () => {
     expect(online.hr).toBeGreaterThan(0)
   })
 
+  test.each<RunOptions>([
+    { method: "fixed-8" },
+    { method: "dess-fre" },
+    { method: "always-grow", recipe: "paper" },
+    { method: "hash-40" },
+    { method: "plain-neighbours" },
+  ])("%o is ranked anew where something changed: as if all was ranked anew for every event", async (given) => {
+    const { next } = await finish({ ...given, every: 10, cut: 0.85 })
+    const all = await events()
+    const cut = cutAt(Float64Array.from(all.timestamp), 0.85)
+    const run = new Run({ task: "topk", protocol: "prequential", segment: 100, ...given })
+    const { learner } = run
+    for (let from = 0; from < cut; from += 100)
+      run.step(segmentOf(all, from, Math.min(cut, from + 100)), { unmeasured: true })
+    const rank = (user: number, seen: number[]) => {
+      const ranking = learner.rank(seen)
+      const scores = new Map([...ranking.scores(user)].map((score, i) => [ranking.items[i], score]))
+      ranking.release()
+      return seen.map((item) => scores.get(item) as number)
+    }
+    const frozen = evaluate(all, cut, { rank, learn: (e) => learner.observe?.(all.user[e], all.item[e]) })
+    learner.unobserve?.()
+    let learned = cut
+    const online = evaluate(all, cut, {
+      rank,
+      learn: (e) => {
+        if (e + 1 - learned < 10) return learner.observe?.(all.user[e], all.item[e])
+        run.step(segmentOf(all, learned, e + 1), { unmeasured: true })
+        learned = e + 1
+      },
+    })
+    run.close()
+    for (const [measured, expected] of [
+      [next?.frozen, frozen],
+      [next?.online, online],
+    ] as const) {
+      expect(measured?.hr).toBe(expected.hr)
+      expect(measured?.ndcg).toBeCloseTo(expected.ndcg, 12)
+      expect(expected.hr).toBeGreaterThan(0)
+    }
+    expect(online).not.toEqual(frozen)
+  })
+
   test("what was observed and not learned counts in lists, and is taken back before it is learned", async () => {
     const all = await events()
     const learned = () => {

@@ -28,16 +28,11 @@ function wake(word: usize, sleepers: usize): void {
   if (atomic.load<i32>(sleepers) > 0) atomic.notify(word, -1);
 }
 
-@inline
-function nextSequence(): i32 {
-  return ((atomic.load<i32>(TICKET) >>> 16) + 1) << 16;
-}
-
 /** Offers the parts of an operation. */
 export function offer(operation: usize, parts: i32): void {
   atomic.store<u32>(OPERATION, operation);
   atomic.store<i32>(DONE, 0);
-  atomic.store<i32>(TICKET, nextSequence() | parts);
+  atomic.store<i32>(TICKET, (((atomic.load<i32>(TICKET) >>> 16) + 1) << 16) | parts);
   wake(TICKET, TICKET_SLEEPERS);
 }
 
@@ -78,13 +73,17 @@ export function report(): void {
   wake(DONE, DONE_SLEEPERS);
 }
 
-/** The first thread, having done `own` parts, waits for the rest. Traps if a worker has failed. */
+/**
+ * The first thread, having done `own` parts, waits for the rest. Traps if a worker has failed, also before it waits: STOP is
+ * set before DONE changes, so whoever has read the changed DONE sees it.
+ */
 export function finish(own: i32, parts: i32): void {
-  let done = atomic.add<i32>(DONE, own) + own;
-  while (done != parts) {
-    waitForChange(DONE, done, DONE_SLEEPERS);
+  atomic.add<i32>(DONE, own);
+  while (true) {
+    const done = atomic.load<i32>(DONE);
     if (atomic.load<i32>(STOP)) unreachable();
-    done = atomic.load<i32>(DONE);
+    if (done == parts) return;
+    waitForChange(DONE, done, DONE_SLEEPERS);
   }
 }
 
@@ -97,7 +96,8 @@ export function join(): void {
 /** Sends all workers home, and frees a first thread that waits for one that failed. */
 export function dismiss(): void {
   atomic.store<i32>(STOP, 1);
-  atomic.store<i32>(TICKET, nextSequence());
+  // Never the same again, whatever is offered at this moment.
+  atomic.add<i32>(TICKET, 1 << 16);
   wake(TICKET, TICKET_SLEEPERS);
   atomic.add<i32>(DONE, 256);
   wake(DONE, DONE_SLEEPERS);

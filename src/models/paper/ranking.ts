@@ -60,14 +60,15 @@ export class Ranking {
 /** Positions of the `count` largest scores, best first; of equals the earlier position. −∞ is never chosen. */
 export function topPositions(scores: ArrayLike<number>, count: number): number[] {
   const best: number[] = []
+  // Of the last, once there are enough.
+  let least = count > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
   for (let i = 0; i < scores.length; i++) {
     const score = scores[i]
-    if (score === Number.NEGATIVE_INFINITY || Number.isNaN(score)) continue
-    if (best.length === count && score <= scores[best[count - 1]]) continue
-    let at = best.length
-    while (at > 0 && scores[best[at - 1]] < score) at--
-    best.splice(at, 0, i)
-    if (best.length > count) best.pop()
+    if (!(score > least)) continue
+    let at = best.length < count ? best.length : count - 1
+    for (; at > 0 && scores[best[at - 1]] < score; at--) best[at] = best[at - 1]
+    best[at] = i
+    if (best.length === count) least = scores[best[count - 1]]
   }
   return best
 }

@@ -4,7 +4,7 @@ import { exp, log } from "../../kernels/math.ts"
 import { Random } from "../../kernels/random.ts"
 import { AliasTable } from "./alias.ts"
 import type { Catalogue } from "./items.ts"
-import { BASE, logisticTable, NEEDED, ratingOf, WIDTH } from "./rating.ts"
+import { BASE, CHARACTER, logisticTable, NEEDED, ratingOf, WIDTH } from "./rating.ts"
 import type { Plan, SyntheticBatch } from "./synthetic.ts"
 import { Arrivals, drawEnds, expectedVisits, turnTaste, type Visitor } from "./users.ts"
 
@@ -15,6 +15,15 @@ const YEAR = 31556952
 /** Events are 1 to 16 seconds apart. */
 const MEAN_STEP = 8.5
 const TRIES = 12
+/**
+ * Choice by taste: items looked at, what a unit of taste · character adds to an item's log-odds, and what full likeness
+ * to the last item adds. Set by controls alone, so that `plain-knn` stands to `plain-popular` about as on ML-1M's first
+ * 60,000 events: recall 1.11 and NDCG 1.14 times (there 1.12 and 1.10).
+ */
+const LOOKED_AT = 100
+const BY_TASTE = 1
+const BY_LAST = 8
+const LIKENESS = BY_LAST / (CHARACTER * CHARACTER * WIDTH)
 /** The chance of an item outside the user's genres, at dimension 0. */
 const OFF_FOCUS = 0.1
 /** How far tastes turn, as tan(angle / 2). */
@@ -38,6 +47,9 @@ export class Simulation {
   readonly #metAt: Float32Array
   readonly #events: Int32Array
   readonly #active: Uint8Array
+  /** The items looked at, and the sum of their weights up to each. */
+  readonly #looked = new Int32Array(LOOKED_AT)
+  readonly #upTo = new Float64Array(LOOKED_AT)
   /** Mean seconds before a visit. */
   readonly #pause: number
   #event = 0
@@ -136,6 +148,33 @@ export class Simulation {
     const hurry = items - this.#met >= interactions - this.#event
     if (this.#met < items && (this.#event >= this.#nextItemAt || hurry)) return this.#newItem()
     if (this.#event >= this.#renewAt) this.#renewTable()
+    return this.#plan.choice === "taste" ? this.#byTaste(visitor) : this.#byPopularity(visitor)
+  }
+
+  /** One of a few items drawn by popularity, in proportion to the exponential of its appeal. */
+  #byTaste(visitor: Visitor): number {
+    const { character, dimension } = this.#catalogue
+    const { taste, last } = visitor
+    let sum = 0
+    for (let l = 0; l < LOOKED_AT; l++) {
+      const item = this.#byPopularity(visitor)
+      const shared = Math.min(visitor.dimension, dimension[item])
+      let appeal = 0
+      for (let k = 0, j = item * WIDTH; k < shared; k++, j++) appeal += BY_TASTE * taste[k] * character[j]
+      if (last >= 0)
+        for (let k = 0, j = item * WIDTH, i = last * WIDTH; k < WIDTH; k++, j++, i++)
+          appeal += LIKENESS * character[i] * character[j]
+      sum += exp(appeal)
+      this.#looked[l] = item
+      this.#upTo[l] = sum
+    }
+    const x = this.#random.bits() * UNIT * sum
+    let l = 0
+    while (l < LOOKED_AT - 1 && this.#upTo[l] <= x) l++
+    return this.#looked[l]
+  }
+
+  #byPopularity(visitor: Visitor): number {
     const { genres, dimension } = this.#catalogue
     const { rated, focus } = visitor
     let item = 0

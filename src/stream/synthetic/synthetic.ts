@@ -21,6 +21,11 @@
  * item's dimension. So IND tells of a user's dimension and POD of an item's. No pair comes twice, unless so few users
  * and items were asked for that those who are there have rated everything.
  *
+ * **Choice.** What is drawn so depends on popularity and genres alone, so that a list can hardly be better than what is
+ * popular. With `choice: "taste"` a user looks at 100 such items and takes one with odds e^appeal, appeal = Σ taste ·
+ * character over all coordinates both have + 8 · likeness to the item before in the visit, as people do: ratings are
+ * higher then, and lists can learn from tastes and from what follows what.
+ *
  * **Drift** (times `drift`): popularity swings by ±60 % in one to four waves and is threefold when an item is new;
  * tastes turn by 62° over the whole stream. `change` draws all tastes anew at one point.
  *
@@ -55,9 +60,14 @@ export interface SyntheticOptions {
   stationary?: boolean
   /** The fraction of the stream after which every user has another taste. */
   change?: { at: number }
+  /** How users choose items: by popularity within their genres (default), or of these by taste and by what they chose last. */
+  choice?: Choice
   /** Rows per batch; the interactions do not depend on it. */
   batchLength?: number
 }
+
+export const CHOICES = ["popular", "taste"] as const
+export type Choice = (typeof CHOICES)[number]
 
 /** A batch with the score behind each rating. For tests and oracles: a segment does not carry it. */
 export interface SyntheticBatch extends InteractionBatch {
@@ -91,6 +101,7 @@ export interface Plan {
   seed: number
   drift: number
   changeAt: number
+  choice: Choice
 }
 
 /** The stream of the given size and seed. */
@@ -151,7 +162,13 @@ function completePlan(options: SyntheticOptions): Plan {
     seed: checkSeed(options.seed ?? 1),
     drift: options.stationary ? 0 : drift,
     changeAt: Math.ceil(change * interactions),
+    choice: checkChoice(options.choice ?? "popular"),
   }
+}
+
+function checkChoice(choice: Choice): Choice {
+  if (CHOICES.includes(choice)) return choice
+  throw new DessError("INVALID_ARGUMENT", `choice: expected ${CHOICES.join(" or ")}, got ${show(choice)}`)
 }
 
 /** 3,700 at a million interactions, growing with the cube root below and with its square above. */

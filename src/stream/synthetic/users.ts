@@ -35,6 +35,8 @@ export class Visitor implements Person {
   /** Events left in this visit, and the visit's number. */
   left = 0
   visit = 0
+  /** The item rated last in this visit, −1 before the first. */
+  last = -1
   /** The taste at this visit, the two vectors it turns between, and the regime they were drawn in. */
   readonly taste = new Float64Array(WIDTH)
   readonly ends = new Float64Array(2 * WIDTH)
@@ -60,6 +62,7 @@ export class Visitor implements Person {
   /** Comes, and has cleared bits while here. */
   enter(bits: Uint32Array): void {
     this.rated = bits
+    this.last = -1
     for (let e = 0; e < this.events; e++) bits[this.#items[e] >>> 5] |= 1 << (this.#items[e] & 31)
   }
 
@@ -77,6 +80,7 @@ export class Visitor implements Person {
     }
     this.#items[this.events++] = item
     this.left--
+    this.last = item
     this.rated[item >>> 5] |= 1 << (item & 31)
   }
 }

@@ -306,6 +306,29 @@ describe("its options", () => {
     expect(fingerprints(changed).slice(0, 2)).toEqual(fingerprints(plain).slice(0, 2))
   })
 
+  test("users who choose by taste take what they like, one item like the other, and no pair twice", () => {
+    const options = { interactions: 20_000, seed: 3 }
+    const stream = synthetic({ ...options, choice: "taste" })
+    const [taste, popular] = [collect(stream), collect(synthetic(options))]
+    expect(mean(taste.score)).toBeGreaterThan(mean(popular.score) + 0.1)
+    /** Of an item and the user's one before: how often they share a genre. */
+    const kinship = ({ user, item }: Rows) => {
+      const { columns, values } = stream.features
+      const before = new Map<number, number>()
+      let kin = 0
+      item.forEach((now, row) => {
+        const last = before.get(user[row]) ?? now
+        kin += Number(columns.some((_, c) => values[now * columns.length + c] * values[last * columns.length + c] > 0))
+        before.set(user[row], now)
+      })
+      return kin / item.length
+    }
+    expect(kinship(taste)).toBeGreaterThan(kinship(popular) + 0.1)
+    expect(new Set(taste.user.map((user, row) => user * stream.items + taste.item[row])).size).toBe(20_000)
+    expect(fingerprints(taste)).toEqual([218922004, 3932478703, 3814081480, 427997033, 3953628608])
+    expect(() => synthetic({ choice: "chance" as "taste" })).toThrow("choice: expected popular or taste, got ")
+  })
+
   test("any numbers of users and items come out exactly", () => {
     const sizes: Required<Pick<SyntheticOptions, "interactions" | "users" | "items">>[] = [
       { interactions: 1, users: 1, items: 1 },
