@@ -230,6 +230,16 @@ export class Idle {
     return bytesOf(this.#times.user) + bytesOf(this.#times.item)
   }
 
+  /** The same of ids below a number. */
+  bytesUpTo(reach: Record<Side, number>): number {
+    const of = (side: Side) =>
+      NAMES.reduce((sum, name) => {
+        const column = this.#times[side][name]
+        return sum + (column ? column.width * Math.min(column.length, reach[side]) : 0)
+      }, 0)
+    return of("user") + of("item")
+  }
+
   save(state: State): void {
     for (const side of SIDES) {
       for (const name of NAMES) this.#times[side][name]?.save(state.at(`${name}.${side}`))

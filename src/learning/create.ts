@@ -164,10 +164,7 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
 /** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
 const RANKING_START = 64
 
-/**
- * The rungs of a method, numbers and bits. Ids that are searched for stand in 8 bits a number, which cost nothing in rating
- * prediction. In ranking they cost about 1 %, and 16 nothing: there a new id starts in 16, and gives up bits before numbers.
- */
+/** The rungs of a method, numbers and bits. Ids that are searched for stand in 8 bits a number, which cost nothing (docs/lab/calibration.md). */
 function ladderOf(method: Method, options: FullRunOptions): { sizes: number[]; bits: Bits[]; start: number } {
   const sizes = method.family === "fixed" ? [method.size] : [...new Set([0, ...options.sizes])]
   const given = options.bits === undefined ? undefined : (Number(options.bits) as Bits)
@@ -176,24 +173,7 @@ function ladderOf(method: Method, options: FullRunOptions): { sizes: number[]; b
     const first = method.family === "uniform" ? method.size : sizes.length === 1 ? sizes[0] : firstSize(method, options)
     return { sizes, bits: sizes.map(() => asked ?? 32), start: sizes.indexOf(first) }
   }
-  const first = firstSize(method, options)
-  if (options.task !== "topk") return { sizes, bits: sizes.map(() => 8), start: sizes.indexOf(first) }
-  const wide = Math.max(...sizes.filter((size) => size <= RANKING_START))
-  const rungs = sizes.flatMap((size): [number, Bits][] =>
-    size < wide
-      ? [[size, 8]]
-      : size === wide
-        ? [
-            [size, 8],
-            [size, 16],
-          ]
-        : [[size, 16]],
-  )
-  return {
-    sizes: rungs.map(([size]) => size),
-    bits: rungs.map(([, bits]) => bits),
-    start: rungs.findLastIndex(([size]) => size === first),
-  }
+  return { sizes, bits: sizes.map(() => 8), start: sizes.indexOf(firstSize(method, options)) }
 }
 
 /** What a new id of a method that searches starts with; `random-grow` small where it takes nothing back. */

@@ -49,6 +49,9 @@ export class BudgetExceeded extends DessError {
   }
 }
 
+/** Bytes kept of an id beside its row, about: how often and when it was met, what it is judged by. */
+const BESIDE = 16
+
 /** What a limiter works on. */
 export interface Limited {
   tables: Record<Side, EmbeddingTable>
@@ -58,6 +61,8 @@ export interface Limited {
   keeps?(side: Side, id: number): boolean
   /** Bytes kept of ids beside their rows. */
   beside?(): number
+  /** Whether other processes have the ids, too: then a budget is for rows alone. */
+  shared?(): boolean
   /** Bytes that rows of a step have in a second form elsewhere in the process. */
   packed?(side: Side, step: number): number
   /** Moves an id one size down; left out where sizes are fixed. */
@@ -120,6 +125,8 @@ export class Limiter {
       least += table.bytesFor(rows, 2 * events)
     }
     const { process } = limits
+    const { beside, shared } = this.#limited
+    if (!process && beside && !shared?.()) least += 4 * events * BESIDE
     // Of names next to nothing is known yet.
     if (process) least = Math.ceil(2 * (least + 2 * events * (process.user + process.item)))
     if (bytes !== undefined && bytes < least)
@@ -150,9 +157,9 @@ export class Limiter {
     return governedBytes(bytes)
   }
 
-  /** Bytes that count: what ids that are here take. */
+  /** Bytes that count: what ids that are here take, with all that is kept of them beside their rows. */
   get held(): number {
-    let bytes = this.#process?.bytes ?? 0
+    let bytes = this.#process?.bytes ?? this.#beside
     for (const side of SIDES) {
       const table = this.#limited.tables[side]
       bytes += this.#process ? table.heldBytes + this.#packed(side) + this.#perId(side) * table.count : table.heldBytes
@@ -175,6 +182,13 @@ export class Limiter {
     return bytes
   }
 
+  /** Bytes kept of ids beside their rows; of ids that were refused only a time is left, which does not count. */
+  get #beside(): number {
+    const { tables, beside, shared } = this.#limited
+    if (!beside || shared?.()) return 0
+    return beside() - this.#idle.bytes + this.#idle.bytesUpTo({ user: tables.user.reach, item: tables.item.reach })
+  }
+
   /** Bytes that the rows of a side have in a second form. */
   #packed(side: Side): number {
     const { tables, packed } = this.#limited
@@ -185,8 +199,8 @@ export class Limiter {
   }
 
   #perId(side: Side): number {
-    if (!this.#process) return 0
-    const { tables, beside } = this.#limited
+    const { tables, beside, shared } = this.#limited
+    if (!this.#process) return beside && !shared?.() ? BESIDE : 0
     // The ids of a segment are noted before they have rows.
     return (
       this.#process.perId(side) +
@@ -419,7 +433,8 @@ export class Limiter {
     let bytes = this.held
     for (const side of SIDES) {
       bytes += this.#limited.tables[side].bytesToAdd(this.#added[side], unmet[side].largest)
-      if (this.#process) bytes += this.#packedAdded(side) + this.#perId(side) * unmet[side].rows
+      bytes += this.#perId(side) * unmet[side].rows
+      if (this.#process) bytes += this.#packedAdded(side)
     }
     return bytes
   }

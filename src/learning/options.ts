@@ -177,7 +177,7 @@ export const RUN_OPTIONS = {
     schema: either("8", "16", "32"),
     help: "bits of a number on every rung of the ladder",
     ...{ group: "Advanced", grid: "value", setting: "given", title: "{} bits" },
-    otherwise: "8, in ranking 16 from 64 numbers on; 32 for fixed-<n> and uniform-<s>",
+    otherwise: "8; 32 for fixed-<n> and uniform-<s>",
     requires: { recipe: ["calibrated"] },
   },
   cut: {

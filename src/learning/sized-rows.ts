@@ -74,6 +74,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
       tables: this.model.tables,
       forget,
       keeps: (side, id) => this.decides(side, id),
+      shared: () => this.share !== undefined,
       ...family.limited(this, searched),
     })
   }

@@ -609,15 +609,20 @@ export class EmbeddingTable {
 
   /** The array an id's numbers stand in, until rows are added, moved, opened or freed; not those of a closed row … */
   numbersOf(id: number): Floats {
-    const place = this.#places[id]
-    if (this.#source && !((place & this.#mask) + this.sizes[this.top] < this.#arrays[place >>> this.#shift]?.length))
-      this.#look()
-    return this.#arrays[place >>> this.#shift]
+    return this.#arrays[this.#arrayOf(id)]
   }
 
-  /** The same memory as whole numbers; not of rows of another thread's. */
+  /** Which array an id's row stands in; another thread's is looked at again where it does not reach that far. */
+  #arrayOf(id: number): number {
+    const place = this.#places[id]
+    const n = place >>> this.#shift
+    if (this.#source && !((place & this.#mask) + this.sizes[this.top] < this.#arrays[n]?.length)) this.#look()
+    return n
+  }
+
+  /** The same memory as whole numbers. */
   intsOf(id: number): Int32Array {
-    return this.#ints[this.#places[id] >>> this.#shift]
+    return this.#ints[this.#arrayOf(id)]
   }
 
   /** … and from where. */
@@ -786,6 +791,7 @@ export class EmbeddingTable {
     arrays.forEach((buffer, n) => {
       const { byteLength: bytes } = buffer
       this.#arrays[n] = double ? new Float64Array(buffer, 0, bytes / 8) : new Float32Array(buffer, 0, bytes / 4)
+      this.#ints[n] = new Int32Array(buffer, 0, bytes / 4)
       if (this.#packing) this.#buffers[n] = packedBuffer(buffer, bytes)
     })
   }

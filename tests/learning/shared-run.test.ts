@@ -162,30 +162,34 @@ test("top-k: a user's row can be taken for a process where items have other indi
 })
 
 describe("changes", () => {
-  test.each(TASKS)("%s: one trainer, homes elsewhere: what adds up there is what was learned here, to 1e-4", (task) => {
-    const trainer = open({ task })
-    const home = open({ task })
-    trainer.shared.decide(() => false)
-    for (const segment of DATA.segments) {
-      trainer.step(segment)
-      home.shared.addEvidence(trainer.shared.takeEvidence())
-      for (const { index, change } of trainer.shared.takeChanges()) home.shared.addChange(index, change)
-      expect(trainer.shared.takeTouched().item).toEqual([])
-    }
-    expect(trainer.shared.takeChanges()).toEqual([])
-    expect(home.shared.takeChanges()).toEqual([])
-    for (const user of idsOf("user")) {
-      const row = trainer.shared.takeRow("user", user)
-      if (row) home.shared.putRow("user", user, row)
-    }
-    home.shared.putGlobal(trainer.shared.takeGlobal())
-    const [here, there] = [predictions(trainer), predictions(home)]
-    for (let i = 0; i < here.length; i++) expect(Math.abs(here[i] - there[i])).toBeLessThan(1e-4)
-    for (const item of idsOf("item"))
-      expect(home.learner.live?.explain("item", item)?.indicators.frequency ?? 0).toBe(
-        trainer.learner.live?.explain("item", item)?.indicators.frequency ?? 0,
-      )
-  })
+  test.each(TASKS)(
+    "%s: one trainer, homes elsewhere: what adds up there is what was learned here, to 1e-4 (neighbours, rounded by chance: 3e-2)",
+    (task) => {
+      const trainer = open({ task })
+      const home = open({ task })
+      trainer.shared.decide(() => false)
+      for (const segment of DATA.segments) {
+        trainer.step(segment)
+        home.shared.addEvidence(trainer.shared.takeEvidence())
+        for (const { index, change } of trainer.shared.takeChanges()) home.shared.addChange(index, change)
+        expect(trainer.shared.takeTouched().item).toEqual([])
+      }
+      expect(trainer.shared.takeChanges()).toEqual([])
+      expect(home.shared.takeChanges()).toEqual([])
+      for (const user of idsOf("user")) {
+        const row = trainer.shared.takeRow("user", user)
+        if (row) home.shared.putRow("user", user, row)
+      }
+      home.shared.putGlobal(trainer.shared.takeGlobal())
+      const [here, there] = [predictions(trainer), predictions(home)]
+      const most = task === "topk" ? 3e-2 : 1e-4
+      for (let i = 0; i < here.length; i++) expect(Math.abs(here[i] - there[i])).toBeLessThan(most)
+      for (const item of idsOf("item"))
+        expect(home.learner.live?.explain("item", item)?.indicators.frequency ?? 0).toBe(
+          trainer.learner.live?.explain("item", item)?.indicators.frequency ?? 0,
+        )
+    },
+  )
 
   test("made at another size than the owner has, they change the numbers both hold", () => {
     const trainer = trained()
@@ -556,7 +560,7 @@ describe("neighbours of many processes", () => {
     return to
   }
 
-  test("what each counts reaches the other with its changes and adds up, to 1e-4; weights too", () => {
+  test("what each counts reaches the other with its changes and adds up: totals to 1e-4, what is counted on average; weights too", () => {
     const [one, two] = [
       trained({ task: "topk" }, DATA.segments.slice(0, 5)),
       trained({ task: "topk" }, DATA.segments.slice(5, 9)),
@@ -570,7 +574,7 @@ describe("neighbours of many processes", () => {
       for (const { index, change } of changes[1 - n]) run.addChange(index, change)
       run.addEvidence(evidence[1 - n])
     })
-    let compared = 0
+    let [compared, sum, wanted] = [0, 0, 0]
     for (const run of [one, two]) {
       for (const [item, { total, weights: rows }] of want) {
         const got = modelOf(run).neighbours.entries(item)
@@ -578,15 +582,19 @@ describe("neighbours of many processes", () => {
         // A full set of slots lets the smallest go, in the order things come.
         if (rows.size > 64) continue
         for (const [other, weight] of rows) {
-          expect(Math.abs((got.weights.get(other) ?? 0) - weight)).toBeLessThanOrEqual(1e-4 * Math.max(1, weight))
+          // Up or down by chance, two steps at most: each process rounds once more, and what is little may be none.
+          expect(Math.abs((got.weights.get(other) ?? 0) - weight)).toBeLessThanOrEqual(1 + 0.3 * weight)
+          wanted += weight
           compared++
         }
+        for (const weight of got.weights.values()) sum += weight
       }
       modelOf(run).fusion.weights.forEach((weight, k) => {
         expect(weight).toBeCloseTo(weights[k], 5)
       })
     }
     expect(compared).toBeGreaterThan(1000)
+    expect(Math.abs(sum / wanted - 1)).toBeLessThan(0.02)
     expect(Math.max(...weights)).toBeGreaterThan(0)
     // Told once.
     expect(shared[0].takeChanges()).toEqual([])

@@ -1,5 +1,5 @@
 /**
- * Which items are met soon after which: of every item j the strongest of them, at most 256.
+ * Which items are met soon after which: of every item j the strongest of them, at most 248.
  *
  *   an event of item i, the user's latest items j_0 … j_{m−1}, m ≤ 10:   C_{j_a i} += 0.8^a     C_{i j_a} += 0.2·0.8^a
  *   R_j = Σ of all that was ever added to C_j, also for items that are not listed
@@ -7,16 +7,20 @@
  *                                                  cosine, which what is rare always is; a row of little says little
  *   what the latest say: s_0 = Σ_a 0.8^a·N(i | j_a) / Σ 0.8^a     the latest alone: s_1 = N(i | j_0)     f_k = log(1 + 100·s_k)
  *
- * A row is [R, sets of 8 items (1 + index; 0 is none) and their 8 weights]. An item has its place in one set, by a hash, so
- * that finding it looks at 8 numbers. Where a set is full, the row doubles, up to 32 sets; then a newcomer wears the
- * smallest weight of its set down by its own, and takes the slot once that is the larger (Misra and Gries, 1982): what is
- * met often stays, what is met once passes by. A row whose R passes 2^16 is halved: what it learned long ago counts less
- * and less, by events of its own.
+ * A row is R and sets of 8 words. A word is 1 + an item's index in 24 bits, 0 for none, and C in 8: one of 254 values on
+ * a logarithmic scale, 4 % apart, rounded up or down by chance so that it is right on average (Morris, 1978). The chance is
+ * hashed from the row as it stands, so whoever counts the same events has the same bits.
+ *
+ * A newcomer that would count next to nothing in a row of much is let in by chance too, as more: rows hold what their
+ * evidence can tell apart. An item stands in one of two sets, found by a hash: the second where the first is full. Where
+ * both are, and all in them counts, the row grows, up to 31 sets; else the newcomer wears the smallest weight down by its
+ * own, and takes the slot once that is the larger (Misra and Gries, 1982): what is met often stays, what is met once
+ * passes by. A row whose R passes 2^16 is halved: what it learned long ago counts less and less, by events of its own.
  *
  * The rows stand in a table as vectors do: counted, saved, and read by other threads in the same way.
  */
 
-import { floatBits } from "../../kernels/codes.ts"
+import { mix } from "../../kernels/codes.ts"
 import type { Address, Floats, Kernels } from "../../kernels/kernels.ts"
 import { SCORERS } from "../../kernels/layout.ts"
 import { log } from "../../kernels/math.ts"
@@ -27,10 +31,25 @@ import { EmbeddingTable, readGuarded } from "../embedding-table.ts"
 const DECAY = 0.8
 /** What the other direction counts. */
 const BACK = 0.2
-const WAYS = 8
-const SETS = [1, 2, 4, 8, 16, 32]
+/** Items of a set. */
+const SET = 8
+/** Sets of a row: those of which a chunk of the table holds rows with little left over. */
+const SETS = [1, 2, 3, 4, 5, 7, 10, 13, 18, 25, 31]
 const HEAD = 1
-const SET = 2 * WAYS
+/** An item's place in a word, 1 + its index; what it weighs stands above. */
+const INDEX = 0xffffff
+const CODE = 24
+/** The smallest C, and from how much on a ratio lies between one and the next. */
+const LEAST = 0.1
+const RATIO = 1.0407
+/** C by code. 127 and 255 are none: with some indices the word would be a float that is no number. */
+const VALUES = new Float64Array(257).fill(Number.POSITIVE_INFINITY)
+for (let code = 0, value = LEAST; code < 255; code++) {
+  VALUES[code] = value
+  if (code !== 126) value = RATIO * value + LEAST
+}
+/** What a newcomer weighs at least, over (10 + R)^¾: N·(1 + R_i)^¼. Less is as good as nothing. */
+const COUNTS = 0.016
 /** R of a row that is halved. */
 const FULL = 65_536
 /** R by which half of what a row says is believed, about. */
@@ -39,8 +58,8 @@ const ENOUGH = 10
 const LATEST = 10
 /** Numbers of the longest row. */
 const LONGEST = HEAD + SET * SETS[SETS.length - 1]
-/** Indices beyond are no exact floats, and not counted. */
-const LAST_KEPT = 16_777_214
+/** Indices beyond are not counted. */
+const LAST_KEPT = INDEX - 1
 /** A likelihood that is as good as none: 1/ε. */
 const CLEAR = 100
 
@@ -61,17 +80,16 @@ export class Neighbours {
   })
   /** The most bytes it may hold: no row is added or doubled beyond. */
   mostBytes = Number.POSITIVE_INFINITY
-  /** The rows read: where they stand, their masks of sets, and what a C of theirs counts in s_0 but for R_i. */
-  readonly #arrays: Floats[] = []
+  /** The rows read: where they stand, their sets, and what a C of theirs counts in s_0 but for R_i. */
   readonly #ints: Int32Array[] = []
   readonly #places = new Int32Array(LATEST)
-  readonly #masks = new Int32Array(LATEST)
+  readonly #sets = new Int32Array(LATEST)
   readonly #faded = new Float64Array(LATEST)
   #open = 0
-  /** Rows copied from another thread's, and the mask of the last. */
+  /** Rows copied from another thread's, and the sets of the last. */
   #copies = new Float32Array(0)
   #copiedInts = new Int32Array(0)
-  #copiedMask = 0
+  #copiedSets = 0
   /** What leads from the latest item's part of s_0 to s_1: Σ 0.8^a, 0 where it has no row. */
   #firstWeight = 0
   /** f of the item asked about last. */
@@ -114,9 +132,9 @@ export class Neighbours {
   /** C_{ji}. */
   weight(j: number, i: number): number {
     if (!this.table.has(j)) return 0
-    const [row, place] = [this.table.numbersOf(j), this.table.placeOf(j)]
-    const at = find(row, place + HEAD + SET * (hash(i) & this.#mask(j)), i)
-    return at < 0 ? 0 : row[at + WAYS]
+    const row = this.table.intsOf(j)
+    const at = find(row, { from: this.table.placeOf(j) + HEAD, sets: this.#setsOf(j), item: i })
+    return at < 0 ? 0 : VALUES[row[at] >>> CODE]
   }
 
   /** R_j. */
@@ -124,8 +142,8 @@ export class Neighbours {
     return this.table.has(j) ? this.table.numbersOf(j)[this.table.placeOf(j)] : 0
   }
 
-  #mask(item: number): number {
-    return SETS[this.table.step(item)] - 1
+  #setsOf(item: number): number {
+    return SETS[this.table.step(item)]
   }
 
   /** Counts an event of an item by a user with so many latest items, the latest first. `weight`: how many events it is. */
@@ -159,14 +177,12 @@ export class Neighbours {
     return added ?? NOTHING
   }
 
-  /** R of a row, its items and their C. */
+  /** R of a row, its items, by index, and their C. */
   entries(j: number): { total: number; weights: Map<number, number> } {
     const weights = new Map<number, number>()
     if (!this.table.has(j)) return { total: 0, weights }
-    const [row, from] = [this.table.numbersOf(j), this.table.placeOf(j) + HEAD]
-    const end = from + SET * (this.#mask(j) + 1)
-    for (let set = from; set < end; set += SET)
-      for (let k = set; k < set + WAYS && row[k] > 0; k++) weights.set(row[k] - 1, row[k + WAYS])
+    const words = this.#words(j).sort((a, b) => (a & INDEX) - (b & INDEX))
+    for (const word of words) weights.set((word & INDEX) - 1, VALUES[word >>> CODE])
     return { total: this.total(j), weights }
   }
 
@@ -180,68 +196,94 @@ export class Neighbours {
     return likely
   }
 
+  /** The words of a row. */
+  #words(j: number): Int32Array<ArrayBuffer> {
+    const from = this.table.placeOf(j) + HEAD
+    return Int32Array.from(
+      this.table
+        .intsOf(j)
+        .subarray(from, from + SET * this.#setsOf(j))
+        .filter((word) => word !== 0),
+    )
+  }
+
   /** Replaces a row by what another process has of it. */
   put(j: number, { total, weights }: { total: number; weights: ReadonlyMap<number, number> }): void {
     if (this.table.has(j)) this.table.free(j)
-    for (const [i, c] of weights) this.add(j, i, c)
-    if (this.table.has(j)) this.table.numbersOf(j)[this.table.placeOf(j)] = total
+    if (weights.size === 0 || !this.#ensure(j)) return
+    this.table.numbersOf(j)[this.table.placeOf(j)] = total
+    const strongest = [...weights].filter(([i]) => i <= LAST_KEPT).sort((a, b) => b[1] - a[1])
+    const words = strongest.map(([i, c]) => toWord(i, Math.max(0, round(c, 0, 0.5))))
+    this.#arrange(j, words, 0)
+  }
+
+  /** Gives an item a row; false where there are no bytes for it. */
+  #ensure(j: number): boolean {
+    const { table } = this
+    if (table.has(j)) return true
+    if (this.heldBytes + table.bytesToAdd(ONE, j) > this.mostBytes) return false
+    return table.guarded(() => table.ensure(j))
   }
 
   /** Adds g to C_{ji}. */
   add(j: number, i: number, g: number): void {
+    if (!this.#ensure(j)) return
     const { table } = this
-    if (!table.has(j)) {
-      if (this.heldBytes + table.bytesToAdd(ONE, j) > this.mostBytes) return
-      table.guarded(() => table.ensure(j))
-    }
-    let row = table.numbersOf(j)
-    let place = table.placeOf(j)
-    const h = hash(i)
-    const wanted = floatBits(i + 1)
-    const mask = this.#mask(j)
-    row[place] += g
-    if (row[place] > FULL) halve(row, place, HEAD + SET * (mask + 1))
-    let set = place + HEAD + SET * (h & mask)
-    let at = findSlot(table.intsOf(j), set, wanted)
-    while (at < 0 && this.#double(j)) {
-      row = table.numbersOf(j)
-      place = table.placeOf(j)
-      set = place + HEAD + SET * (h & this.#mask(j))
-      at = findSlot(table.intsOf(j), set, wanted)
-    }
+    const numbers = table.numbersOf(j)
+    const place = table.placeOf(j)
+    const row = table.intsOf(j)
+    const sets = this.#setsOf(j)
+    numbers[place] += g
+    if (numbers[place] > FULL) halve(numbers, row, { place, end: place + HEAD + SET * sets })
+    const chance = (mix(row[place] ^ Math.imul(j + 1, 0x9e3779b1) ^ Math.imul(i + 1, 0x85ebca77)) >>> 0) / 4_294_967_296
+    const at = find(row, { from: place + HEAD, sets, item: i })
     if (at >= 0) {
-      row[at] = i + 1
-      row[at + WAYS] += g
+      const code = row[at] >>> CODE
+      row[at] = toWord(i, round(VALUES[code] + g, code, chance))
       return
     }
-    let least = set + WAYS
-    for (let k = least + 1; k < set + SET; k++) if (row[k] < row[least]) least = k
-    if (row[least] > g) row[least] -= g
-    else {
-      row[least - WAYS] = i + 1
-      row[least] = g
+    const root = Math.sqrt(ENOUGH + numbers[place])
+    const counts = Math.max(LEAST, COUNTS * root * Math.sqrt(root))
+    if (g >= counts) this.#admit(j, { i, g, counts, chance })
+    else if (chance * counts < g) this.#admit(j, { i, g: counts, counts, chance: (chance * counts) / g })
+  }
+
+  /** Gives an item that is not in a row a slot there, where it finds one. */
+  #admit(j: number, p: { i: number; g: number; counts: number; chance: number }): void {
+    const { i, g, counts, chance } = p
+    const { table } = this
+    for (;;) {
+      const row = table.intsOf(j)
+      const at = slotOf(row, { from: table.placeOf(j) + HEAD, sets: this.#setsOf(j), item: i })
+      const word = row[at]
+      const held = word === 0 ? 0 : VALUES[word >>> CODE]
+      if (held >= counts && this.#grow(j)) continue
+      const code = held > g ? round(held - g, word >>> CODE, chance) : -1
+      row[at] = code >= 0 ? toWord((word & INDEX) - 1, code) : toWord(i, Math.max(0, round(g, 0, chance)))
+      return
     }
   }
 
-  /** Gives a row twice the sets; false where it has all, or there are no bytes for them. */
-  #double(item: number): boolean {
+  /** Gives a row more sets; false where it has all, or there are no bytes for them. */
+  #grow(j: number): boolean {
+    const step = this.table.step(j)
+    return step < this.table.top && this.#arrange(j, this.#words(j), step + 1)
+  }
+
+  /** Puts words into a row of a step, or a larger one that has slots for all, as far as bytes allow; the first have first choice. */
+  #arrange(j: number, words: ArrayLike<number>, least: number): boolean {
     const { table } = this
-    const step = table.step(item)
-    if (step === table.top) return false
-    const added = SETS.map((_, s) => (s === step + 1 ? 1 : 0))
-    if (this.heldBytes + table.bytesToAdd(added, item) > this.mostBytes) return false
-    const old = new Float32Array(table.sizes[step])
-    table.read(item, old, 0)
-    const row = new Float32Array(table.sizes[step + 1])
-    row[0] = old[0]
-    const mask = SETS[step + 1] - 1
-    for (let set = HEAD; set < old.length; set += SET)
-      for (let k = set; k < set + WAYS && old[k] > 0; k++) {
-        const at = find(row, HEAD + SET * (hash(old[k] - 1) & mask), old[k] - 1, true)
-        row[at] = old[k]
-        row[at + WAYS] = old[k + WAYS]
-      }
-    table.replace(item, step + 1, row, 0)
+    let step = least
+    while (step < table.top && (words.length > SET * SETS[step] || !arrange(words, SETS[step]))) step++
+    const mayHold = () => {
+      const added = SETS.map((_, s) => (s === step ? 1 : 0))
+      return step <= table.step(j) || this.heldBytes + table.bytesToAdd(added, j) <= this.mostBytes
+    }
+    while (step > least && !mayHold()) step--
+    if (!mayHold()) return false
+    const row = arrange(words, SETS[step], true) as Int32Array
+    row[0] = table.intsOf(j)[table.placeOf(j)]
+    table.replace(j, step, new Float32Array(row.buffer), 0)
     return true
   }
 
@@ -259,10 +301,9 @@ export class Neighbours {
       const row = isHere ? table.numbersOf(j) : this.#copies
       const place = isHere ? table.placeOf(j) : a * LONGEST
       if (!(row[place] > 0)) continue
-      this.#arrays[count] = row
       this.#ints[count] = isHere ? table.intsOf(j) : this.#copiedInts
       this.#places[count] = place + HEAD
-      this.#masks[count] = isHere ? this.#mask(j) : this.#copiedMask
+      this.#sets[count] = isHere ? this.#setsOf(j) : this.#copiedSets
       // The latest item's row, where it has one, is the first.
       if (a === 0) hasFirst = true
       const root = Math.sqrt(ENOUGH + row[place])
@@ -287,20 +328,22 @@ export class Neighbours {
       table.read(item, this.#copies, a * LONGEST)
       return table.step(item)
     })
-    this.#copiedMask = (SETS[step] ?? 1) - 1
+    this.#copiedSets = SETS[step] ?? 1
     return step >= 0
   }
 
   /** Writes `scores` of an item, given the rows opened; false where all are 0. */
   score(item: number): boolean {
     const h = hash(item)
-    const wanted = floatBits(item + 1)
-    const [ints, places, masks, open] = [this.#ints, this.#places, this.#masks, this.#open]
+    const [ints, places, sets, open] = [this.#ints, this.#places, this.#sets, this.#open]
     let [faded, first] = [0, 0]
     for (let r = 0; r < open; r++) {
-      const at = findItem(ints[r], places[r] + SET * (h & masks[r]), wanted)
+      const row = ints[r]
+      const set = (h * sets[r]) >>> HASHED
+      let at = findIn(row, places[r] + SET * set, item + 1)
+      if (at === FULL_SET) at = findIn(row, places[r] + SET * (set + 1 === sets[r] ? 0 : set + 1), item + 1)
       if (at < 0) continue
-      faded += this.#faded[r] * this.#arrays[r][at + WAYS]
+      faded += this.#faded[r] * VALUES[row[at] >>> CODE]
       if (r === 0) first = faded
     }
     if (faded === 0) {
@@ -323,7 +366,7 @@ export class Neighbours {
     const k = this.#kernels
     const mark = k.mark()
     let stride = 0
-    for (let r = 0; r < this.#open; r++) stride += WAYS * (this.#masks[r] + 1)
+    for (let r = 0; r < this.#open; r++) stride += SET * this.#sets[r]
     const sums = k.allocate(4 * stride)
     const count = this.#sumRows(k.floats, sums, stride)
     this.#readTotals({ floats: k.floats, at: sums + 2 * stride, count })
@@ -357,11 +400,11 @@ export class Neighbours {
     if (this.#touched.length < stride) this.#touched = new Int32Array(2 * stride)
     const touched = this.#touched
     for (let r = 0; r < this.#open; r++) {
-      const [row, faded] = [this.#arrays[r], this.#faded[r]]
-      const end = this.#places[r] + SET * (this.#masks[r] + 1)
+      const [row, faded] = [this.#ints[r], this.#faded[r]]
+      const end = this.#places[r] + SET * this.#sets[r]
       for (let set = this.#places[r]; set < end; set += SET)
-        for (let k = set; k < set + WAYS; k++) {
-          const item = (row[k] | 0) - 1
+        for (let k = set; k < set + SET; k++) {
+          const item = (row[k] & INDEX) - 1
           if (item < 0) break
           if (item >= slots.length) slots = this.#enlargeSlots(item)
           let slot = slots[item]
@@ -372,7 +415,7 @@ export class Neighbours {
             f[at] = f[at + stride] = 0
           }
           const at = sums + slot - 1
-          f[at] += faded * row[k + WAYS]
+          f[at] += faded * VALUES[row[k] >>> CODE]
           if (r === 0) f[at + stride] = f[at]
         }
     }
@@ -423,13 +466,9 @@ export class Neighbours {
     const { table } = this
     for (const item of items) if (table.has(item)) table.free(item)
     for (const j of table.ids()) {
-      const row = table.numbersOf(j)
-      const from = table.placeOf(j) + HEAD
-      const end = from + SET * (this.#mask(j) + 1)
-      for (let set = from; set < end; set += SET)
-        for (let k = set; k < set + WAYS && row[k] > 0; )
-          if (items.has(row[k] - 1)) strike(row, set, k)
-          else k++
+      const words = this.#words(j)
+      const left = words.filter((word) => !items.has((word & INDEX) - 1))
+      if (left.length < words.length) this.#arrange(j, left, table.step(j))
     }
   }
 
@@ -447,50 +486,101 @@ export class Neighbours {
   }
 }
 
+/** Bits of a hash. */
+const HASHED = 16
+
 function hash(item: number): number {
-  return Math.imul(item + 1, 0x9e3779b1) >>> 20
+  return Math.imul(item + 1, 0x9e3779b1) >>> (32 - HASHED)
 }
 
-/** Where an item stands in a set, or, if asked for, the first free slot; −1 where neither is there. */
-function find(row: Floats, set: number, item: number, free = false): number {
-  for (let k = set; k < set + WAYS; k++) {
-    if (row[k] === item + 1) return k
-    if (row[k] === 0) return free ? k : -1
+function toWord(item: number, code: number): number {
+  return (code << CODE) | (item + 1)
+}
+
+/** The code of a C, the one below or above by chance; −1 for none. `near`: where the search starts. */
+function round(c: number, near: number, chance: number): number {
+  let code = near
+  while (c >= VALUES[code + 1]) code++
+  while (code >= 0 && c < VALUES[code]) code--
+  const below = code < 0 ? 0 : VALUES[code]
+  if (chance * (VALUES[code + 1] - below) < c - below) code++
+  return code === 127 ? 126 : code
+}
+
+interface Sought {
+  /** Where the sets of a row begin. */
+  from: number
+  sets: number
+  item: number
+}
+
+/** Where an item stands in a row, −1 where it does not. */
+function find(row: Int32Array, { from, sets, item }: Sought): number {
+  const set = (hash(item) * sets) >>> HASHED
+  const at = findIn(row, from + SET * set, item + 1)
+  if (at !== FULL_SET) return at
+  return Math.max(-1, findIn(row, from + SET * ((set + 1) % sets), item + 1))
+}
+
+/** What `findIn` says of a set without the item that has no free slot: it may stand in the next. */
+const FULL_SET = -2
+
+/** Where an item stands in a set. Unrolled, since every negative asks ten rows. */
+function findIn(row: Int32Array, set: number, wanted: number): number {
+  if ((row[set] & INDEX) === wanted) return set
+  if ((row[set + 1] & INDEX) === wanted) return set + 1
+  if ((row[set + 2] & INDEX) === wanted) return set + 2
+  if ((row[set + 3] & INDEX) === wanted) return set + 3
+  if ((row[set + 4] & INDEX) === wanted) return set + 4
+  if ((row[set + 5] & INDEX) === wanted) return set + 5
+  if ((row[set + 6] & INDEX) === wanted) return set + 6
+  if ((row[set + 7] & INDEX) === wanted) return set + 7
+  return row[set + 7] === 0 ? -1 : FULL_SET
+}
+
+/** The slot an item that is not in a row may take: a free one, else that of the smallest weight. */
+function slotOf(row: Int32Array, { from, sets, item }: Sought): number {
+  const set = (hash(item) * sets) >>> HASHED
+  let least = from + SET * set
+  for (const one of [set, (set + 1) % sets])
+    for (let k = from + SET * one; k < from + SET * (one + 1); k++) {
+      if (row[k] === 0) return k
+      if (row[k] >>> CODE < row[least] >>> CODE) least = k
+    }
+  return least
+}
+
+/** A row of words, each in its set or, the last ones of a set that has too many, the next; undefined where one finds no slot, unless it may be left out. */
+function arrange(words: ArrayLike<number>, sets: number, mayDrop = false): Int32Array<ArrayBuffer> | undefined {
+  const own = Array.from({ length: sets }, (): number[] => [])
+  const most = Math.min(words.length, SET * sets)
+  for (let n = 0; n < most; n++) own[(hash((words[n] & INDEX) - 1) * sets) >>> HASHED].push(words[n])
+  const beyond = sets === 1 ? 0 : SET
+  // How many the set before has too many: the last one's go to the first.
+  let taken = 0
+  for (let s = 0; s < 2 * sets; s++) taken = Math.min(beyond, Math.max(0, taken + own[s % sets].length - SET))
+  const row = new Int32Array(HEAD + SET * sets)
+  const used = new Int32Array(sets)
+  for (let s = 0; s < sets; s++) {
+    const room = SET - taken
+    taken = Math.max(0, own[s].length - room)
+    if (taken > beyond && !mayDrop) return undefined
+    taken = Math.min(beyond, taken)
+    own[s].slice(0, room + taken).forEach((word, n) => {
+      const set = n < room ? s : (s + 1) % sets
+      row[HEAD + SET * set + used[set]++] = word
+    })
   }
-  return -1
+  return row
 }
 
-/** Where a float of these bits stands in a set, −1 where it does not. Whole numbers compare faster than floats, and unrolled. */
-function findItem(ints: Int32Array, set: number, wanted: number): number {
-  if (ints[set] === wanted) return set
-  if (ints[set + 1] === wanted) return set + 1
-  if (ints[set + 2] === wanted) return set + 2
-  if (ints[set + 3] === wanted) return set + 3
-  if (ints[set + 4] === wanted) return set + 4
-  if (ints[set + 5] === wanted) return set + 5
-  if (ints[set + 6] === wanted) return set + 6
-  if (ints[set + 7] === wanted) return set + 7
-  return -1
-}
-
-/** The same, or the first free slot; −1 where neither is there. */
-function findSlot(ints: Int32Array, set: number, wanted: number): number {
-  for (let k = set; k < set + WAYS; k++) if (ints[k] === wanted || ints[k] === 0) return k
-  return -1
-}
-
-/** The last of a set moves into a slot that falls free. */
-function strike(row: Floats, set: number, at: number): void {
-  let last = at
-  while (last + 1 < set + WAYS && row[last + 1] > 0) last++
-  row[at] = row[last]
-  row[at + WAYS] = row[last + WAYS]
-  row[last] = 0
-  row[last + WAYS] = 0
-}
-
-function halve(row: Floats, place: number, length: number): void {
-  row[place] /= 2
-  for (let set = place + HEAD; set < place + length; set += SET)
-    for (let k = set + WAYS; k < set + SET; k++) row[k] /= 2
+/** Halves what a row holds, right on average. */
+function halve(numbers: Floats, row: Int32Array, { place, end }: { place: number; end: number }): void {
+  numbers[place] /= 2
+  for (let k = place + HEAD; k < end; k++) {
+    if (row[k] === 0) continue
+    const code = row[k] >>> CODE
+    const chance = (mix(row[k] ^ k) >>> 0) / 4_294_967_296
+    row[k] = toWord((row[k] & INDEX) - 1, Math.max(0, round(VALUES[code] / 2, code, chance)))
+  }
 }

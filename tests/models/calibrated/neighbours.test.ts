@@ -51,34 +51,85 @@ function wander(p: { events: number; items: number; seed: number; into: Neighbou
 const near = (a: number, b: number, share: number) => Math.abs(a - b) <= share * Math.max(1e-6, Math.abs(b))
 
 describe("neighbours", () => {
-  test.each([1, 2, 3])("count as a Map does while rows have room, to 1e-4, seed %i", (seed) => {
+  test.each([1, 2, 3])("count as a Map does on average while rows have room, to 2 in a hundred, seed %i", (seed) => {
     const [neighbours, counted] = [new Neighbours(), new Counted()]
     wander({ events: 4000, items: 60, seed, into: neighbours, counted })
+    let [kept, said, squares, strong] = [0, 0, 0, 0]
     for (let j = 0; j < 60; j++) {
       expect(near(neighbours.total(j), counted.total(j), 1e-4), `total ${j}, seed ${seed}`).toBe(true)
-      for (let i = 0; i < 60; i++)
-        expect(near(neighbours.weight(j, i), counted.weight(j, i), 1e-4), `${j} ${i}, seed ${seed}`).toBe(true)
+      for (let i = 0; i < 60; i++) {
+        const [c, want] = [neighbours.weight(j, i), counted.weight(j, i)]
+        kept += c
+        said += want
+        if (want < 5) continue
+        strong++
+        squares += (c / want - 1) ** 2
+      }
     }
-    expect(counted.weights.size).toBeGreaterThan(2000)
+    expect(Math.abs(kept / said - 1), `seed ${seed}`).toBeLessThan(0.02)
+    expect(strong).toBeGreaterThan(200)
+    expect(Math.sqrt(squares / strong), "steps of 4 %, as often up as down").toBeLessThan(0.2)
   })
 
-  test("keep the strongest of a row that overflows, never above what was counted", () => {
+  test("keep the strongest of a row that overflows, and what they weigh but for chance", () => {
     const [neighbours, counted] = [new Neighbours(), new Counted()]
     wander({ events: 60_000, items: 700, seed: 5, into: neighbours, counted })
-    let [kept, strong, dropped] = [0, 0, 0]
+    let [kept, strong, sum, want, dropped] = [0, 0, 0, 0, 0]
     for (let j = 0; j < 700; j++) {
       const row = Array.from({ length: 700 }, (_, i) => i).sort((a, b) => counted.weight(j, b) - counted.weight(j, a))
       row.slice(0, 5).forEach((i) => {
         strong++
+        sum += neighbours.weight(j, i)
+        want += counted.weight(j, i)
         if (neighbours.weight(j, i) > 0.5 * counted.weight(j, i)) kept++
       })
-      for (const i of row) {
-        expect(neighbours.weight(j, i)).toBeLessThanOrEqual(counted.weight(j, i) * 1.0001)
-        if (counted.weight(j, i) > 0 && neighbours.weight(j, i) === 0) dropped++
-      }
+      for (const i of row) if (counted.weight(j, i) > 0 && neighbours.weight(j, i) === 0) dropped++
     }
     expect(kept / strong).toBeGreaterThan(0.99)
+    expect(sum / want).toBeGreaterThan(0.97)
+    expect(sum / want).toBeLessThan(1.01)
     expect(dropped, "rows overflow").toBeGreaterThan(100)
+  })
+
+  test("a row goes from process to process as it is, whatever was in its place", () => {
+    const [one, two] = [new Neighbours(), new Neighbours()]
+    wander({ events: 40_000, items: 700, seed: 6, into: one })
+    wander({ events: 4_000, items: 700, seed: 7, into: two })
+    for (let j = 0; j < 700; j++) {
+      two.put(j, one.entries(j))
+      expect([...two.entries(j).weights].sort()).toEqual([...one.entries(j).weights].sort())
+      expect(two.total(j)).toBe(one.total(j))
+    }
+  })
+
+  test("halve a row of much, and go on", () => {
+    const neighbours = new Neighbours()
+    for (let n = 0; n < 70_000; n++) neighbours.add(1, 2 + (n % 3), 1)
+    expect(neighbours.total(1)).toBeLessThan(40_000)
+    const { total, weights } = neighbours.entries(1)
+    expect([...weights.keys()].sort()).toEqual([2, 3, 4])
+    expect(
+      near(
+        [...weights.values()].reduce((sum, c) => sum + c, 0),
+        total,
+        0.3,
+      ),
+    ).toBe(true)
+  })
+
+  test("indices whose words would be floats that are no numbers are counted, saved and read as others", () => {
+    const [one, two] = [new Neighbours(), new Neighbours()]
+    const items = [0x7fffff, 0x800000, 0xfffffd, 0xfffffe]
+    for (let n = 0; n < 20_000; n++) for (const i of items) one.add(3, i, 1)
+    const state = new State()
+    one.save(state)
+    two.load(state)
+    for (const i of items) {
+      expect(two.weight(3, i)).toBe(one.weight(3, i))
+      expect(one.weight(3, i)).toBeGreaterThan(4_000)
+    }
+    one.add(3, 0xffffff, 1)
+    expect(one.weight(3, 0xffffff)).toBe(0)
   })
 
   test("say of all items at once what they say of each, and leave nothing behind", () => {
