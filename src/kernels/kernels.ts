@@ -446,8 +446,8 @@ export interface PairConstants {
 }
 
 /**
- * out[t] = Σ_k weights[k]·ln(1 + factors[k]·s_k[t]·d), t < count, k < 2: d = (1 + total[t])^−¼. `sums` has s_0, s_1 and
- * the totals, `stride` numbers each. The same bits whatever the build.
+ * out[t] = Σ_k weights[k]·ln(1 + s_k[t]·d_k), t < count, k < SCORERS: d_k = (1 + total[t])^−¼ by the first total for k = 0,
+ * else by the second. `sums` has s_0 … and the two totals, `stride` numbers each. The same bits whatever the build.
  */
 export interface FuseLogs {
   out: Address
@@ -455,7 +455,6 @@ export interface FuseLogs {
   stride: number
   count: number
   weights: ArrayLike<number>
-  factors: ArrayLike<number>
 }
 
 /** What packed rows are made of (models/row-packing.ts); `lift` NONE: their first vector is kept as it is. */

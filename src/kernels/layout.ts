@@ -102,5 +102,5 @@ export const TAPE_BYTES = 64512
 export const SCRATCH = 65536
 export const SCRATCH_BYTES = 589824
 
-/** Scores beside the product of vectors. */
-export const SCORERS = 2
+/** Scores beside the product of vectors: as many as a vector of floats has. */
+export const SCORERS = 4

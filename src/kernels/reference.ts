@@ -496,10 +496,11 @@ export class ReferenceKernels implements Kernels {
   fuseLogs(p: FuseLogs): void {
     const f = this.floats
     for (let t = 0; t < p.count; t++) {
-      const root = Math.sqrt(Math.sqrt(1 + f[p.sums + SCORERS * p.stride + t]))
       let sum = 0
-      for (let k = 0; k < SCORERS; k++)
-        sum += p.weights[k] * log(1 + (p.factors[k] * f[p.sums + k * p.stride + t]) / root)
+      for (let k = 0; k < SCORERS; k++) {
+        const total = f[p.sums + (SCORERS + (k === 0 ? 0 : 1)) * p.stride + t]
+        sum += p.weights[k] * log(1 + f[p.sums + k * p.stride + t] / Math.sqrt(Math.sqrt(1 + total)))
+      }
       f[p.out + t] = sum
     }
   }

@@ -407,10 +407,10 @@ export class WasmKernels implements Kernels {
   }
 
   fuseLogs(p: FuseLogs): void {
-    const tape = this.#begin(layout.FUSE_LOGS, p.count * 5)
+    const tape = this.#begin(layout.FUSE_LOGS, p.count * 10)
     tape.putAddresses(p.out, p.sums)
     tape.put(p.stride, p.count)
-    tape.putFloats(...Array.from(p.weights).slice(0, layout.SCORERS), ...Array.from(p.factors).slice(0, layout.SCORERS))
+    tape.putFloats(...Array.from(p.weights).slice(0, layout.SCORERS))
     tape.end()
   }
 

@@ -148,14 +148,16 @@ export class CalibratedReader implements Reader {
   #takeNeighbours(item: number): void {
     const [from, to] = [this.#learner.neighbours?.table, this.#own.neighbours?.table]
     if (!from || !to) return
-    const step = readGuarded(from, () => {
-      if (!from.has(item)) return -1
-      from.read(item, this.#row, 0)
-      return from.step(item)
-    })
-    if (step < 0) return
-    to.ensure(item)
-    to.replace(item, step, this.#row, 0)
+    for (const row of this.#own.neighbours?.rowsOf(item) ?? []) {
+      const step = readGuarded(from, () => {
+        if (!from.has(row)) return -1
+        from.read(row, this.#row, 0)
+        return from.step(row)
+      })
+      if (step < 0) continue
+      to.ensure(row)
+      to.replace(row, step, this.#row, 0)
+    }
   }
 
   #turn(side: Side, step: number, turns: number): void {

@@ -187,9 +187,11 @@ export class RowShare {
     writeIndicators(out, indicators, { side, id })
     if (side === "user" || !model.neighbours) return
     this.#forgetDropped()
-    const { total, weights } = model.neighbours.entries(id)
-    out.float(total)
-    writeWeights(out, weights, renumber)
+    for (const row of model.neighbours.rowsOf(id)) {
+      const { total, weights } = model.neighbours.entries(row)
+      out.float(total)
+      writeWeights(out, weights, renumber)
+    }
   }
 
   readRow(side: Side, id: number, from: Unpacker): () => void {
@@ -204,10 +206,11 @@ export class RowShare {
     const second = from.count(0xffff_ffff)
     const putIndicators = readIndicators(from, indicators, { side, id })
     const { neighbours } = model
-    const total = side === "item" && neighbours ? checkWeight(from, from.float()) : 0
-    const weights = side === "item" && neighbours ? readWeights(from) : undefined
+    const after = (side === "item" && neighbours ? neighbours.rowsOf(id) : []).map((place) => ({
+      ...{ place, total: checkWeight(from, from.float()), weights: readWeights(from) },
+    }))
     return () => {
-      if (weights) neighbours?.put(id, { total, weights })
+      for (const { place, ...entries } of after) neighbours?.put(place, entries)
       if (side === "item") this.#settle(id)
       const before = table.has(id) ? table.step(id) : -1
       table.ensure(id)
@@ -254,8 +257,15 @@ export class RowShare {
     const change = now.row.map((number, k) => number - base.row[k])
     const events = this.#ledger.takeEvents(item)
     const met = this.#rows.activity.since("item", item, base.met)
-    const counted = this.model.neighbours?.takeAdded(item)
-    if (events === 0 && met.count === 0 && !counted?.size && change.every((number) => number === 0)) return
+    const { neighbours } = this.model
+    const counted = neighbours?.rowsOf(item).map((place) => neighbours.takeAdded(place)) ?? []
+    if (
+      events === 0 &&
+      met.count === 0 &&
+      counted.every((added) => added.size === 0) &&
+      change.every((number) => number === 0)
+    )
+      return
     const { step } = now
     this.#ledger.setAside(item, (out) => {
       out.byte(step)
@@ -263,7 +273,7 @@ export class RowShare {
       out.double(met.count)
       out.double(met.last)
       out.count(events)
-      if (counted) writeWeights(out, counted)
+      for (const added of counted) writeWeights(out, added)
     })
   }
 
@@ -276,7 +286,8 @@ export class RowShare {
     const change = from.floats(table.sizes[step])
     const met = readMet(from)
     const events = from.count(0xffff_ffff)
-    const counted = model.neighbours && readWeights(from)
+    const { neighbours } = model
+    const counted = neighbours?.rowsOf(item).map((place) => ({ place, weights: readWeights(from) })) ?? []
     const fresh = !table.has(item)
     if (fresh) model.meetOne("item", item)
     const held = table.step(item)
@@ -297,7 +308,8 @@ export class RowShare {
         base.met = addMet(base.met, met)
       }
       table.write(item, row, 0, 0)
-      if (counted) for (const [other, weight] of counted) model.neighbours?.add(item, other, weight)
+      for (const { place, weights } of counted)
+        for (const [other, weight] of weights) neighbours?.add(place, other, weight)
       activity.add("item", item, met)
       indicators.addElsewhere(item, events)
       if (rows.live) rows.changed.add(item)

@@ -76,11 +76,11 @@ class Plain {
     if (!hasRow && !likes.some((item) => items.has(item))) return undefined
     const x = new Float64Array(8)
     if (hasRow) for (let k = 0; k < 8; k++) x[k] = users.numbersOf(index)[users.placeOf(index) + 21 + k]
-    const scale = Math.sqrt(likes.reduce((sum, _, a) => sum + 0.85 ** a, 0))
+    const scale = Math.sqrt(likes.reduce((sum, _, a) => sum + 0.9 ** a, 0))
     likes.forEach((item, a) => {
       if (!items.has(item)) return
       const y = items.placeOf(item) + 3 + 8
-      for (let k = 0; k < 8; k++) x[k] += (0.85 ** a / scale) * items.numbersOf(item)[y + k]
+      for (let k = 0; k < 8; k++) x[k] += (0.9 ** a / scale) * items.numbersOf(item)[y + k]
     })
     const out = new Set(seen ? [] : [...(index === undefined ? [] : (this.#met.get(index) ?? [])), ...guest])
     const scores = new Map<string, number>()

@@ -545,10 +545,11 @@ describe("many trainers", () => {
 
 describe("neighbours of many processes", () => {
   const modelOf = (run: Run) => (run.learner as unknown as { model: SequenceModel }).model
-  /** Every C and R there is. */
+  /** Every C and R there is, by row. */
   const countsOf = (run: Run) => {
     const { neighbours } = modelOf(run)
-    return new Map(idsOf("item").map((item) => [item, neighbours.entries(item)] as const))
+    const rows = idsOf("item").flatMap((item) => neighbours.rowsOf(item))
+    return new Map(rows.map((row) => [row, neighbours.entries(row)] as const))
   }
   const add = (to: Map<number, { total: number; weights: Map<number, number> }>, more: typeof to) => {
     for (const [item, { total, weights }] of more) {
@@ -603,15 +604,21 @@ describe("neighbours of many processes", () => {
   test("an item's row brings its neighbours, and one that is dropped leaves those of others", () => {
     const run = trained({ task: "topk" }, DATA.segments.slice(0, 5))
     const other = trained({ task: "topk" }, [])
-    const [item, { total, weights }] = [...countsOf(run)].sort(([, a], [, b]) => b.total - a.total)[0]
+    const counts = countsOf(run)
+    const [strongest, { weights }] = [...counts].sort(([, a], [, b]) => b.total - a.total)[0]
+    const item = strongest >> 1
     const [from, to] = [run.shared as SharedRun, other.shared as SharedRun]
     to.putRow("item", item, from.takeRow("item", item) as Uint8Array)
-    expect(modelOf(other).neighbours.entries(item)).toEqual({ total, weights })
+    const { neighbours } = modelOf(other)
+    for (const row of neighbours.rowsOf(item)) {
+      expect(counts.get(row)?.total).toBeGreaterThan(0)
+      expect(neighbours.entries(row)).toEqual(counts.get(row))
+    }
     const neighbour = [...weights.keys()][0]
     from.dropRow("item", neighbour)
     run.step(DATA.segments[5])
     to.putRow("item", item, from.takeRow("item", item) as Uint8Array)
     const before = weights.get(neighbour) as number
-    expect(modelOf(other).neighbours.weight(item, neighbour)).toBeLessThan(before)
+    expect(neighbours.weight(strongest, neighbour)).toBeLessThan(before)
   })
 })

@@ -379,14 +379,11 @@ export const OPERATIONS: Record<string, Build> = {
   scoreChunks,
   fuseLogs: (board, { rows }) => {
     const stride = rows + 5
-    const sums = board.normals(4 * stride)
+    const sums = board.normals(6 * stride)
     const { floats } = board.kernels
-    for (let i = 0; i < 4 * stride; i++) floats[sums + i] = i % 7 === 0 ? 0 : Math.abs(floats[sums + i])
-    const [weights, factors] = [
-      [0.5, 0, 2],
-      [100, 3, 100],
-    ]
-    board.kernels.fuseLogs({ out: board.output("out", rows), sums, stride, count: rows, weights, factors })
+    for (let i = 0; i < 6 * stride; i++) floats[sums + i] = i % 7 === 0 ? 0 : Math.abs(100 * floats[sums + i])
+    const weights = [0.5, 0, 2, 1]
+    board.kernels.fuseLogs({ out: board.output("out", rows), sums, stride, count: rows, weights })
   },
   "loss squared": loss("squared", true),
   "loss squared, no gradient": loss("squared", false),

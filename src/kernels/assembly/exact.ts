@@ -1,5 +1,6 @@
 /** e^x and ln x with the same bits whatever the build: of doubles as in ../math.ts, and of four floats. */
 
+import { SCORERS } from "../layout";
 import { firstColumn, lastColumn } from "./share";
 import { mask, put, sumLanes } from "./vector";
 
@@ -132,17 +133,17 @@ export function fuseLogs(p: usize, part: i32, parts: i32): void {
   const sums: usize = load<u32>(p, 4);
   const stride: usize = load<i32>(p, 8) * 4;
   const count = load<i32>(p, 12);
-  const w0 = v128.load32_splat(p, 16), w1 = v128.load32_splat(p, 20);
-  const c0 = v128.load32_splat(p, 24), c1 = v128.load32_splat(p, 28);
   const one = f32x4.splat(1);
   const end = lastColumn(count, part, parts);
   for (let t = firstColumn(count, part, parts); t < end; t += 4) {
     const at = sums + t * 4;
-    const root = f32x4.sqrt(f32x4.add(one, v128.load(at + 2 * stride)));
-    const rarity = f32x4.div(one, f32x4.sqrt(root));
-    const l0 = logOnePlusOfFour(f32x4.mul(f32x4.mul(c0, v128.load(at)), rarity));
-    const l1 = logOnePlusOfFour(f32x4.mul(f32x4.mul(c1, v128.load(at + stride)), rarity));
-    const sum = f32x4.add(f32x4.mul(w0, l0), f32x4.mul(w1, l1));
+    const soon = f32x4.sqrt(f32x4.sqrt(f32x4.add(one, v128.load(at + SCORERS * stride))));
+    const right = f32x4.sqrt(f32x4.sqrt(f32x4.add(one, v128.load(at + (SCORERS + 1) * stride))));
+    let sum = f32x4.mul(v128.load32_splat(p, 16), logOnePlusOfFour(f32x4.div(v128.load(at), soon)));
+    for (let k = 1; k < SCORERS; k++) {
+      const log = logOnePlusOfFour(f32x4.div(v128.load(at + <usize>k * stride), right));
+      sum = f32x4.add(sum, f32x4.mul(v128.load32_splat(p + <usize>k * 4, 16), log));
+    }
     put(out + t * 4, sum, end - t);
   }
 }

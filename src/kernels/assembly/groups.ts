@@ -171,8 +171,7 @@ function score(row: usize): f32 {
 function logit(r: i32): f32 {
   let sum = score(itemOf(r));
   if (features) {
-    const f = features + r * 8;
-    sum += load<f32>(fusion) * load<f32>(f) + load<f32>(fusion, 4) * load<f32>(f, 4);
+    sum += sumLanes(f32x4.mul(v128.load(fusion), v128.load(features + r * 16)));
   }
   return sum - load<f32>(chances + r * 4);
 }
@@ -325,22 +324,16 @@ function step(group: usize, weights: usize, low: i32, high: i32, isFirst: bool):
 
 /** Steps the weights of the features on the errors of the group. */
 function stepFusion(own: i32, low: i32, high: i32): void {
-  const first = load<f32>(e);
-  let g0 = first * load<f32>(features + own * 8);
-  let g1 = first * load<f32>(features + own * 8, 4);
+  let g = f32x4.mul(v128.load32_splat(e), v128.load(features + own * 16));
   for (let r = low; r < high; r++) {
-    const error = load<f32>(e + (1 + r - low) * 4);
-    g0 += error * load<f32>(features + r * 8);
-    g1 += error * load<f32>(features + r * 8, 4);
+    const error = v128.load32_splat(e + (1 + r - low) * 4);
+    g = f32x4.add(g, f32x4.mul(error, v128.load(features + r * 16)));
   }
-  stepWeight(fusion, g0);
-  stepWeight(fusion + 4, g1);
-}
-
-function stepWeight(at: usize, g: f32): void {
-  const sum = load<f32>(at, 8) + g * g;
-  store<f32>(at, sum, 8);
-  store<f32>(at, max<f32>(0, load<f32>(at) - constant(8) * g / sqrt<f32>(min(sum, constant(9)))));
+  const sum = f32x4.add(v128.load(fusion, 16), f32x4.mul(g, g));
+  const slowed = f32x4.sqrt(f32x4.min(sum, f32x4.splat(constant(9))));
+  const step = f32x4.div(f32x4.mul(f32x4.splat(constant(8)), g), slowed);
+  v128.store(fusion, sum, 16);
+  v128.store(fusion, f32x4.max(f32x4.splat(0), f32x4.sub(v128.load(fusion), step)));
 }
 
 @inline

@@ -1,11 +1,16 @@
 /**
- * Which items are met soon after which: of every item j the strongest of them, at most 248.
+ * Which items are met after which: of every item j the strongest of those soon after it, and of those right after it, at
+ * most 248 each.
  *
- *   an event of item i, the user's latest items j_0 … j_{m−1}, m ≤ 10:   C_{j_a i} += 0.8^a     C_{i j_a} += 0.2·0.8^a
+ *   an event of item i, the user's latest items j_0 … j_{m−1}, m ≤ 10
+ *   right after:  C¹_{j_0 i} += 1
+ *   soon after:   C⁰_{j_a i} += 0.9^a     C⁰_{i j_a} += 0.2·0.9^a     a ≥ 1
  *   R_j = Σ of all that was ever added to C_j, also for items that are not listed
  *   N(i | j) = C_{ji}/((10 + R_j)^¾·(1 + R_i)^¼)     between how likely i is next, which what is popular always is, and a
  *                                                  cosine, which what is rare always is; a row of little says little
- *   what the latest say: s_0 = Σ_a 0.8^a·N(i | j_a) / Σ 0.8^a     the latest alone: s_1 = N(i | j_0)     f_k = log(1 + 100·s_k)
+ *   s_0 = Σ_a 0.9^a·N⁰(i | j_a) / Σ 0.9^a     s_{1+a} = N¹(i | j_a), a < 3     f_k = log(1 + 100·s_k)
+ *
+ * Soon after tells what a user is at, right after the very next step: one count of both blurs the two.
  *
  * A row is R and sets of 8 words. A word is 1 + an item's index in 24 bits, 0 for none, and C in 8: one of 254 values on
  * a logarithmic scale, 4 % apart, rounded up or down by chance so that it is right on average (Morris, 1978). The chance is
@@ -28,7 +33,7 @@ import { openKernels } from "../../kernels/open.ts"
 import type { State } from "../../kernels/state.ts"
 import { EmbeddingTable, readGuarded } from "../embedding-table.ts"
 
-const DECAY = 0.8
+const DECAY = 0.9
 /** What the other direction counts. */
 const BACK = 0.2
 /** Items of a set. */
@@ -54,8 +59,13 @@ const COUNTS = 0.016
 const FULL = 65_536
 /** R by which half of what a row says is believed, about. */
 const ENOUGH = 10
-/** Latest items that are counted and read. */
+/** Latest items that are counted and read, and those of which it is read what came right after. */
 const LATEST = 10
+const STEPS = SCORERS - 1
+/** Rows that are read for a user. */
+const READ = LATEST + STEPS
+/** An item's rows stand at 2·item and the next: what comes soon after it, and right after. */
+const [SOON, RIGHT] = [0, 1]
 /** Numbers of the longest row. */
 const LONGEST = HEAD + SET * SETS[SETS.length - 1]
 /** Indices beyond are not counted. */
@@ -68,7 +78,7 @@ const NOTHING: ReadonlyMap<number, number> = new Map()
 /** A row of the smallest size. */
 const ONE = SETS.map((_, step) => (step === 0 ? 1 : 0))
 
-/** 0.8^a */
+/** 0.9^a */
 const FADE = new Float64Array(LATEST).fill(1)
 for (let a = 1; a < LATEST; a++) FADE[a] = DECAY * FADE[a - 1]
 
@@ -80,18 +90,17 @@ export class Neighbours {
   })
   /** The most bytes it may hold: no row is added or doubled beyond. */
   mostBytes = Number.POSITIVE_INFINITY
-  /** The rows read: where they stand, their sets, and what a C of theirs counts in s_0 but for R_i. */
+  /** The rows read: where they stand, their sets, the k of their s_k, and what a C of theirs counts in 100·s_k but for R_i. */
   readonly #ints: Int32Array[] = []
-  readonly #places = new Int32Array(LATEST)
-  readonly #sets = new Int32Array(LATEST)
-  readonly #faded = new Float64Array(LATEST)
+  readonly #places = new Int32Array(READ)
+  readonly #sets = new Int32Array(READ)
+  readonly #scorers = new Int32Array(READ)
+  readonly #faded = new Float64Array(READ)
   #open = 0
   /** Rows copied from another thread's, and the sets of the last. */
   #copies = new Float32Array(0)
   #copiedInts = new Int32Array(0)
   #copiedSets = 0
-  /** What leads from the latest item's part of s_0 to s_1: Σ 0.8^a, 0 where it has no row. */
-  #firstWeight = 0
   /** f of the item asked about last. */
   readonly scores = new Float64Array(SCORERS)
   /** By item: 1 + its place among those that rows opened name, 0 for others; and the items named. */
@@ -101,7 +110,7 @@ export class Neighbours {
   #isOutdated = false
   readonly #openKernels: () => Kernels
   #kernels: Kernels | undefined
-  /** By item j, what was added to C_{ji} here and is to be told. */
+  /** By row, what was added to it here and is to be told. */
   #added: Map<number, Map<number, number>> | undefined
   /** Another thread's, whose rows are read where there is none here, and whose R_i count. */
   source: Neighbours | undefined
@@ -129,7 +138,12 @@ export class Neighbours {
         : Math.max(heldBytes, Math.min(budget / 4, heldBytes + budget / 64))
   }
 
-  /** C_{ji}. */
+  /** The rows of an item, as `entries`, `put`, `add` and `takeAdded` know them. */
+  rowsOf(item: number): [soon: number, right: number] {
+    return [2 * item + SOON, 2 * item + RIGHT]
+  }
+
+  /** C of an item in row j. */
   weight(j: number, i: number): number {
     if (!this.table.has(j)) return 0
     const row = this.table.intsOf(j)
@@ -137,23 +151,31 @@ export class Neighbours {
     return at < 0 ? 0 : VALUES[row[at] >>> CODE]
   }
 
-  /** R_j. */
+  /** R of row j. */
   total(j: number): number {
     return this.table.has(j) ? this.table.numbersOf(j)[this.table.placeOf(j)] : 0
   }
 
-  #setsOf(item: number): number {
-    return SETS[this.table.step(item)]
+  /** The share of an item among those met after another. */
+  share(other: number, item: number): number {
+    const [soon, right] = this.rowsOf(other)
+    const total = this.total(soon) + this.total(right)
+    return total > 0 ? (this.weight(soon, item) + this.weight(right, item)) / total : 0
+  }
+
+  #setsOf(j: number): number {
+    return SETS[this.table.step(j)]
   }
 
   /** Counts an event of an item by a user with so many latest items, the latest first. `weight`: how many events it is. */
   count(item: number, latest: ArrayLike<number>, { length, weight = 1 }: { length: number; weight?: number }): void {
     if (item > LAST_KEPT || weight === 0) return
     const most = Math.min(length, LATEST)
-    for (let a = 0; a < most; a++) {
+    if (most > 0 && latest[0] !== item) this.#addHere(2 * latest[0] + RIGHT, item, weight)
+    for (let a = 1; a < most; a++) {
       if (latest[a] === item) continue
-      this.#addHere(latest[a], item, weight * FADE[a])
-      this.#addHere(item, latest[a], weight * BACK * FADE[a])
+      this.#addHere(2 * latest[a] + SOON, item, weight * FADE[a])
+      this.#addHere(2 * item + SOON, latest[a], weight * BACK * FADE[a])
     }
   }
 
@@ -186,13 +208,20 @@ export class Neighbours {
     return { total: this.total(j), weights }
   }
 
-  /** N(i | j) of the items i in a row that were counted as two events or more. */
-  likelihoods(j: number): Map<number, number> {
-    const { total, weights } = this.entries(j)
-    const root = Math.sqrt(ENOUGH + total)
-    const row = root * Math.sqrt(root)
+  /** N⁰ + N¹ of the items after an item that were counted as two events or more. */
+  likelihoods(item: number): Map<number, number> {
     const likely = new Map<number, number>()
-    for (const [i, c] of weights) if (c >= 2) likely.set(i, c / (row * Math.sqrt(Math.sqrt(1 + this.total(i)))))
+    const counted = new Map<number, number>()
+    for (const kind of [SOON, RIGHT]) {
+      const { total, weights } = this.entries(2 * item + kind)
+      const root = Math.sqrt(ENOUGH + total)
+      const row = root * Math.sqrt(root)
+      for (const [i, c] of weights) {
+        likely.set(i, (likely.get(i) ?? 0) + c / (row * this.#root(2 * i + kind)))
+        counted.set(i, (counted.get(i) ?? 0) + c)
+      }
+    }
+    for (const [i, c] of counted) if (c < 2) likely.delete(i)
     return likely
   }
 
@@ -217,7 +246,7 @@ export class Neighbours {
     this.#arrange(j, words, 0)
   }
 
-  /** Gives an item a row; false where there are no bytes for it. */
+  /** Makes a row where there is none; false where there are no bytes for it. */
   #ensure(j: number): boolean {
     const { table } = this
     if (table.has(j)) return true
@@ -225,7 +254,7 @@ export class Neighbours {
     return table.guarded(() => table.ensure(j))
   }
 
-  /** Adds g to C_{ji}. */
+  /** Adds g to C of an item in row j. */
   add(j: number, i: number, g: number): void {
     if (!this.#ensure(j)) return
     const { table } = this
@@ -289,44 +318,45 @@ export class Neighbours {
 
   /** Reads the rows of a user's latest items, the latest first, for `score` and `addScores`; false where there are none. */
   open(latest: ArrayLike<number>, length: number): boolean {
-    const { table } = this
-    let [count, sum] = [0, 0]
-    let hasFirst = false
+    this.#open = 0
     const most = Math.min(length, LATEST)
-    for (let a = 0; a < most; a++) {
-      sum += FADE[a]
-      const j = latest[a]
-      const isHere = table.has(j)
-      if (!isHere && !this.#copy(j, a)) continue
-      const row = isHere ? table.numbersOf(j) : this.#copies
-      const place = isHere ? table.placeOf(j) : a * LONGEST
-      if (!(row[place] > 0)) continue
-      this.#ints[count] = isHere ? table.intsOf(j) : this.#copiedInts
-      this.#places[count] = place + HEAD
-      this.#sets[count] = isHere ? this.#setsOf(j) : this.#copiedSets
-      // The latest item's row, where it has one, is the first.
-      if (a === 0) hasFirst = true
-      const root = Math.sqrt(ENOUGH + row[place])
-      this.#faded[count++] = FADE[a] / (root * Math.sqrt(root))
-    }
-    for (let r = 0; r < count; r++) this.#faded[r] /= sum
-    this.#firstWeight = hasFirst ? sum : 0
-    this.#open = count
-    return count > 0
+    let sum = 0
+    for (let a = 0; a < most; a++) sum += FADE[a]
+    for (let a = 0; a < most; a++) this.#openRow(2 * latest[a] + SOON, 0, FADE[a] / sum)
+    for (let a = 0; a < most && a < STEPS; a++) this.#openRow(2 * latest[a] + RIGHT, 1 + a, 1)
+    return this.#open > 0
   }
 
-  /** Copies the row of latest item a from the table of another thread; false where there is none. */
-  #copy(item: number, a: number): boolean {
+  /** Reads a row, where there is one, that counts so much in s_k. */
+  #openRow(j: number, k: number, part: number): void {
+    const { table } = this
+    const r = this.#open
+    const isHere = table.has(j)
+    if (!isHere && !this.#copy(j, r)) return
+    const place = isHere ? table.placeOf(j) : r * LONGEST
+    const total = (isHere ? table.numbersOf(j) : this.#copies)[place]
+    if (!(total > 0)) return
+    this.#ints[r] = isHere ? table.intsOf(j) : this.#copiedInts
+    this.#places[r] = place + HEAD
+    this.#sets[r] = isHere ? this.#setsOf(j) : this.#copiedSets
+    this.#scorers[r] = k
+    const root = Math.sqrt(ENOUGH + total)
+    this.#faded[r] = (CLEAR * part) / (root * Math.sqrt(root))
+    this.#open++
+  }
+
+  /** Copies row j from the table of another thread, to be read as the r-th; false where there is none. */
+  #copy(j: number, r: number): boolean {
     if (!this.source) return false
     const { table } = this.source
     if (this.#copies.length === 0) {
-      this.#copies = new Float32Array(LATEST * LONGEST)
+      this.#copies = new Float32Array(READ * LONGEST)
       this.#copiedInts = new Int32Array(this.#copies.buffer)
     }
     const step = readGuarded(table, () => {
-      if (!table.has(item)) return -1
-      table.read(item, this.#copies, a * LONGEST)
-      return table.step(item)
+      if (!table.has(j)) return -1
+      table.read(j, this.#copies, r * LONGEST)
+      return table.step(j)
     })
     this.#copiedSets = SETS[step] ?? 1
     return step >= 0
@@ -336,28 +366,27 @@ export class Neighbours {
   score(item: number): boolean {
     const h = hash(item)
     const [ints, places, sets, open] = [this.#ints, this.#places, this.#sets, this.#open]
-    let [faded, first] = [0, 0]
+    const { scores } = this
+    scores.fill(0)
+    let isNamed = false
     for (let r = 0; r < open; r++) {
       const row = ints[r]
       const set = (h * sets[r]) >>> HASHED
       let at = findIn(row, places[r] + SET * set, item + 1)
       if (at === FULL_SET) at = findIn(row, places[r] + SET * (set + 1 === sets[r] ? 0 : set + 1), item + 1)
       if (at < 0) continue
-      faded += this.#faded[r] * VALUES[row[at] >>> CODE]
-      if (r === 0) first = faded
+      scores[this.#scorers[r]] += this.#faded[r] * VALUES[row[at] >>> CODE]
+      isNamed = true
     }
-    if (faded === 0) {
-      this.scores.fill(0)
-      return false
-    }
-    this.#write({ faded, first, total: this.total(item) })
+    if (!isNamed) return false
+    if (scores[0] > 0) scores[0] = log(1 + scores[0] / this.#root(2 * item + SOON))
+    for (let k = 1; k < SCORERS; k++) if (scores[k] > 0) scores[k] = log(1 + scores[k] / this.#root(2 * item + RIGHT))
     return true
   }
 
-  #write({ faded, first, total }: { faded: number; first: number; total: number }): void {
-    const rarity = 1 / Math.sqrt(Math.sqrt(1 + total))
-    this.scores[0] = log(1 + CLEAR * faded * rarity)
-    this.scores[1] = first > 0 ? log(1 + CLEAR * first * this.#firstWeight * rarity) : 0
+  /** (1 + R)^¼ of row j. */
+  #root(j: number): number {
+    return Math.sqrt(Math.sqrt(1 + this.total(j)))
   }
 
   /** Adds Σ w_k·f_k of items to `out`, given the rows opened. */
@@ -367,12 +396,13 @@ export class Neighbours {
     const mark = k.mark()
     let stride = 0
     for (let r = 0; r < this.#open; r++) stride += SET * this.#sets[r]
-    const sums = k.allocate(4 * stride)
+    // A column a scorer, two of totals, and one of what comes out.
+    const sums = k.allocate((SCORERS + 3) * stride)
     const count = this.#sumRows(k.floats, sums, stride)
-    this.#readTotals({ floats: k.floats, at: sums + 2 * stride, count })
-    const fused = sums + 3 * stride
-    const factors = [CLEAR, CLEAR * this.#firstWeight]
-    k.fuseLogs({ out: fused, sums, stride, count, weights, factors })
+    const totals = sums + SCORERS * stride
+    for (const kind of [SOON, RIGHT]) this.#readTotals(kind, { floats: k.floats, at: totals + kind * stride, count })
+    const fused = totals + 2 * stride
+    k.fuseLogs({ out: fused, sums, stride, count, weights })
     k.run()
     const [f, slots] = [k.floats, this.#slots]
     const touched = this.#touched
@@ -393,14 +423,14 @@ export class Neighbours {
     k.release(mark)
   }
 
-  /** Sums what the rows opened say of every item they name, two columns of `stride` numbers; returns how many items. */
+  /** Sums what the rows opened say of every item they name, a column of `stride` numbers a scorer; returns how many items. */
   #sumRows(f: Floats, sums: Address, stride: number): number {
     let count = 0
     let slots = this.#slots
     if (this.#touched.length < stride) this.#touched = new Int32Array(2 * stride)
     const touched = this.#touched
     for (let r = 0; r < this.#open; r++) {
-      const [row, faded] = [this.#ints[r], this.#faded[r]]
+      const [row, faded, column] = [this.#ints[r], this.#faded[r], sums + stride * this.#scorers[r] - 1]
       const end = this.#places[r] + SET * this.#sets[r]
       for (let set = this.#places[r]; set < end; set += SET)
         for (let k = set; k < set + SET; k++) {
@@ -411,39 +441,34 @@ export class Neighbours {
           if (slot === 0) {
             touched[count++] = item
             slot = slots[item] = count
-            const at = sums + slot - 1
-            f[at] = f[at + stride] = 0
+            for (let n = 0, at = sums + slot - 1; n < SCORERS; n++, at += stride) f[at] = 0
           }
-          const at = sums + slot - 1
-          f[at] += faded * VALUES[row[k] >>> CODE]
-          if (r === 0) f[at + stride] = f[at]
+          f[column + slot] += faded * VALUES[row[k] >>> CODE]
         }
     }
     return count
   }
 
-  /** R_i of the items touched. */
-  #readTotals({ floats, at, count }: { floats: Floats; at: Address; count: number }): void {
+  /** R_i of the items touched, soon or right after. */
+  #readTotals(kind: number, { floats, at, count }: { floats: Floats; at: Address; count: number }): void {
     const { source } = this
     const touched = this.#touched
     if (!source) {
-      for (let t = 0; t < count; t++) floats[at + t] = this.total(touched[t])
+      for (let t = 0; t < count; t++) floats[at + t] = this.total(2 * touched[t] + kind)
       return
     }
     const totals = this.#knownTotals()
     for (let t = 0; t < count; t++) {
-      let total = totals[touched[t]]
-      if (Number.isNaN(total)) {
-        total = readGuarded(source.table, () => source.total(touched[t]))
-        totals[touched[t]] = total
-      }
-      floats[at + t] = total
+      const row = 2 * touched[t] + kind
+      if (Number.isNaN(totals[row])) totals[row] = readGuarded(source.table, () => source.total(row))
+      floats[at + t] = totals[row]
     }
   }
 
-  /** R_i of the source as far as they were read since the last version; NaN for others. */
+  /** R of the source's rows as far as they were read since the last version; NaN for others. */
   #knownTotals(): Float32Array {
-    if (this.#totals.length < this.#slots.length) this.#totals = new Float32Array(this.#slots.length).fill(Number.NaN)
+    const length = 2 * this.#slots.length
+    if (this.#totals.length < length) this.#totals = new Float32Array(length).fill(Number.NaN)
     else if (this.#isOutdated) this.#totals.fill(Number.NaN)
     this.#isOutdated = false
     return this.#totals
@@ -464,7 +489,7 @@ export class Neighbours {
   /** Items leave, also from the rows of others. */
   forget(items: ReadonlySet<number>): void {
     const { table } = this
-    for (const item of items) if (table.has(item)) table.free(item)
+    for (const item of items) for (const row of this.rowsOf(item)) if (table.has(row)) table.free(row)
     for (const j of table.ids()) {
       const words = this.#words(j)
       const left = words.filter((word) => !items.has((word & INDEX) - 1))
@@ -474,7 +499,7 @@ export class Neighbours {
 
   /** Drops everything. */
   clear(): void {
-    for (const item of [...this.table.ids()]) this.table.free(item)
+    for (const row of [...this.table.ids()]) this.table.free(row)
   }
 
   save(state: State): void {

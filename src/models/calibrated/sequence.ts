@@ -1,7 +1,7 @@
 /**
  * The model of the calibrated recipe for top-k: a user is a vector of its own and what its latest items say.
  *
- *   x = p̂_u + Σ_a ω_a·ŷ_{j_a}     j_0 … j_{m−1}: the user's latest training items, m ≤ 20;  ω_a = 0.85^a/√(Σ 0.85^a)
+ *   x = p̂_u + Σ_a ω_a·ŷ_{j_a}     j_0 … j_{m−1}: the user's latest training items, m ≤ 20;  ω_a = 0.9^a/√(Σ 0.9^a)
  *   z_i = b_i + ⟨x, q̂_i⟩           p̂ = [p; 0]  ŷ = [y; 0]  q̂ = [q; ε(i)]: the ladder, as in factor.ts; ε ~ N(0, 0.019²)
  *   a new item's q_k = 16·2^−⌊log₄(k+1)⌋·ε_k, its y and a new p are 0
  *   π = softmax(ζ − log Q)          over a positive and its negatives; Q: the chance of each to be drawn as a negative
@@ -52,7 +52,7 @@ import {
 import { SequenceBatch } from "./sequence-batch.ts"
 
 const RECENT = 20
-const DECAY = 0.85
+const DECAY = 0.9
 /**
  * Of number 0 of a new item's q. It halves wherever k quadruples: short rows learn nearly as fast as long ones, whose first
  * steps go by ‖q‖.
@@ -531,15 +531,9 @@ export class SequenceModel implements RowModel {
       const [q, tail] = [vectorOf("item", item, 0), this.noise.tail(item)]
       const dot = (vector: Float64Array) =>
         vector.reduce((sum, x, k) => sum + x * (k < q.length ? q[k] : this.fade[k] * this.noise.numbers[tail + k]), 0)
-      const near = latest.map((other, a) => DECAYS[latest.length * RECENT + a] * this.#nearness(other, item))
+      const near = latest.map((other, a) => DECAYS[latest.length * RECENT + a] * this.neighbours.share(other, item))
       return { bias: table.headOf(item, 0), taste: dot(p), inputs: inputs.map(dot), near, neighbours: beside[i] }
     })
-  }
-
-  /** The share of an item among those met after another. */
-  #nearness(other: number, item: number): number {
-    const total = this.neighbours?.table.has(other) ? this.neighbours.total(other) : 0
-    return total > 0 ? (this.neighbours?.weight(other, item) ?? 0) / total : 0
   }
 
   /** Adds to z of a user and items what neighbours say. */

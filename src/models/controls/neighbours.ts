@@ -1,7 +1,7 @@
 /**
  * plain-neighbours: the neighbours of a user's latest items (calibrated/neighbours.ts) and nothing else.
  *
- *   score(u, i) = f_0      users without latest items: how often i was met
+ *   score(u, i) = 6·f_0 + f_1      users without latest items: how often i was met
  */
 
 import { grown, nextCapacity } from "../../ids/growth.ts"
@@ -53,6 +53,6 @@ export class PlainNeighbours implements PlainRanker {
       return
     }
     for (let item = 0; item < out.length; item++)
-      if (this.#neighbours.score(item)) out[item] = this.#neighbours.scores[0]
+      if (this.#neighbours.score(item)) out[item] = 6 * this.#neighbours.scores[0] + this.#neighbours.scores[1]
   }
 }

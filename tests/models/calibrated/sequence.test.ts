@@ -104,8 +104,8 @@ const bias = (model: SequenceModel, item: number) => {
 /** x and z by the equations, with plain arrays. */
 function defined(model: SequenceModel, user: number): { x: number[]; weights: number[]; z: number[] } {
   const latest = model.latestOf(user).reverse()
-  const total = latest.reduce((sum, _, a) => sum + 0.85 ** a, 0)
-  const weights = latest.map((_, a) => 0.85 ** a / Math.sqrt(total))
+  const total = latest.reduce((sum, _, a) => sum + 0.9 ** a, 0)
+  const weights = latest.map((_, a) => 0.9 ** a / Math.sqrt(total))
   const x = [...vectors(model, "user", user)[0]]
   latest.forEach((item, a) => {
     vectors(model, "item", item)[1].forEach((y, k) => {
