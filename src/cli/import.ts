@@ -305,7 +305,7 @@ async function openDirectory(values: Flags): Promise<Target> {
     // Every row of a file is an event, also a second of the same user, item and type.
     observe: (events, options) => observePatiently(recommender, events, { ...options, replace: true }),
     putItems: (items) => recommender.putItems(items),
-    source: recommender.source && ((name) => recommender.source?.(name)),
+    source: (name) => recommender.source(name),
     close: () => recommender.close(),
   }
 }

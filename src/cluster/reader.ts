@@ -31,15 +31,13 @@ import type {
   LiveReport,
   MemoryParts,
   Merged,
-  NamedEvent,
   PageOptions,
   Prediction,
   PreviewOptions,
   Receipt,
   Recommendation,
-  Recommender,
   RecommendOptions,
-  SnapshotInfo,
+  ServedRecommender,
   Status,
   Trial,
 } from "../engine/types.ts"
@@ -73,7 +71,7 @@ const PAIRS_AT_ONCE = 200
 /** Milliseconds to wait until a user is forgotten. */
 const PATIENCE = 10_000
 
-export class ClusterRecommender implements Recommender {
+export class ClusterRecommender implements ServedRecommender {
   readonly #cluster: Cluster
   readonly #options: ReaderOptions
   readonly #catalogue: Catalogue
@@ -245,11 +243,6 @@ export class ClusterRecommender implements Recommender {
     return this.#read().has(side, id)
   }
 
-  ids(side: Side, options: PageOptions = {}): string[] {
-    if (side === "item") return this.#read().ids(side, options)
-    throw new DessError("UNSUPPORTED", "users: expected list(), they are not in this process")
-  }
-
   /** Users by partition, in each in the order they came. */
   async list(side: Side, options: PageOptions = {}): Promise<string[]> {
     const reading = this.#read()
@@ -272,22 +265,6 @@ export class ClusterRecommender implements Recommender {
   }
 
   // Operations
-
-  events(): AsyncIterable<NamedEvent> {
-    throw new DessError("UNSUPPORTED", "events: expected a single machine; dess cluster snapshot writes all there is")
-  }
-
-  async feedback(): Promise<never> {
-    throw new DessError("UNSUPPORTED", "feedback: expected a single machine, a cluster keeps no types of events")
-  }
-
-  async retract(): Promise<never> {
-    throw new DessError("UNSUPPORTED", "retract: expected a single machine, a cluster takes no events away")
-  }
-
-  async similarUsers(): Promise<never> {
-    throw new DessError("UNSUPPORTED", "users: expected a single machine, a cluster does not compare them")
-  }
 
   /** The user's log gets what the guest met, to stand for it and teach nothing; the guest is forgotten. */
   async merge(guest: Id, user: Id): Promise<Merged> {
@@ -320,10 +297,6 @@ export class ClusterRecommender implements Recommender {
     // It is in the log and will be done by the next trainer of the partition.
     if (events === undefined) return { ...receipt, status: "pending", found: true, events: 0 }
     return { ...receipt, status: "done", found: held !== undefined || events > 0, events }
-  }
-
-  async snapshot(): Promise<SnapshotInfo> {
-    throw new DessError("UNSUPPORTED", "snapshot: expected a single machine; use dess cluster snapshot <directory>")
   }
 
   /** Resolves when everything accepted so far is learned. */

@@ -350,9 +350,9 @@ export class Catalogue {
   /** Has what a guest did be a user's, as its latest; up to a segment it is in rows or on its way there. */
   merge(guest: number, user: number, segment: number): void {
     const staying = new Set(this.staying(guest))
+    this.#users.reserve(user)
     for (const item of this.history(guest)) this.#meet(user, item, staying.has(item))
     if (guest < this.#users.length && this.#users.at.last[guest] > 0) {
-      this.#users.reserve(user)
       this.#users.at.last[user] = Math.max(this.#users.at.last[user], this.#users.at.last[guest])
     }
     for (const item of this.pending?.since(guest, 0, Number.POSITIVE_INFINITY) ?? [])

@@ -5,6 +5,7 @@
 
 import { createHash, hash } from "node:crypto"
 import type { Limits } from "../ids/idle.ts"
+import { governedBytes } from "../learning/limiter.ts"
 import { effectiveRating } from "../stream/labels.ts"
 import { type Segment, SIDES, type Side } from "../types.ts"
 import type { Build } from "./build.ts"
@@ -37,6 +38,8 @@ import type { SourcePosition } from "./types.ts"
 const LONGEST_TIMER = 2_147_483_647
 /** Feature numbers of one record, roughly. */
 const NUMBERS_PER_RECORD = 1_000_000
+/** The most that items' entries, keys, feedback and notes count as, of what may grow. */
+const MOST_BESIDE = 0.875
 const NO_TYPES: EventTypes = { weights: {}, leaveOut: [] }
 
 export interface IntakeParts {
@@ -386,7 +389,10 @@ export class Intake {
     this.#openPending = 0
     this.#endsPending++
     const { catalogue, lookup } = this.#parts
-    const held = catalogue.properties.bytes + (lookup()?.detailBytes ?? 0)
+    const { bytes } = this.limits ?? {}
+    const kept = catalogue.bytes.entries + (lookup()?.keptBytes ?? 0)
+    // A part of what may grow is always left to users and items.
+    const held = Math.floor(Math.min(kept, bytes === undefined ? kept : MOST_BESIDE * governedBytes(bytes)))
     const record = { kind: "segment" as const, time, ...(held > 0 && { propertyBytes: held }) }
     this.#parts.journal.append(record, () => {
       this.#endsPending--

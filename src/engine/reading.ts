@@ -51,7 +51,8 @@ const INCLUDED: readonly Included[] = ["title", "categories", "properties"]
 const MOST_ITEMS = 1000
 const MOST_OFFSET = 10_000
 const MOST_LISTED = 100_000
-const USERS_AT_ONCE = 512
+/** Users compared without a pause: about a millisecond. */
+const USERS_AT_ONCE = 2048
 /** Items a user has met that are told of it. */
 const MOST_TOLD = 20
 const ITEMS_AT_ONCE = 2048
@@ -230,7 +231,7 @@ export class Reading {
     return this.#page(options, (query) => chooseSimilar(this.#catalogue, this.#model.reader, { ...query, item }))
   }
 
-  /** A few hundred users at a time, so that others get a turn; each time by the version there is. */
+  /** Some users at a time, so that others get a turn; each time by the version there is. */
   async similarUsers(user: Id, options: { count?: number | undefined }): Promise<SimilarUser[]> {
     checkOptionNames("options", options, ["count"])
     const count = checkCount("count", options.count, { least: 1, most: MOST_ITEMS, otherwise: 10 })

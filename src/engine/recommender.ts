@@ -10,6 +10,7 @@
 import { DessError, show } from "../errors.ts"
 import { MOST_AT_ONCE as MOST_LEAVING, tickMilliseconds } from "../ids/idle.ts"
 import { PendingItems } from "../ids/pending-items.ts"
+import { governedBytes } from "../learning/limiter.ts"
 import { dropUndefined } from "../learning/options.ts"
 import type { SegmentReport } from "../learning/report.ts"
 import type { Side } from "../types.ts"
@@ -84,6 +85,8 @@ import type {
 
 /** Feature numbers that take as much of the journal as an event. */
 const NUMBERS_PER_EVENT = 4
+/** The most that is kept of items, and of keys, feedback and notes, of what may grow. */
+const MOST_OF_ITEMS = 0.75
 /** Bytes that are kept of an item with some categories and properties. */
 const USUAL_ITEM = 512
 /** Milliseconds that lists may have been given before it is journalled. */
@@ -156,6 +159,7 @@ export class LiveRecommender implements Recommender {
     this.#lookup = new LookupHolder({
       directory,
       mostKeys: keys,
+      mostBytes: limits.bytes === undefined ? undefined : governedBytes(limits.bytes) / 16,
       onFailure: (error) => void this.#journal.refuse(error),
     })
     this.#learning = new Learning({
@@ -198,7 +202,8 @@ export class LiveRecommender implements Recommender {
   async start(): Promise<void> {
     await this.#start()
     this.#fixedBytes = fixedBytes(this.#growing())
-    if (this.#options.limits.bytes !== undefined) await boundHeaps()
+    const { bytes } = this.#options.limits
+    if (bytes !== undefined) await boundHeaps(bytes)
   }
 
   async #start(): Promise<void> {
@@ -380,7 +385,7 @@ export class LiveRecommender implements Recommender {
     this.#snapshotWhenDue()
   }
 
-  /** Names of properties are few, and what is kept of items leaves half of the budget to the rest. */
+  /** Names of properties are few, and what is kept of items leaves some of what may grow to users and rows. */
   #refuseTooManyProperties(entries: readonly CheckedItem[]): void {
     const added = entries.flatMap(({ properties }) => Object.keys(properties ?? {}))
     const names = new Set(added.length === 0 ? [] : [...this.#catalogue.properties.names, ...added])
@@ -389,12 +394,14 @@ export class LiveRecommender implements Recommender {
         "INVALID_DATA",
         `item properties: expected at most ${MOST_NAMES} names in all, got ${names.size}`,
       )
-    const most = (this.#options.limits.bytes ?? Number.POSITIVE_INFINITY) / 2
-    const held = this.#catalogue.bytes.entries + (this.#lookup.current?.detailBytes ?? 0)
+    const { bytes } = this.#options.limits
+    if (bytes === undefined) return
+    const most = MOST_OF_ITEMS * governedBytes(bytes)
+    const held = this.#catalogue.bytes.entries + (this.#lookup.current?.keptBytes ?? 0)
     if (held + USUAL_ITEM * entries.length > most)
       throw new DessError(
         "INVALID_ARGUMENT",
-        `items: expected what is kept of them to need at most ${Math.floor(most)} bytes, half of the memory budget, got ${held} without these`,
+        `items: expected what is kept of them to need at most ${Math.floor(most)} bytes, three quarters of what the memory budget leaves to what grows, got ${held} without these`,
       )
   }
 
@@ -571,6 +578,10 @@ export class LiveRecommender implements Recommender {
 
   ids(side: Side, options: PageOptions = {}): string[] {
     return this.#read().ids(side, options)
+  }
+
+  async list(side: Side, options: PageOptions = {}): Promise<string[]> {
+    return this.ids(side, options)
   }
 
   history(user: Id, options: { count?: number } = {}): string[] {

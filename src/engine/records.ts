@@ -81,7 +81,7 @@ export interface NoteChange {
 }
 
 export type OtherRecord =
-  /** The events since the last one are a segment; when it was closed, in milliseconds, and what items' properties took then. */
+  /** The events since the last one are a segment; when it was closed, in milliseconds, and what items' entries, keys, feedback and notes took then. */
   | { kind: "segment"; time: number; propertyBytes?: number }
   /** Time goes on without events. */
   | { kind: "tick"; time: number }

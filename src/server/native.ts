@@ -8,17 +8,16 @@ import type {
   GuestOptions,
   Included,
   ListOptions,
-  PageOptions,
   RecommendationList,
-  Recommender,
   RecommendOptions,
+  ServedRecommender,
   Status,
 } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
-import type { Side } from "../types.ts"
 import type { Guard } from "./api-keys.ts"
 import { observeLines, type StreamLimits } from "./lines.ts"
 import { LiveEvents, publicReport } from "./live-events.ts"
+import { isOnOneMachine, onOneMachine } from "./one-machine.ts"
 import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
@@ -37,9 +36,9 @@ function named(reply: FastifyReply, list: RecommendationList): RecommendationLis
   return list
 }
 
-export interface RouteContext {
+export interface RouteContext<R extends ServedRecommender = ServedRecommender> {
   /** Refuses while the recommender is starting or gone. */
-  recommender(): Recommender
+  recommender(): R
   /** Set when the service stops. */
   stopping: AbortSignal
   /** Refuses a request whose key does not allow it. */
@@ -162,7 +161,8 @@ export function nativeRoutes(context: RouteContext): Route[] {
       access: "read",
       gives: schema.Experiments,
       handle: () => {
-        const found = recommender().experiments?.()
+        const live = recommender()
+        const found = isOnOneMachine(live) ? live.experiments() : undefined
         if (found) return found
         throw new DessError(
           "NOT_FOUND",
@@ -176,10 +176,11 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Users nearest to a user",
       access: "read",
+      slow: true,
       params: schema.IdPath,
       query: schema.CountQuery,
       gives: schema.SimilarUsers,
-      handle: ({ params, query }) => recommender().similarUsers(params.id, query),
+      handle: ({ params, query }) => onOneMachine(recommender(), "similar users").similarUsers(params.id, query),
     }),
     route({
       method: "POST",
@@ -200,7 +201,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       access: "read",
       query: schema.IdsQuery,
       gives: schema.Ids,
-      handle: ({ query }) => listIds(recommender(), "user", query),
+      handle: ({ query }) => recommender().list("user", query),
     }),
     route({
       method: "GET",
@@ -209,10 +210,11 @@ export function nativeRoutes(context: RouteContext): Route[] {
       summary:
         "Names of known items, in the order they came; with a query the items it finds, with title and properties",
       access: "read",
+      slow: true,
       query: schema.ItemsQuery,
       gives: schema.FoundItems,
       handle: ({ query: { query, ...page } }) =>
-        query === undefined ? listIds(recommender(), "item", page) : recommender().search(query, page),
+        query === undefined ? recommender().list("item", page) : recommender().search(query, page),
     }),
     route({
       method: "POST",
@@ -220,6 +222,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "What the model thinks of one pair, or of an array of up to 10,000",
       access: "read",
+      slow: true,
       body: schema.Pairs,
       gives: schema.Predictions,
       handle: ({ body }) =>
@@ -273,6 +276,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Forget a user, in memory and on disk",
       access: "write",
+      slow: true,
       params: schema.IdPath,
       gives: schema.Receipt,
       handle: async ({ params, reply }) => {
@@ -289,12 +293,9 @@ export function nativeRoutes(context: RouteContext): Route[] {
       access: "write",
       params: schema.IdPath,
       gives: schema.ItemsDeleted,
-      handle: async ({ params }) => {
-        const live = recommender()
-        if (!live.deleteItems)
-          throw new DessError("UNSUPPORTED", "items: expected a single machine to delete from, got a cluster; hide it")
-        return { items: await live.deleteItems(params.id) }
-      },
+      handle: async ({ params }) => ({
+        items: await onOneMachine(recommender(), "items to delete", "hide it instead").deleteItems(params.id),
+      }),
     }),
     route({
       method: "GET",
@@ -323,8 +324,9 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Write a snapshot of everything accepted so far",
       access: "write",
+      slow: true,
       gives: schema.SnapshotInfo,
-      handle: () => recommender().snapshot(),
+      handle: () => onOneMachine(recommender(), "snapshot", "use dess cluster snapshot <directory>").snapshot(),
     }),
   ]
 }
@@ -342,10 +344,6 @@ function publicStatus({ directory, reason, damaged, erasures, ...status }: Statu
       ...(erasures.failure === undefined ? {} : { failure: withoutPaths(erasures.failure) }),
     },
   } as Static<typeof schema.Status>
-}
-
-function listIds(recommender: Recommender, side: Side, page: PageOptions): string[] | Promise<string[]> {
-  return recommender.list ? recommender.list(side, page) : recommender.ids(side, page)
 }
 
 /** Options of a list as a query has them. */

@@ -38,8 +38,6 @@ const LONGEST_PAUSE = 10_000
 
 /** Resolves when the signal says so. Whatever fails is told and tried again. */
 export async function followPostgres(recommender: Recommender, options: PostgresSourceOptions): Promise<void> {
-  if (recommender.source === undefined)
-    throw new DessError("UNSUPPORTED", "source: expected a recommender of this process, got one of a cluster")
   const { Client } = await loadPackage()
   const { signal, onError, url } = options
   let pause = FIRST_PAUSE
@@ -95,11 +93,11 @@ async function step(
   { followed, url, apply }: Following & { followed: FollowedTable; apply: Apply },
 ): Promise<boolean> {
   const name = nameOf(url, followed)
-  const before = recommender.source?.(name)
+  const before = recommender.source(name)
   const portion = await readPortion(client, { ...followed, batch: BATCH }, before)
   if (portion.rows.length > 0) await apply(portion.rows, { name, portion })
   const position = portion.after(portion.rows.map(({ id }) => id))
-  if (recommender.source?.(name) !== position) await recommender.observe([], { source: { name, position } })
+  if (recommender.source(name) !== position) await recommender.observe([], { source: { name, position } })
   return portion.isMore
 }
 
@@ -152,7 +150,7 @@ function remover(recommender: Recommender): Apply {
       const type = typeof fields.type === "string" ? fields.type : undefined
       if (user !== undefined && item !== undefined) await recommender.retract(user, item, type)
       else if (user !== undefined) await recommender.forget(user)
-      else if (item !== undefined) await recommender.deleteItems?.(item)
+      else if (item !== undefined) await recommender.deleteItems(item)
     }
   }
 }

@@ -78,8 +78,11 @@ export interface RowModel extends SizedModel {
   combined(user: number): Floats
   /** The same where rows of the items that stand for it are elsewhere: `read` writes one into `row` and says its step, −1 for none. */
   combinedBy?(user: number, row: Float32Array, read: (item: number) => number): Floats
-  /** The same of a row of a user that is in no table, of which `inputOf` says what its items count as. */
-  combinedFrom?(row: Float32Array, step: number, inputOf: (item: number) => Floats): Floats
+  /**
+   * Writes the same of a user's row that is in no table; returns how many numbers it has. `inputOf`: what an item counts as,
+   * empty where it has no row. The row may be overwritten meanwhile.
+   */
+  combineRow(out: Float64Array, from: { row: Float32Array; step: number }, inputOf: (item: number) => Floats): number
   /** What a user's logits start from, before an item's biases, one an output: a view until the next call. */
   baseOf(user: number): Float64Array
   /** What a product counts for, one an output. */
