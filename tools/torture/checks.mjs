@@ -62,7 +62,9 @@ function hashCatalogue(recommender) {
 export async function examine(options, directory, { groups = [], ledger, ...further } = {}) {
   const recommender = await openPatiently(options, directory, further)
   try {
-    const hash = `${await recommender.hash()}, catalogue ${await patiently(() => hashCatalogue(recommender))}`
+    // Who leaves for a limit gives up its name a moment later.
+    const catalogue = options.idle ? "" : `, catalogue ${await patiently(() => hashCatalogue(recommender))}`
+    const hash = `${await recommender.hash()}${catalogue}`
     const numbers = await numbersOf(recommender)
     const { damaged = [], memory, events, state } = recommender.status()
     const problem = await ledger?.check(recommender)
