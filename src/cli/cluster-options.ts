@@ -2,7 +2,7 @@
 
 import { Cluster, type ClusterOptions } from "../cluster/cluster.ts"
 import { ClusterRecommender } from "../cluster/reader.ts"
-import type { Recommender } from "../engine/types.ts"
+import type { ServedRecommender } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import type { Configuration } from "../server/configuration.ts"
 import { type parseFlags, readList } from "./flags.ts"
@@ -41,7 +41,7 @@ export async function patiently<T>(action: () => Promise<T>, onNote: (text: stri
 export async function openClusterReader(
   { settings }: Configuration,
   onNote: (text: string) => void,
-): Promise<Recommender> {
+): Promise<ServedRecommender> {
   const { recommenderOptions } = await import("../server/configuration.ts")
   const { role, wait } = settings
   return patiently(async () => {

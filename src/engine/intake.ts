@@ -5,6 +5,7 @@
 
 import { createHash, hash } from "node:crypto"
 import type { Limits } from "../ids/idle.ts"
+import { governedBytes } from "../learning/limiter.ts"
 import { effectiveRating } from "../stream/labels.ts"
 import { type Segment, SIDES, type Side } from "../types.ts"
 import type { Build } from "./build.ts"
@@ -12,7 +13,7 @@ import { type Catalogue, PLAIN } from "./catalogue.ts"
 import type { CheckedEvent } from "./check.ts"
 import { type EventColumns, EventRows } from "./event-rows.ts"
 import { type EventTypes, hasTypes } from "./event-types.ts"
-import type { Experiments } from "./experiments.ts"
+import type { Experiments, ListCounts } from "./experiments.ts"
 import { type CheckedItem, mergeItem } from "./item-entries.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
@@ -37,6 +38,8 @@ import type { SourcePosition } from "./types.ts"
 const LONGEST_TIMER = 2_147_483_647
 /** Feature numbers of one record, roughly. */
 const NUMBERS_PER_RECORD = 1_000_000
+/** The most that items' entries, keys, feedback and notes count as, of what may grow. */
+const MOST_BESIDE = 0.875
 const NO_TYPES: EventTypes = { weights: {}, leaveOut: [] }
 
 export interface IntakeParts {
@@ -57,6 +60,7 @@ export interface IntakeParts {
   keys: number
   /** Undefined where lists are not counted. */
   experiments: Experiments | undefined
+  counts: ListCounts
   /** Told of ids that leave or are erased, as their names are given up. */
   onLeft(position: number, record: LeftRecord | ForgetRecord): void
 }
@@ -270,8 +274,9 @@ export class Intake {
 
   /** Journals lists that were given and what came of them: in one commit with the events of the same turn. */
   count(): void {
-    const { experiments, journal } = this.#parts
-    if (experiments?.isPending && !journal.refusal) this.#append({ kind: "outcomes", counts: experiments.take() })
+    const { experiments, catalogue, journal } = this.#parts
+    if (!(experiments?.isPending || catalogue.shown.isPending) || journal.refusal) return
+    this.#append({ kind: "outcomes", counts: experiments?.take() ?? [], shown: catalogue.shown.take() })
   }
 
   /** Journals how far a source was read: in one commit with all that was gathered in the same turn. */
@@ -386,7 +391,10 @@ export class Intake {
     this.#openPending = 0
     this.#endsPending++
     const { catalogue, lookup } = this.#parts
-    const held = catalogue.properties.bytes + (lookup()?.detailBytes ?? 0)
+    const { bytes } = this.limits ?? {}
+    const kept = catalogue.bytes.entries + (lookup()?.keptBytes ?? 0)
+    // A part of what may grow is always left to users and items.
+    const held = Math.floor(Math.min(kept, bytes === undefined ? kept : MOST_BESIDE * governedBytes(bytes)))
     const record = { kind: "segment" as const, time, ...(held > 0 && { propertyBytes: held }) }
     this.#parts.journal.append(record, () => {
       this.#endsPending--
@@ -532,10 +540,12 @@ export class Intake {
         if (user !== null && !this.#isReplaying) catalogue.names.user.recycle(user)
       }
     } else if (record.kind === "types") this.types = record.types
-    else if (record.kind === "outcomes") this.#parts.experiments?.add(record.counts)
-    else if (record.kind === "experiment") {
+    else if (record.kind === "outcomes") {
+      this.#parts.counts.add(record.counts)
+      catalogue.shown.put(record.shown ?? [])
+    } else if (record.kind === "experiment") {
       this.experiment = { fingerprint: record.fingerprint, since: record.since }
-      this.#parts.experiments?.reset(record.since)
+      this.#parts.counts.reset(record.since)
     } else if (record.kind === "source") this.sources.set(record.name, record.position)
     else if (record.kind === "limits") {
       this.limits = record.limits

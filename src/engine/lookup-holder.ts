@@ -17,6 +17,8 @@ export interface LookupHolderOptions {
   /** Undefined: it is kept in memory. */
   directory: Directory | undefined
   mostKeys: number
+  /** The most that keys, feedback and notes may each take of the memory. */
+  mostBytes: number | undefined
   onFailure(error: Error): void
 }
 
@@ -76,8 +78,8 @@ export class LookupHolder {
   }
 
   #open(): Lookup {
-    const { directory, mostKeys, onFailure } = this.#options
-    return new Lookup({ directory: directory?.path, mostKeys, onFailure, onDamage: (error) => this.#onDamage(error) })
+    const { directory, ...options } = this.#options
+    return new Lookup({ ...options, directory: directory?.path, onDamage: (error) => this.#onDamage(error) })
   }
 
   /** Nothing is lost where the journal has everything, or where that is asked for. */

@@ -20,8 +20,8 @@ import type { KeyRange, Row } from "./sorted-run.ts"
 
 /** Entries and notes kept where there is no directory. */
 const MOST_IN_MEMORY = 100_000
-/** Bytes of a row beside its texts. */
-const ROW_BYTES = 112
+/** Bytes of a row beside its texts: measured on a million keys. */
+const ROW_BYTES = 140
 
 export class LookupLayer {
   /** By table; null for what is to be deleted from older layers. */
@@ -31,18 +31,29 @@ export class LookupLayer {
   >
   /** What keys of ids begin with whose entries in older layers are deleted; those put since are here. */
   readonly dropped = new Set<string>()
-  /** For one that is all there is: how many rows of a table are kept. */
+  /** For one that is all there is: how many rows of a table are kept, and how many bytes of one. */
   readonly #most: Partial<Record<Table, number>> | undefined
-  /** Changes, the position of the last, and bytes of memory, about. */
+  readonly #mostBytes: number
+  /** Changes, and the position of the last. */
   count = 0
   position = 0
-  bytes = 0
-  /** Of them those of items' details. */
-  detailBytes = 0
+  /** Bytes of memory, about, by table. */
+  readonly #bytes = Object.fromEntries(TABLES.map((table) => [table, 0])) as Record<Table, number>
 
-  /** `mostKeys`: it is all there is, and so many keys are kept. */
-  constructor(mostKeys?: number) {
-    this.#most = mostKeys === undefined ? undefined : { f: MOST_IN_MEMORY, k: mostKeys, n: MOST_IN_MEMORY }
+  /** With limits it is all there is, and so many keys, and so many bytes of keys, of feedback and of notes are kept. */
+  constructor(limits?: { keys: number; bytes?: number | undefined }) {
+    this.#most = limits && { f: MOST_IN_MEMORY, k: limits.keys, n: MOST_IN_MEMORY }
+    this.#mostBytes = limits?.bytes ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Bytes of memory, about. */
+  get bytes(): number {
+    return TABLES.reduce((sum, table) => sum + this.#bytes[table], 0)
+  }
+
+  /** Of them those of items' details. */
+  get detailBytes(): number {
+    return this.#bytes.d
   }
 
   change(change: LookupChange): void {
@@ -73,13 +84,14 @@ export class LookupLayer {
     const value = text && toBytes(text)
     this.#count(key, sizeOf(key, value) - (table.has(key) ? sizeOf(key, table.get(key)) : 0))
     table.set(key, value)
-    const most = this.#most?.[tableOf(key)] ?? Number.POSITIVE_INFINITY
-    while (table.size > most) this.#remove(table.oldest as string)
+    const most = this.#most?.[tableOf(key)]
+    if (most === undefined) return
+    while (table.size > most || (table.size > 1 && this.#bytes[tableOf(key)] > this.#mostBytes))
+      this.#remove(table.oldest as string)
   }
 
   #count(key: string, bytes: number): void {
-    this.bytes += bytes
-    if (tableOf(key) === "d") this.detailBytes += bytes
+    this.#bytes[tableOf(key)] += bytes
   }
 
   /** Takes out a row as if it had never been put, feedback in both orders. */

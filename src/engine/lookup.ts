@@ -121,7 +121,7 @@ export class Lookup {
   nextKey = 0
   /** Keys before this order no longer count. */
   #keysFrom = 0
-  readonly #recentKeys = new RecentKeys()
+  readonly #recentKeys: RecentKeys
   /** One write at a time. */
   #queue: Promise<unknown> = Promise.resolve()
   #flushing: Promise<void> | undefined
@@ -134,11 +134,12 @@ export class Lookup {
   #isClosing = false
   #isClosed = false
 
-  /** Opens what is there; `mostKeys`: in memory, so many of the newest are kept. */
-  constructor(options: LookupOptions & { mostKeys: number }) {
+  /** Opens what is there. In memory the newest are kept: so many keys, and of keys, of feedback and of notes so many bytes. */
+  constructor(options: LookupOptions & { mostKeys: number; mostBytes?: number | undefined }) {
     this.#options = options
-    const { directory, mostKeys } = options
-    this.#newest = new LookupLayer(directory === undefined ? mostKeys : undefined)
+    const { directory, mostKeys: keys, mostBytes: bytes } = options
+    this.#newest = new LookupLayer(directory === undefined ? { keys, bytes } : undefined)
+    this.#recentKeys = new RecentKeys(bytes)
     if (directory === undefined) return
     try {
       this.#runs = openRuns(directory)
@@ -167,6 +168,12 @@ export class Lookup {
   get heldBytes(): number {
     const layers = this.#newest.bytes + (this.#frozen?.bytes ?? 0) + this.#recentKeys.bytes
     return this.#runs.reduce((sum, { run }) => sum + run.heldBytes, layers)
+  }
+
+  /** Of them those that stay: what waits to be written comes and goes. */
+  get keptBytes(): number {
+    if (this.#options.directory === undefined) return this.heldBytes
+    return this.heldBytes - this.#newest.bytes - (this.#frozen?.bytes ?? 0)
   }
 
   /** Bytes of items' details, where they are not on disk. */
@@ -390,14 +397,14 @@ export class Lookup {
   /** Tells of damage that was found. */
   #reading<T>(read: () => T): T {
     this.#check()
-    const told = (error: unknown): never => {
+    const fail = (error: unknown): never => {
       throw isDamage(error) ? (this.#options.onDamage?.(error) ?? error) : error
     }
     try {
       const result = read()
-      return result instanceof Promise ? (result.catch(told) as T) : result
+      return result instanceof Promise ? (result.catch(fail) as T) : result
     } catch (error) {
-      return told(error)
+      return fail(error)
     }
   }
 

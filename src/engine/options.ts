@@ -11,6 +11,11 @@ import { processPrices } from "./process-memory.ts"
 import type { Bytes, Duration, KeptJournal, RecommenderOptions, ReplayProgress } from "./types.ts"
 import { checkVariants, type ExperimentSettings } from "./variants.ts"
 
+const LONGEST_QUEUE = 100_000
+const SHORTEST_QUEUE = 20_000
+/** Bytes of a budget for every event that may wait. */
+const BUDGET_PER_EVENT = 3200
+
 /** Everything decided. */
 export interface EngineOptions {
   directory: string | undefined
@@ -111,6 +116,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
   const spareThread = options.threads === undefined && cores === 2
   const threads = options.threads ?? (spareThread ? 2 : Math.max(1, Math.min(64, cores - 1)))
   const segment = whole("segment", options.segment ?? 500, 1, 10_000)
+  const bytes = options.memoryBudget === undefined ? undefined : parseBytes("memory budget", options.memoryBudget)
   const idle = options.idle ?? {}
   checkOptionNames("idle", idle, ["shrink", "leave"])
   const keepJournal = choice("keep journal", options.keepJournal ?? "all", ["none", "snapshots", "all"])
@@ -122,8 +128,8 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
     segment,
     delay: parseDuration("delay", options.delay ?? 1000),
     limits: {
-      ...(options.memoryBudget !== undefined && {
-        bytes: parseBytes("memory budget", options.memoryBudget),
+      ...(bytes !== undefined && {
+        bytes,
         process: processPrices(run.task ?? "binary"),
       }),
       shrinkAfter: idle.shrink === undefined ? undefined : parseDuration("idle shrink", idle.shrink),
@@ -133,7 +139,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
     experiments: checkExperiments(options),
     snapshotEvents: whole("snapshot events", options.snapshotEvents ?? 200_000, 1),
     snapshotDelay: parseDuration("snapshot delay", options.snapshotDelay ?? "15m"),
-    queue: whole("queue", options.queue ?? 100_000, segment),
+    queue: whole("queue", options.queue ?? usualQueue(bytes), segment),
     publishDelay: parseDuration("publish delay", options.publishDelay ?? 250),
     spareThread,
     keys: whole("keys", options.keys ?? 1_000_000, 0),
@@ -142,6 +148,11 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
     replay: choice("replay", options.replay ?? "wait", ["wait", "behind"]),
     onReplay: options.onReplay,
   }
+}
+
+/** Events that may wait. With a budget fewer: their ids have places already, and those that left for them still have theirs. */
+function usualQueue(budget = Number.POSITIVE_INFINITY): number {
+  return Math.min(LONGEST_QUEUE, Math.max(SHORTEST_QUEUE, Math.floor(budget / BUDGET_PER_EVENT)))
 }
 
 /** The like threshold comes on the scale of the ratings; inside, ratings go from 0 to 5. */

@@ -4,12 +4,19 @@
  */
 
 /** A power of two. */
-const PLACES = 2 ** 18
+const MOST_PLACES = 2 ** 18
+const BYTES_PER_PLACE = 24
 
 export class RecentKeys {
+  readonly #places: number
   /** Four words of a key's hash at a place, and its order of acceptance. */
   #words = new Uint32Array(0)
   #orders = new Float64Array(0)
+
+  constructor(mostBytes = Number.POSITIVE_INFINITY) {
+    const places = Math.min(MOST_PLACES, mostBytes / BYTES_PER_PLACE)
+    this.#places = 2 ** Math.max(0, Math.floor(Math.log2(places)))
+  }
 
   /** Bytes of memory. */
   get bytes(): number {
@@ -18,10 +25,10 @@ export class RecentKeys {
 
   add(hash: Uint8Array, order: number): void {
     if (this.#orders.length === 0) {
-      this.#words = new Uint32Array(4 * PLACES)
-      this.#orders = new Float64Array(PLACES).fill(-1)
+      this.#words = new Uint32Array(4 * this.#places)
+      this.#orders = new Float64Array(this.#places).fill(-1)
     }
-    const place = placeOf(hash)
+    const place = this.#placeOf(hash)
     for (let n = 0; n < 4; n++) this.#words[4 * place + n] = wordAt(hash, n)
     this.#orders[place] = order
   }
@@ -29,14 +36,16 @@ export class RecentKeys {
   /** The order of a key; undefined where it is not known here. */
   find(hash: Uint8Array): number | undefined {
     if (this.#orders.length === 0) return undefined
-    const place = placeOf(hash)
+    const place = this.#placeOf(hash)
     if (this.#orders[place] < 0) return undefined
     for (let n = 0; n < 4; n++) if (this.#words[4 * place + n] !== wordAt(hash, n)) return undefined
     return this.#orders[place]
   }
-}
 
-const placeOf = (hash: Uint8Array) => wordAt(hash, 0) & (PLACES - 1)
+  #placeOf(hash: Uint8Array): number {
+    return wordAt(hash, 0) & (this.#places - 1)
+  }
+}
 
 function wordAt(hash: Uint8Array, n: number): number {
   const at = 4 * n

@@ -59,7 +59,7 @@ export interface RecommenderOptions
   snapshotEvents?: number | undefined
   /** … or, when something was learned, after so long. Default 15 m. */
   snapshotDelay?: Duration | undefined
-  /** Accepted events that may wait to be learned; above it `observe` refuses with code BUSY. Default 100,000. */
+  /** Accepted events that may wait to be learned; above it `observe` refuses with code BUSY. Default 100,000, with a budget below 320 MB one for 3,200 bytes of it. */
   queue?: number | undefined
   /** Threads that train. Default: one fewer than the cores there are, at least 1; of two cores both while the journal is replayed. */
   threads?: number | undefined
@@ -292,8 +292,8 @@ export interface RecommendOptions extends ListOptions {
    */
   lasting?: boolean | undefined
   /**
-   * Of the places of the list so many, the last, are kept for items with less than 20 events: those that may be best, as far
-   * as is known of them and of items with their categories, and were shown least. For users and guests the model knows.
+   * Of the places of the list so many, the last, are kept for items with less than 5 events: those that may be best, as far
+   * as is known of them and of items like them, and were not shown in vain. For users and guests the model knows.
    * Default 0.
    */
   fresh?: number | undefined
@@ -606,7 +606,7 @@ export interface Status {
     /** Commands Redis did not answer. */
     failures: number
     /** Milliseconds since updates of items were last read. */
-    newsAge: number
+    updatesAge: number
   }
 }
 
@@ -622,21 +622,12 @@ export interface SnapshotInfo {
  * A recommender that learns from every event. One writer, many readers: training has its own thread, and reading uses
  * the last published version. Every method refuses with a DessError: INVALID_ARGUMENT or INVALID_DATA for what the
  * caller gave (nothing of an array is taken when one element is refused), NOT_FOUND, BUSY (try again later), CLOSED.
+ *
+ * This is what one machine and a cluster both do.
  */
-export interface Recommender {
+export interface ServedRecommender {
   /** Takes one event or up to 10,000. Resolves when they are on disk (without a directory: at once). */
-  observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
-  /** What lists led to, where they are counted (`tracking`, `variants`). */
-  experiments?(): ExperimentsView | undefined
-  /** The position that was given last with events of a source. */
-  source?(name: string): string | undefined
-  /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */
-  feedback(options?: FeedbackOptions): Promise<{ feedback: FeedbackView[]; next: string | null }>
-  /**
-   * Takes events of a user and item away, of one type or of all; says how many. The item may be recommended again once
-   * none is left. What the model learned stays.
-   */
-  retract(user: Id, item: Id, type?: string): Promise<number>
+  observe(events: Event | readonly Event[]): Promise<Accepted>
   /**
    * The best items for a user, `count` of them where that many exist, or for a guest by the items given. For lists
    * (top-k), what `observe` has acknowledged counts, learned or not. An unknown user gets what is trending and new, and so
@@ -661,8 +652,6 @@ export interface Recommender {
   popular(options?: ListOptions): Promise<RecommendationList>
   /** What is new, the latest first. */
   newest(options?: ListOptions): Promise<RecommendationList>
-  /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
-  similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>
   /** What the model thinks of one pair or up to 10,000. */
   predict(user: Id, item: Id): Promise<Prediction>
   predict(pairs: readonly { user: Id; item: Id }[]): Promise<Prediction[]>
@@ -679,10 +668,8 @@ export interface Recommender {
   search(query: string, options?: PageOptions): Promise<ItemView[]>
   /** Whether the id has been met (or, for an item, put) and not left or been forgotten. */
   has(side: Side, id: Id): boolean
-  /** Names of known ids in order of their index: from `offset`, at most `count` (default 100). */
-  ids(side: Side, options?: PageOptions): string[]
-  /** The same where ids are not all in memory: of a cluster. */
-  list?(side: Side, options?: PageOptions): Promise<string[]>
+  /** Names of known ids, from `offset`, at most `count` (default 100): in order of their index, of a cluster by partition. */
+  list(side: Side, options?: PageOptions): Promise<string[]>
   /** What a user has met, latest first. Empty for an unknown user. */
   history(user: Id, options?: { count?: number }): string[]
   /**
@@ -693,18 +680,6 @@ export interface Recommender {
   merge(guest: Id, user: Id): Promise<Merged>
   /** Removes a user from memory and disk and says what was removed. Resolves when it is done. */
   forget(user: Id): Promise<Receipt>
-  /** Takes items out of the catalogue, the model and every list; says how many were known. */
-  deleteItems?(items: Id | readonly Id[]): Promise<number>
-  /** What a client said about an id and the model has no use for. */
-  note?(side: Side, id: Id): Note | undefined
-  /** Keeps notes, at most 4,096 characters of JSON each; null takes one away. */
-  putNotes?(side: Side, notes: readonly { id: Id; note: Note | null }[]): Promise<void>
-  /** Ids with a note, in an order that stays, from behind one on. */
-  notedIds?(side: Side, after?: Id): Iterable<string>
-  /** Resolves when the journal is replayed, with `replay: "behind"`. */
-  caughtUp?(): Promise<void>
-  /** The journalled events that are still kept, in order of acceptance. */
-  events(): AsyncIterable<NamedEvent>
   /** Every catalogue entry with its features. */
   items(): Iterable<ItemView & { features: readonly number[] | null }>
   status(): Status
@@ -717,8 +692,40 @@ export interface Recommender {
   reports(signal?: AbortSignal, options?: { last?: number }): AsyncIterableIterator<LiveReport>
   /** Closes the open segment and resolves when everything accepted so far is learned and published. */
   drain(): Promise<void>
-  /** Writes a snapshot of everything accepted so far. Without a directory: INVALID_ARGUMENT. */
-  snapshot(): Promise<SnapshotInfo>
   /** Learns what was accepted, writes a snapshot, ends the thread. Idempotent. Nothing accepted is ever lost without it. */
   close(): Promise<void>
+  /** What lists led to, where they are counted (`tracking`, `variants`). */
+  experiments(): ExperimentsView | undefined
+}
+
+/** A recommender on one machine. */
+export interface Recommender extends ServedRecommender {
+  observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
+  /** The position that was given last with events of a source. */
+  source(name: string): string | undefined
+  /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */
+  feedback(options?: FeedbackOptions): Promise<{ feedback: FeedbackView[]; next: string | null }>
+  /**
+   * Takes events of a user and item away, of one type or of all; says how many. The item may be recommended again once
+   * none is left. What the model learned stays.
+   */
+  retract(user: Id, item: Id, type?: string): Promise<number>
+  /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
+  similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>
+  /** The same at once, in order of their index. */
+  ids(side: Side, options?: PageOptions): string[]
+  /** Takes items out of the catalogue, the model and every list; says how many were known. */
+  deleteItems(items: Id | readonly Id[]): Promise<number>
+  /** What a client said about an id and the model has no use for. */
+  note(side: Side, id: Id): Note | undefined
+  /** Keeps notes, at most 4,096 characters of JSON each; null takes one away. */
+  putNotes(side: Side, notes: readonly { id: Id; note: Note | null }[]): Promise<void>
+  /** Ids with a note, in an order that stays, from behind one on. */
+  notedIds(side: Side, after?: Id): Iterable<string>
+  /** Resolves when the journal is replayed, with `replay: "behind"`. */
+  caughtUp(): Promise<void>
+  /** The journalled events that are still kept, in order of acceptance. */
+  events(): AsyncIterable<NamedEvent>
+  /** Writes a snapshot of everything accepted so far. Without a directory: INVALID_ARGUMENT. */
+  snapshot(): Promise<SnapshotInfo>
 }

@@ -15,7 +15,12 @@ import { type Segment, SIDES, type Side } from "../types.ts"
  * memory that is free between allocations 10 to 15, a full queue 7. Of a small budget half of it.
  */
 const SPARED = 42 * 1024 * 1024
-const GOVERNED_FIRST = 22 * 1024 * 1024
+const GOVERNED_FIRST = 24 * 1024 * 1024
+
+/** Bytes of a budget for the process that what grows may take. */
+export function governedBytes(budget: number): number {
+  return Math.max(Math.min(budget / 2, GOVERNED_FIRST), budget - SPARED)
+}
 
 /** Bytes a name is taken to have. */
 const USUAL_NAME = 16
@@ -142,7 +147,7 @@ export class Limiter {
   get bytes(): number | undefined {
     const bytes = this.#limits?.bytes
     if (bytes === undefined || !this.#process) return bytes
-    return Math.max(Math.min(bytes / 2, GOVERNED_FIRST), bytes - SPARED)
+    return governedBytes(bytes)
   }
 
   /** Bytes that count: what ids that are here take. */

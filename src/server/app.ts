@@ -12,6 +12,7 @@ import { PAGE_POLICY, SECURITY_HEADERS } from "./headers.ts"
 import { CONNECTION_LIMITS, type ConnectionLimits } from "./limits.ts"
 import { Metrics } from "./metrics.ts"
 import { nativeRoutes, type RouteContext } from "./native.ts"
+import { onOneMachine } from "./one-machine.ts"
 import { operationRoutes } from "./operations.ts"
 import { checkHost, checkOrigin } from "./origin.ts"
 import { readPageFiles } from "./page-files.ts"
@@ -108,7 +109,9 @@ export function createApp(options: AppOptions): FastifyInstance {
     return sendProblem(reply, error)
   })
 
-  const gorse = options.gorse ? gorseRoutes(context, options.gorse) : []
+  const gorse = options.gorse
+    ? gorseRoutes({ ...context, recommender: () => onOneMachine(recommender(), "Gorse's routes") }, options.gorse)
+    : []
   const api = [...nativeRoutes(context), ...gorse]
   const admission = new Admission({
     guard,

@@ -1,7 +1,7 @@
 /** A simulated shop, fed at a chosen rate, so that a newcomer sees the service live and already taught. */
 
 import { setTimeout as wait } from "node:timers/promises"
-import type { Event, Recommender } from "../engine/types.ts"
+import type { Event, ServedRecommender } from "../engine/types.ts"
 import { GENRES, happenings, listFilms } from "./demo-shop.ts"
 
 const TICK = 100
@@ -15,14 +15,17 @@ export interface DemoFeed {
   /** Names of the item features the recommender has to be opened with. */
   features: readonly string[]
   /** Puts the items, observes what is learned beforehand, then events at a rate until the signal. */
-  run(recommender: Recommender, options: { rate: number; signal: AbortSignal }): Promise<void>
+  run(recommender: ServedRecommender, options: { rate: number; signal: AbortSignal }): Promise<void>
 }
 
 export function createDemoFeed(): DemoFeed {
   return { features: GENRES, run }
 }
 
-async function run(recommender: Recommender, { rate, signal }: { rate: number; signal: AbortSignal }): Promise<void> {
+async function run(
+  recommender: ServedRecommender,
+  { rate, signal }: { rate: number; signal: AbortSignal },
+): Promise<void> {
   await recommender.putItems(listFilms())
   const events = happenings()
   const take = (count: number) => Array.from({ length: count }, (): Event => events.next().value)

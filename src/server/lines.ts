@@ -2,7 +2,7 @@
 
 import type { Readable } from "node:stream"
 import { setTimeout as wait } from "node:timers/promises"
-import type { Accepted, Event, ObserveOptions, Recommender } from "../engine/types.ts"
+import type { Accepted, Event, ObserveOptions, Recommender, ServedRecommender } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import { PartlyAccepted, Refusal } from "./problem.ts"
 import type { Check } from "./validate.ts"
@@ -21,7 +21,7 @@ export interface StreamLimits {
 }
 
 export interface LinesOptions {
-  recommender: Recommender
+  recommender: ServedRecommender
   /** Of one event. */
   check: Check
   /** Set when the service stops. */
@@ -98,7 +98,7 @@ function nextWithin(chunks: AsyncIterator<Buffer>, milliseconds: number, signal:
 
 /** Observes, waiting while the queue is full. */
 export async function observePatiently(
-  recommender: Recommender,
+  recommender: Pick<Recommender, "observe">,
   events: readonly Event[],
   { signal, ...options }: ObserveOptions & { signal?: AbortSignal | undefined } = {},
 ): Promise<Accepted> {

@@ -2,7 +2,7 @@
 
 import { once } from "node:events"
 import type { FastifyReply } from "fastify"
-import type { LiveReport, Recommender } from "../engine/types.ts"
+import type { LiveReport, ServedRecommender } from "../engine/types.ts"
 import { SECURITY_HEADERS } from "./headers.ts"
 import { Refusal, withoutPaths } from "./problem.ts"
 
@@ -31,7 +31,7 @@ export class LiveEvents {
   }
 
   /** Sends the `last` reports, then those that come, until the listener goes away or the service stops. */
-  async send(reply: FastifyReply, recommender: Recommender, last = 0): Promise<void> {
+  async send(reply: FastifyReply, recommender: ServedRecommender, last = 0): Promise<void> {
     if (this.#listeners >= MOST_LISTENERS)
       throw new Refusal(503, "BUSY", `listeners: expected at most ${MOST_LISTENERS}, got one more`)
     this.#listeners++

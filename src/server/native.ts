@@ -8,17 +8,16 @@ import type {
   GuestOptions,
   Included,
   ListOptions,
-  PageOptions,
   RecommendationList,
-  Recommender,
   RecommendOptions,
+  ServedRecommender,
   Status,
 } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
-import type { Side } from "../types.ts"
 import type { Guard } from "./api-keys.ts"
 import { observeLines, type StreamLimits } from "./lines.ts"
 import { LiveEvents, publicReport } from "./live-events.ts"
+import { onOneMachine } from "./one-machine.ts"
 import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
@@ -37,9 +36,9 @@ function named(reply: FastifyReply, list: RecommendationList): RecommendationLis
   return list
 }
 
-export interface RouteContext {
+export interface RouteContext<R extends ServedRecommender = ServedRecommender> {
   /** Refuses while the recommender is starting or gone. */
-  recommender(): Recommender
+  recommender(): R
   /** Set when the service stops. */
   stopping: AbortSignal
   /** Refuses a request whose key does not allow it. */
@@ -162,7 +161,8 @@ export function nativeRoutes(context: RouteContext): Route[] {
       access: "read",
       gives: schema.Experiments,
       handle: () => {
-        const found = recommender().experiments?.()
+        const live = recommender()
+        const found = live.experiments()
         if (found) return found
         throw new DessError(
           "NOT_FOUND",
@@ -180,7 +180,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       params: schema.IdPath,
       query: schema.CountQuery,
       gives: schema.SimilarUsers,
-      handle: ({ params, query }) => recommender().similarUsers(params.id, query),
+      handle: ({ params, query }) => onOneMachine(recommender(), "similar users").similarUsers(params.id, query),
     }),
     route({
       method: "POST",
@@ -201,7 +201,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       access: "read",
       query: schema.IdsQuery,
       gives: schema.Ids,
-      handle: ({ query }) => listIds(recommender(), "user", query),
+      handle: ({ query }) => recommender().list("user", query),
     }),
     route({
       method: "GET",
@@ -214,7 +214,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       query: schema.ItemsQuery,
       gives: schema.FoundItems,
       handle: ({ query: { query, ...page } }) =>
-        query === undefined ? listIds(recommender(), "item", page) : recommender().search(query, page),
+        query === undefined ? recommender().list("item", page) : recommender().search(query, page),
     }),
     route({
       method: "POST",
@@ -293,12 +293,9 @@ export function nativeRoutes(context: RouteContext): Route[] {
       access: "write",
       params: schema.IdPath,
       gives: schema.ItemsDeleted,
-      handle: async ({ params }) => {
-        const live = recommender()
-        if (!live.deleteItems)
-          throw new DessError("UNSUPPORTED", "items: expected a single machine to delete from, got a cluster; hide it")
-        return { items: await live.deleteItems(params.id) }
-      },
+      handle: async ({ params }) => ({
+        items: await onOneMachine(recommender(), "items to delete", "hide it instead").deleteItems(params.id),
+      }),
     }),
     route({
       method: "GET",
@@ -329,7 +326,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       access: "write",
       slow: true,
       gives: schema.SnapshotInfo,
-      handle: () => recommender().snapshot(),
+      handle: () => onOneMachine(recommender(), "snapshot", "use dess cluster snapshot <directory>").snapshot(),
     }),
   ]
 }
@@ -347,10 +344,6 @@ function publicStatus({ directory, reason, damaged, erasures, ...status }: Statu
       ...(erasures.failure === undefined ? {} : { failure: withoutPaths(erasures.failure) }),
     },
   } as Static<typeof schema.Status>
-}
-
-function listIds(recommender: Recommender, side: Side, page: PageOptions): string[] | Promise<string[]> {
-  return recommender.list ? recommender.list(side, page) : recommender.ids(side, page)
 }
 
 /** Options of a list as a query has them. */

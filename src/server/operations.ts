@@ -48,7 +48,8 @@ export function operationRoutes({ recommender, stopping }: RouteContext, metrics
       handle: () => {
         const status = statusOf(recommender)
         const isUp = !(status instanceof DessError)
-        return metrics.text(isUp ? status : undefined, isUp ? recommender().experiments?.() : undefined)
+        const live = isUp ? recommender() : undefined
+        return metrics.text(isUp ? status : undefined, live?.experiments())
       },
     }),
     route({

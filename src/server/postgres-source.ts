@@ -38,12 +38,10 @@ const LONGEST_PAUSE = 10_000
 
 /** Resolves when the signal says so. Whatever fails is told and tried again. */
 export async function followPostgres(recommender: Recommender, options: PostgresSourceOptions): Promise<void> {
-  if (recommender.source === undefined)
-    throw new DessError("UNSUPPORTED", "source: expected a recommender of this process, got one of a cluster")
   const { Client } = await loadPackage()
   const { signal, onError, url } = options
   let pause = FIRST_PAUSE
-  let told = ""
+  let reported = ""
   while (!signal.aborted) {
     const client = new Client({ connectionString: url, application_name: "dess" })
     // Without a listener a lost connection would end the process; the next query says it, too.
@@ -53,16 +51,16 @@ export async function followPostgres(recommender: Recommender, options: Postgres
       await follow(client, recommender, {
         ...options,
         onRead: () => {
-          if (told !== "") onError(new DessError("CLOSED", "source: it is read again"))
-          told = ""
+          if (reported !== "") onError(new DessError("CLOSED", "source: it is read again"))
+          reported = ""
           pause = FIRST_PAUSE
         },
       })
     } catch (error) {
       if (signal.aborted) break
       const problem = describe(error)
-      if (problem.message !== told) onError(problem)
-      told = problem.message
+      if (problem.message !== reported) onError(problem)
+      reported = problem.message
       await wait(pause, undefined, { signal }).catch(() => {})
       pause = Math.min(LONGEST_PAUSE, 2 * pause)
     } finally {
@@ -95,11 +93,11 @@ async function step(
   { followed, url, apply }: Following & { followed: FollowedTable; apply: Apply },
 ): Promise<boolean> {
   const name = nameOf(url, followed)
-  const before = recommender.source?.(name)
+  const before = recommender.source(name)
   const portion = await readPortion(client, { ...followed, batch: BATCH }, before)
   if (portion.rows.length > 0) await apply(portion.rows, { name, portion })
   const position = portion.after(portion.rows.map(({ id }) => id))
-  if (recommender.source?.(name) !== position) await recommender.observe([], { source: { name, position } })
+  if (recommender.source(name) !== position) await recommender.observe([], { source: { name, position } })
   return portion.isMore
 }
 
@@ -152,7 +150,7 @@ function remover(recommender: Recommender): Apply {
       const type = typeof fields.type === "string" ? fields.type : undefined
       if (user !== undefined && item !== undefined) await recommender.retract(user, item, type)
       else if (user !== undefined) await recommender.forget(user)
-      else if (item !== undefined) await recommender.deleteItems?.(item)
+      else if (item !== undefined) await recommender.deleteItems(item)
     }
   }
 }

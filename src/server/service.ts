@@ -2,12 +2,13 @@
 
 import { setTimeout as wait } from "node:timers/promises"
 import { Recommender } from "../engine/open.ts"
-import type { ReplayProgress } from "../engine/types.ts"
+import type { ReplayProgress, ServedRecommender } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
 import { createApp } from "./app.ts"
 import { type Configuration, recommenderOptions, sourceOptions } from "./configuration.ts"
 import { createDemoFeed } from "./demo-feed.ts"
 import type { ConnectionLimits } from "./limits.ts"
+import { isOnOneMachine, onOneMachine } from "./one-machine.ts"
 import { followPostgres } from "./postgres-source.ts"
 import { withoutPaths } from "./problem.ts"
 
@@ -31,7 +32,7 @@ export interface ServiceOptions extends Configuration {
   page?: string | undefined
   limits?: Partial<ConnectionLimits> | undefined
   /** Opens the recommender to serve; by default that of the settings' directory. */
-  open?: (() => Promise<Recommender>) | undefined
+  open?: (() => Promise<ServedRecommender>) | undefined
   onError(error: unknown, where: string): void
   /** Called with what an operator may want to know. */
   say?: ((text: string) => void) | undefined
@@ -44,7 +45,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { host, port, demo, rate } = settings
   const feed = demo ? createDemoFeed() : undefined
   const engineOptions = recommenderOptions(feed ? { ...settings, features: [...feed.features] } : settings)
-  let recommender: Recommender | undefined
+  let recommender: ServedRecommender | undefined
   /** Why it has not been opened yet. */
   let obstacle: string | undefined
   const app = createApp({
@@ -85,13 +86,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         obstacle = `${withoutPaths(error.message)}; it is tried again by itself`
       },
     })
-  const opened = options.open ? options.open() : own()
+  const opened: Promise<ServedRecommender> = options.open ? options.open() : own()
   let feeding: Promise<void> = Promise.resolve()
   let following: Promise<void> = Promise.resolve()
   let watch: NodeJS.Timeout | undefined
   const ready = opened.then(async (live) => {
     recommender = live
-    await live.caughtUp?.()
+    if (isOnOneMachine(live)) await live.caughtUp()
     const { damaged = [], built, state, reason = "" } = live.status()
     if (state === "refusing") onError(new DessError("CLOSED", reason), "start")
     watch = setInterval(tellRefusals(live, onError), WATCH).unref()
@@ -101,7 +102,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const source = sourceOptions(settings)
     const { signal } = leaving
     if (source)
-      following = followPostgres(live, {
+      following = followPostgres(onOneMachine(live, "source"), {
         ...source,
         signal,
         onError: (error) => onError(error, "source"),
@@ -158,7 +159,7 @@ async function untilThereIsRoom(
 }
 
 /** Says when writing is refused, and when it is taken up again. */
-function tellRefusals(live: Recommender, onError: ServiceOptions["onError"]): () => void {
+function tellRefusals(live: ServedRecommender, onError: ServiceOptions["onError"]): () => void {
   let reported = live.state
   return () => {
     if (live.state === reported) return

@@ -143,7 +143,7 @@ describeWithRedis("trainers and readers", (redis) => {
       closing.push(() => rmSync(folder, { recursive: true, force: true }))
       expect(await takeSnapshot(cluster, folder)).toMatchObject({ users: 60, items: 80, events: 3000 })
       await expect(takeSnapshot(cluster, folder)).rejects.toThrow(/expected a new or empty one/)
-      await eventually("news", () => reader.status().items.held === 80)
+      await eventually("updates", () => reader.status().items.held === 80)
       const asked = { count: 10, seen: true }
       const single = await Recommender.open({ directory: folder })
       try {
@@ -373,6 +373,17 @@ describeWithRedis("trainers and readers", (redis) => {
     expect(metrics).toContain("dess_cluster_partitions 2")
     expect(metrics).toMatch(/dess_cluster_events_lost_total 0/)
     expect((await fetch(`${service.url}/api/user/ada`)).status).toBe(404)
+    for (const [method, path, advice] of [
+      ["POST", "/v1/snapshots", "snapshot: expected a single machine, got a cluster; use dess cluster snapshot"],
+      ["DELETE", "/v1/items/dune", "items to delete: expected a single machine, got a cluster; hide it instead"],
+      ["GET", "/v1/users/ada/similar", "similar users: expected a single machine, got a cluster"],
+    ]) {
+      const refused = await fetch(service.url + path, { method })
+      expect([refused.status, await refused.json()]).toEqual([
+        400,
+        expect.objectContaining({ error: "UNSUPPORTED", message: expect.stringContaining(advice) }),
+      ])
+    }
     const names = async () => (await fetch(`${service.url}/v1/users`)).json()
     expect(await names()).toEqual(["ada"])
     const gone = await fetch(`${service.url}/v1/users/ada`, { method: "DELETE" })

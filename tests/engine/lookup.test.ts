@@ -147,6 +147,33 @@ describe("in memory", () => {
     expect(lookup.feedbackEntry({ user: 0, item: 0, type: "like" })).toBeUndefined()
     expect(lookup.feedbackEntry({ user: 1, item: 0, type: "like" })).toBeDefined()
   })
+
+  test("keys, feedback and notes each take the bytes they may, the newest stay, and what items are called stays whole", () => {
+    const mostBytes = 50_000
+    const lookup = new Lookup({ directory: undefined, mostKeys: 100_000, mostBytes, onFailure: fail })
+    const details = { title: "x".repeat(100) }
+    for (let n = 0; n < 2000; n++)
+      lookup.add(
+        [
+          { kind: "key", hash: hashOf(`${n}`), order: n },
+          put({ user: n, item: 0, type: "like" }),
+          { kind: "note", side: "user", id: `user ${n}`, note: { comment: "c".repeat(n % 300) } },
+          { kind: "details", item: n, details },
+        ],
+        n,
+      )
+    // Feedback is kept in two orders.
+    expect(lookup.heldBytes - lookup.detailBytes).toBeLessThanOrEqual(4 * mostBytes)
+    expect(lookup.heldBytes - lookup.detailBytes).toBeGreaterThan(3 * mostBytes)
+    expect(lookup.keptBytes).toBe(lookup.heldBytes)
+    expect([0, 1999].map((n) => lookup.hasKey(hashOf(`${n}`)))).toEqual([false, true])
+    expect([0, 1999].map((n) => lookup.note("user", `user ${n}`) !== undefined)).toEqual([false, true])
+    expect([0, 1999].map((n) => lookup.feedbackEntry({ user: n, item: 0, type: "like" }) !== undefined)).toEqual([
+      false,
+      true,
+    ])
+    expect([0, 1999].map((item) => lookup.details(item))).toEqual([details, details])
+  })
 })
 
 describe("on disk", () => {

@@ -6,7 +6,7 @@ import type {
   ItemEntry,
   ListOptions,
   Recommendation,
-  Recommender,
+  ServedRecommender,
 } from "../../src/engine/types.ts"
 
 export const ITEMS: ItemEntry[] = Array.from({ length: 60 }, (_, n) => ({
@@ -37,7 +37,7 @@ export interface Request {
   method: "POST"
   path: string
   body: object
-  ask(recommender: Recommender): Promise<Recommendation[]>
+  ask(recommender: ServedRecommender): Promise<Recommendation[]>
 }
 
 export const REQUESTS: Request[] = RULES.flatMap((rules): Request[] => {

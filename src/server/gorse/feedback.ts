@@ -2,7 +2,7 @@
 
 import type { Static } from "typebox"
 import { parseTime } from "../../datasets/time.ts"
-import type { Event, FeedbackOptions as Query } from "../../engine/types.ts"
+import type { Event, FeedbackOptions as Query, Recommender } from "../../engine/types.ts"
 import { DessError, show } from "../../errors.ts"
 import { SIDES } from "../../types.ts"
 import type { RouteContext } from "../native.ts"
@@ -61,7 +61,7 @@ function readTime(text: string | null | undefined): number | undefined {
 /** As Go prints it: no fraction where there is none. */
 const printTime = (seconds: number) => new Date(1000 * seconds).toISOString().replace(".000Z", "Z")
 
-export function feedbackRoutes({ recommender }: RouteContext, options: FeedbackOptions): Route[] {
+export function feedbackRoutes({ recommender }: RouteContext<Recommender>, options: FeedbackOptions): Route[] {
   const tag = "gorse" as const
   const insert = (method: "POST" | "PUT", summary: string) =>
     route({

@@ -1,7 +1,7 @@
 /** Gorse's items: categories and hiding are dess's own, the rest is noted. Deleted is hidden and not to be found. */
 
 import type { Static } from "typebox"
-import type { ItemView } from "../../engine/types.ts"
+import type { ItemView, Recommender } from "../../engine/types.ts"
 import { DessError, show } from "../../errors.ts"
 import type { RouteContext } from "../native.ts"
 import { type Route, route } from "../route.ts"
@@ -11,7 +11,7 @@ import { addNotes, readCursor, userNote } from "./users.ts"
 /** What Go prints for no time. */
 const NO_TIME = "0001-01-01T00:00:00Z"
 
-export function itemRoutes({ recommender }: RouteContext): Route[] {
+export function itemRoutes({ recommender }: RouteContext<Recommender>): Route[] {
   const tag = "gorse"
   const find = (item: string): ItemView => {
     const view = recommender().item(item)
@@ -19,7 +19,7 @@ export function itemRoutes({ recommender }: RouteContext): Route[] {
     throw new DessError("NOT_FOUND", `item: expected one that has been met or inserted, got ${show(item)}`)
   }
   const view = ({ item, hidden, categories }: ItemView) => {
-    const { labels = null, comment = "", timestamp = NO_TIME } = recommender().note?.("item", item) ?? {}
+    const { labels = null, comment = "", timestamp = NO_TIME } = recommender().note("item", item) ?? {}
     return {
       ItemId: item,
       IsHidden: hidden,
@@ -134,8 +134,8 @@ export function itemRoutes({ recommender }: RouteContext): Route[] {
       gives: schema.RowAffected,
       handle: async ({ params: { item } }) => {
         find(item)
-        await recommender().putNotes?.("item", [{ id: item, note: null }])
-        await recommender().deleteItems?.(item)
+        await recommender().putNotes("item", [{ id: item, note: null }])
+        await recommender().deleteItems(item)
         return { RowAffected: 1 }
       },
     }),

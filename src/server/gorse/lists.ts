@@ -2,6 +2,7 @@
 
 import { randomUUID } from "node:crypto"
 import type { Static } from "typebox"
+import type { Recommender } from "../../engine/types.ts"
 import type { RouteContext } from "../native.ts"
 import { type Route, type RouteOf, route } from "../route.ts"
 import { parseDelay, WriteBack } from "../write-back.ts"
@@ -15,7 +16,7 @@ const LATEST = 10_000
 /** Items of a user that are left out of a list that is not for the user. */
 const MOST_MET = 1000
 
-export function listRoutes(context: RouteContext, options: FeedbackOptions): Route[] {
+export function listRoutes(context: RouteContext<Recommender>, options: FeedbackOptions): Route[] {
   const { recommender, stopping } = context
   const writeBack = new WriteBack(recommender, stopping)
   // Somebody nobody has met gets what is trending.
@@ -64,7 +65,7 @@ export function listRoutes(context: RouteContext, options: FeedbackOptions): Rou
       const view = recommender().item(id)
       if (!view || view.hidden || met.has(id) || (wanted && !view.categories.some((name) => wanted.includes(name))))
         continue
-      const time = Date.parse(recommender().note?.("item", id)?.timestamp ?? "") / 1000
+      const time = Date.parse(recommender().note("item", id)?.timestamp ?? "") / 1000
       found.push({ Id: id, Score: Number.isFinite(time) ? time : 0 })
     }
     // The date where one was given; else the order of appearance.

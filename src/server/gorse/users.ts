@@ -9,11 +9,11 @@ import type { RouteContext } from "../native.ts"
 import { type Route, route } from "../route.ts"
 import * as schema from "./schemas.ts"
 
-export function userRoutes(context: RouteContext): Route[] {
+export function userRoutes(context: RouteContext<Recommender>): Route[] {
   const { recommender } = context
   const tag = "gorse"
   const view = (id: string) => {
-    const { labels = null, comment = "" } = recommender().note?.("user", id) ?? {}
+    const { labels = null, comment = "" } = recommender().note("user", id) ?? {}
     return { UserId: id, Labels: labels, Subscribe: null, Comment: comment }
   }
   const insert = async (users: Static<typeof schema.Users>) => {
@@ -65,7 +65,7 @@ export function userRoutes(context: RouteContext): Route[] {
       params: schema.UserPath,
       gives: schema.User,
       handle: ({ params: { user } }) => {
-        if (!recommender().has("user", user) && !recommender().note?.("user", user))
+        if (!recommender().has("user", user) && !recommender().note("user", user))
           throw new DessError("NOT_FOUND", `user: expected one that has been met or inserted, got ${show(user)}`)
         return view(user)
       },
@@ -84,7 +84,7 @@ export function userRoutes(context: RouteContext): Route[] {
         const { known } = recommender().status().users
         const ids = offset < known ? recommender().ids("user", { offset, count }) : []
         let skip = Math.max(0, offset - known)
-        for (const id of recommender().notedIds?.("user") ?? []) {
+        for (const id of recommender().notedIds("user")) {
           if (ids.length >= count) break
           if (recommender().has("user", id)) continue
           if (skip > 0) skip--
@@ -118,8 +118,8 @@ export async function addNotes(
   given: readonly { id: string; note: Note }[],
 ): Promise<void> {
   const notes = new Map<string, Note>()
-  for (const { id, note } of given) notes.set(id, { ...(notes.get(id) ?? recommender.note?.(side, id)), ...note })
-  await recommender.putNotes?.(
+  for (const { id, note } of given) notes.set(id, { ...(notes.get(id) ?? recommender.note(side, id)), ...note })
+  await recommender.putNotes(
     side,
     Array.from(notes, ([id, note]) => ({ id, note })),
   )
