@@ -1,13 +1,14 @@
 /**
  * `npm run bench -- fresh --data <MovieLens folder>`: lists with and without what is known of new items. Events come in order
- * of time; an item's genres are put before its first event. A list is asked for before every event that is one of the first
- * five of its item, and before every 20th other, with everything before observed; learned every 500 events.
+ * of time; an item's genres are put 2,000 events before its first one (`--ahead n`): put right before it, the item that was put
+ * last would be the answer. A list is asked for before every event that is one of the first five of its item, and before every
+ * 50th other (`--every n`), with everything before observed; learned every 500 events.
  *
  *   none     items have no categories
  *   kin      genres: an item with few events is scored like items of its genres
- *   fresh    the same, and 2 of 10 places are kept for new items (`--fresh n`)
+ *   fresh-n  the same, and n of 10 places are kept for new items
  *
- * `--from 20000 --limit 200000`: lists are asked for from that event on, up to that one.
+ * `--from 40000 --limit 300000`: lists are asked for from that event on, up to that one.
  */
 
 import { readFileSync } from "node:fs"
@@ -35,16 +36,26 @@ function readData(folder) {
   return { events, genres }
 }
 
-async function follow({ events, genres }, { hasGenres, fresh, from, limit }) {
+async function follow({ events, genres }, { hasGenres, fresh, from, limit, ahead, every }) {
   const recommender = await Recommender.open({ seed: 1 })
   const counts = new Map()
+  const put = new Set()
+  let next = 0
+  const putUpTo = async (place) => {
+    for (; hasGenres && next <= Math.min(place, events.length - 1); next++) {
+      const { item } = events[next]
+      if (put.has(item)) continue
+      put.add(item)
+      await recommender.putItems({ item, categories: genres.get(item) ?? [] })
+    }
+  }
   const sums = { first: { asked: 0, hits: 0 }, other: { asked: 0, hits: 0 } }
   try {
     for (let n = 0; n < Math.min(limit, events.length); n++) {
       const { user, item, timestamp } = events[n]
       const before = counts.get(item) ?? 0
-      if (before === 0 && hasGenres) await recommender.putItems({ item, categories: genres.get(item) ?? [] })
-      if (n >= from && (before < FIRST || n % 20 === 0)) {
+      await putUpTo(n + ahead)
+      if (n >= from && (before < FIRST || n % every === 0)) {
         const list = await recommender.recommend(user, { count: COUNT, ...(fresh > 0 && { fresh }) })
         const sum = before < FIRST ? sums.first : sums.other
         sum.asked++
@@ -69,15 +80,12 @@ export async function run(given) {
   const data = flag("data", process.env.DESS_BENCH_DATA)
   if (data === undefined) throw new Error("data: expected --data <MovieLens folder>")
   const all = readData(data)
-  const p = { from: Number(flag("from", "20000")), limit: Number(flag("limit", "200000")) }
-  const ways = {
-    none: { hasGenres: false, fresh: 0 },
-    kin: { hasGenres: true, fresh: 0 },
-    fresh: { hasGenres: true, fresh: Number(flag("fresh", "2")) },
-  }
+  const p = { from: Number(flag("from", "40000")), limit: Number(flag("limit", "300000")) }
+  const more = { ahead: Number(flag("ahead", "2000")), every: Number(flag("every", "50")) }
   const rows = []
-  for (const name of flag("ways", "none,kin,fresh").split(",")) {
-    const { first, other } = await follow(all, { ...p, ...ways[name] })
+  for (const name of flag("ways", "none,kin,fresh-1,fresh-2").split(",")) {
+    const way = { hasGenres: name !== "none", fresh: Number(/^fresh-(\d+)$/.exec(name)?.[1] ?? 0) }
+    const { first, other } = await follow(all, { ...p, ...more, ...way })
     rows.push({
       way: name,
       "first five": first.asked,

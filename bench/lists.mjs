@@ -1,8 +1,11 @@
 /**
  * `npm run bench -- lists`: the scores of all items for one user with the default model, as a reader computes them from
- * packed items, beside the model's own logits, item by item; and how far the two are apart.
+ * packed items, beside the model's own logits, item by item; and how far the two are apart. Then the parts of an exact list
+ * of many items, in milliseconds of processor time.
  */
 
+import { best } from "../dist/engine/best.js"
+import { chances } from "../dist/engine/choose.js"
 import { openKernels } from "../dist/kernels/open.js"
 import { Random } from "../dist/kernels/random.js"
 import { PackedItems } from "../dist/models/calibrated/packed-items.js"
@@ -75,6 +78,52 @@ function compareBits(seconds) {
   return rows
 }
 
+/** Items of the default's rungs, half of them at the smallest, half of the others at the next; and all at the largest. */
+function measureMany(counts) {
+  const [sizes, bits] = [
+    [2, 4, 8, 16, 32, 64, 128],
+    [8, 8, 8, 8, 8, 16, 16],
+  ]
+  const rows = []
+  for (const [count, largest] of counts) {
+    const random = new Random(1, "many items")
+    const model = new SequenceModel({ sizes, bits, start: 0, seed: 1 })
+    model.meetOne("user", 0)
+    const kernels = openKernels({ threads: 1, shared: true })
+    const packed = new PackedItems(model, kernels)
+    const numbers = new Float32Array(3 + 2 * sizes.at(-1))
+    for (let item = 0; item < count; item++) {
+      const step = largest ? 6 : Math.min(6, Math.floor(-Math.log2(1 - random.next())))
+      for (let k = 0; k < 3 + sizes[step]; k++) numbers[k] = 0.2 * random.normal()
+      packed.set(item, { step, numbers, at: 0 })
+    }
+    const x = Float64Array.from({ length: 128 }, () => 0.5 * random.normal())
+    const scores = packed.scores(0, x)
+    rows.push({
+      items: count,
+      numbers: largest ? "128" : "2 to 128",
+      "scores ms": processorTime(() => packed.scores(0, x)),
+      "chances ms": processorTime(() => chances(scores)),
+      "best ten ms": processorTime(() => best(scores, 10)),
+      MB: packed.bytes / 1e6,
+    })
+    kernels.close()
+  }
+  return rows
+}
+
+/** Milliseconds, the best of seven. */
+function processorTime(work) {
+  let least = Number.POSITIVE_INFINITY
+  for (let turn = 0; turn < 8; turn++) {
+    const before = process.cpuUsage()
+    for (let n = 0; n < 3; n++) work()
+    const { user, system } = process.cpuUsage(before)
+    if (turn > 0) least = Math.min(least, (user + system) / 3000)
+  }
+  return least
+}
+
 /** @param {string[]} options `--seconds n` per measurement */
 export async function run(options = []) {
   const at = options.indexOf("--seconds")
@@ -92,6 +141,7 @@ export async function run(options = []) {
     for (let user = 0; user < USERS; user++) {
       model.logitsOf(logits, user, items)
       const scores = packed.scores(user)
+      model.addNeighbours(scores, user, items)
       for (let i = 0; i < count; i++) furthest = Math.max(furthest, Math.abs(scores[i] - logits[i]))
     }
     let user = 0
@@ -107,5 +157,13 @@ export async function run(options = []) {
   }
   printTable(rows)
   printTable(compareBits(seconds))
+  printTable(
+    measureMany([
+      [27_000, true],
+      [200_000, false],
+      [200_000, true],
+      [1_000_000, false],
+    ]),
+  )
   console.log(`largest difference between a score and the model's logit: ${furthest.toExponential(1)}`)
 }

@@ -22,16 +22,38 @@ export class DessError extends Error {
   }
 }
 
+const LONGEST_SHOWN = 80
+
 /** Shows a value in an error message: short, quoted when it is text, and never itself a reason to fail. */
 export function show(value: unknown): string {
   let text: string
   try {
-    const plain = (_: string, x: unknown) => (typeof x === "number" && !Number.isFinite(x) ? String(x) : x)
-    text = typeof value === "string" || typeof value === "object" ? JSON.stringify(value, plain) : String(value)
+    text = typeof value === "string" || typeof value === "object" ? write(value, LONGEST_SHOWN) : String(value)
   } catch {
     text = Object.prototype.toString.call(value)
   }
-  return text.length > 80 ? `${text.slice(0, 77)}…` : text
+  return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN - 3)}…` : text
+}
+
+/** JSON, cut off somewhere behind so many characters: what is shown may be large, or deep. */
+function write(value: unknown, most: number): string {
+  if (most < 0) return ""
+  if (typeof value === "string") return JSON.stringify(value.slice(0, most))
+  if (typeof value === "number" && !Number.isFinite(value)) return `"${value}"`
+  if (typeof value !== "object" || value === null || "toJSON" in value) return JSON.stringify(value) ?? "null"
+  if (Array.isArray(value)) {
+    let text = "["
+    for (let i = 0; i < value.length && text.length <= most; i++)
+      text += `${i > 0 ? "," : ""}${write(value[i], most - text.length)}`
+    return `${text}]`
+  }
+  let text = "{"
+  for (const [key, part] of Object.entries(value)) {
+    if (part === undefined || typeof part === "function" || typeof part === "symbol") continue
+    text += `${text.length > 1 ? "," : ""}${write(key, most)}:${write(part, most - text.length)}`
+    if (text.length > most) break
+  }
+  return `${text}}`
 }
 
 /** The error of an optional package that is not there, or not with its binary for this machine. */

@@ -4,8 +4,9 @@ import { execFile } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { join, posix } from "node:path"
 import { promisify } from "node:util"
-import { expect, test } from "vitest"
+import { describe, expect, test } from "vitest"
 import { SECTIONS } from "../tools/docs/pages.mjs"
+import { writeFigures } from "../tools/write-figures.mjs"
 
 const ROOT = join(import.meta.dirname, "..")
 const check = async (tool: string) =>
@@ -13,6 +14,37 @@ const check = async (tool: string) =>
 
 test("the reference of commands, options and routes is what the schemas say", async () => {
   expect(await check("write-reference.mjs")).toBe("")
+})
+
+test("figures of tables made from docs/results are those of the raw files, and so are those of the sentences around them", async () => {
+  expect(await check("write-figures.mjs")).toBe("")
+})
+
+describe("the check of figures", () => {
+  const page =
+    "## Results\n\n<!-- figures one: loss held -->\n| | loss | held |\n|---|---:|---:|\n| `a` | .5000 | 1 kB |\n| `b` | .40000 | 2 kB |\n\nIt is .1000 better.\n"
+  const results = [
+    { method: "a", loss: 0.5, rows: 1000 },
+    { method: "b", loss: 0.3, rows: 2000 },
+    { method: "b", loss: 0.5, rows: 2000 },
+  ].map(({ method, loss, rows }) => ({
+    status: "done",
+    cell: { method, task: "binary" },
+    result: { loss, memory: { rows, indicators: 0, met: 0 } },
+  }))
+
+  test("writes the means of the raw figures", () => {
+    const { text, wrong } = writeFigures(page, () => results)
+    expect(wrong).toEqual(["a, loss: the results have .50000, the page .5000"])
+    expect(text).toContain("| `a` | .50000 | 1 kB |\n| `b` | .40000 | 2 kB |")
+    expect(writeFigures(text, () => results)).toEqual({ text, wrong: [] })
+  })
+
+  test("finds a figure of a sentence that no table has, and a method without results", () => {
+    const said = page.replace(".5000", ".50000").replace("is .1000", "is .1234")
+    expect(writeFigures(said, () => results).wrong).toEqual(['.1234 in "Results" is in no table of the section'])
+    expect(writeFigures(page, () => []).wrong).toContain("no results of a for <!-- figures one: loss held -->")
+  })
 })
 
 test("the architecture picture has the imports of the sources", async () => {
@@ -36,6 +68,22 @@ test.each(guides)("%s has no paragraph of more than 80 words", (path) => {
   const paragraphs = text.split("\n").filter((line) => !/^(\||#| {4}|\[?!\[)/.test(line))
   const long = paragraphs.filter((line) => line.split(/\s+/).filter(Boolean).length > 80)
   expect(long.map((line) => line.slice(0, 60))).toEqual([])
+})
+
+/** Commands by which figures were made; a prototype that is no part of the project is named as such. */
+const SOURCE =
+  /`(npm run (bench|lab|torture)|dess (run|compare|sweep|report)|node (tools|bench)\/|tests\/)|<!-- figures |bench\/\w+\.(mjs|py)|[Pp]rototype|npm start/
+
+test.each([
+  "README.md",
+  ...pages.filter((page) => /^docs\/(guide\/|lab\/(calibration|lists|benchmarks|scaling|results)\.md)/.test(page)),
+])("%s: a section with measured figures names the command, the test or the results they come from", (path) => {
+  const [intro, ...sections] = read(path).split(/^## /m)
+  const measured = sections.filter((section) => /(?<![\d.§#])\.\d{3,}\b/.test(section.replaceAll(/`[^`]*`/g, "")))
+  const nameless = measured.filter(
+    (section) => !SOURCE.test(section) && !(path.endsWith("results.md") && SOURCE.test(intro)),
+  )
+  expect(nameless.map((section) => section.split("\n")[0])).toEqual([])
 })
 
 test("the README is short, has its parts in order, and shows what its example prints", async () => {

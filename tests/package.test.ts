@@ -1,7 +1,17 @@
 /** The package as it is published: what it contains, its types, and what it does where no optional package is installed. */
 
 import { execFile, execFileSync, spawnSync } from "node:child_process"
-import { cpSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs"
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
@@ -51,6 +61,28 @@ test("the package holds what runs, its types and its pages, nothing else, in les
   )
   const bytes = files.reduce((sum, path) => sum + statSync(join(ROOT, path)).size, 0)
   expect(bytes).toBeLessThan(3e6)
+})
+
+test("with everything the service needs it is less than 15 MB", () => {
+  const { optionalDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"))
+  const seen = new Set<string>()
+  const sizeOf = (folder: string): number =>
+    readdirSync(folder, { withFileTypes: true, recursive: true }).reduce(
+      (sum, entry) => sum + (entry.isFile() ? statSync(join(entry.parentPath, entry.name)).size : 0),
+      0,
+    )
+  /** The bytes of a package and of all it depends on, each once; nested ones are part of the folder. */
+  const bytesOf = (name: string): number => {
+    const folder = join(ROOT, "node_modules", name)
+    if (seen.has(name) || !existsSync(folder)) return 0
+    seen.add(name)
+    const { dependencies = {} } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))
+    return Object.keys(dependencies).reduce((sum, other) => sum + bytesOf(other), sizeOf(folder))
+  }
+  const core = files.reduce((sum, path) => sum + statSync(join(ROOT, path)).size, 0)
+  const service = Object.keys(optionalDependencies).reduce((sum, name) => sum + bytesOf(name), core)
+  expect(seen.size).toBeGreaterThan(30)
+  expect(service).toBeLessThan(15e6)
 })
 
 test("every file that package.json names is in the package", () => {
@@ -140,6 +172,17 @@ test("the command runs a method and makes a comparison and its page without opti
   const grid = ["--interactions", "1000", "--methods", "plain-bias", "--seeds", "1", "--no-controls", "--out", "out"]
   expect(await dess("compare", "--data", "synthetic", ...grid)).toMatchObject({ code: 0 })
   expect(await dess("report", "out")).toMatchObject({ code: 0 })
+})
+
+test("an error that nobody catches prints its line, not a file", async () => {
+  writeFileSync(
+    join(PROJECT, "wrong.mjs"),
+    'import { Recommender } from "dess"\nawait Recommender.open({ tsak: "topk" })\n',
+  )
+  const { code, stderr } = await node("wrong.mjs")
+  expect(code).toBe(1)
+  expect(stderr).toContain('got "tsak"')
+  expect(stderr.length).toBeLessThan(4000)
 })
 
 test("a directory needs no package", async () => {

@@ -48,6 +48,20 @@ test("the steps of the Dockerfile give a service that starts", { timeout: 400_00
   expect(readdirSync(join(image, "node_modules"))).toEqual(expect.arrayContaining(["redis", "pg", "fastify"]))
 })
 
+test.each([".", "tools/docs", "tools/typedoc"])(
+  "npm ci takes the lock file of %s: every optional part is in it",
+  (folder) => {
+    type Lock = { packages: Record<string, { optionalDependencies?: Record<string, string> }> }
+    const { packages } = JSON.parse(readFileSync(join(ROOT, folder, "package-lock.json"), "utf8")) as Lock
+    const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+      Object.keys(optionalDependencies).filter(
+        (name) => !packages[`node_modules/${name}`] && !packages[`${path}/node_modules/${name}`],
+      ),
+    )
+    expect(missing).toEqual([])
+  },
+)
+
 test("flags of the compose file are the commands'", async () => {
   const text = readFileSync(join(ROOT, "deploy/compose.yaml"), "utf8")
   for (const [name, words] of [
@@ -65,6 +79,19 @@ test("the release checks the version, sets the addresses and publishes with prov
   const text = readFileSync(join(ROOT, ".github/workflows/release.yml"), "utf8")
   expect(text).toContain("npm publish --provenance")
   for (const field of ["repository.url", "homepage", "bugs.url"]) expect(text).toContain(field)
+  // The package has no documents: its README links to those of the release.
+  const command =
+    text
+      .split("\n")
+      .find((line) => line.includes("sed -i"))
+      ?.trim() ?? ""
+  cpSync(join(ROOT, "README.md"), join(folder, "README.md"))
+  run(`address=https://example.org/dess GITHUB_REF_NAME=v1.2.3; ${command}`, folder)
+  const links = [...readFileSync(join(folder, "README.md"), "utf8").matchAll(/\]\(([^()\s]+)\)/g)].map(
+    ([, link]) => link,
+  )
+  expect(links.filter((link) => !link.startsWith("https://"))).toEqual([])
+  expect(links).toContain("https://example.org/dess/blob/v1.2.3/docs/guide/quick-start.md")
   for (const version of [20, 22, 24, 26])
     expect(readFileSync(join(ROOT, ".github/workflows/test.yml"), "utf8")).toMatch(new RegExp(`node: \\[.*${version}`))
 })

@@ -24,6 +24,7 @@ const GIVEN_UP: readonly (readonly [RegExp, string])[] = [
   [/\bripening\b/i, "warmupEvents"],
   [/\bteller\b/, "mostSeeds"],
   [/\b(homeOf|itemHome)\b/, "owner"],
+  [/\bnews(?:Age|Of)?\b|_news_/, "updates"],
   [/from: 1 \| 2/, "firstSegment"],
   [/\bstudy\(|\bstudyUnplayed\b/, "learnUnplayed"],
 ]
@@ -36,7 +37,7 @@ const files = ["src", "tests", "web", "bench", "tools", "examples", "docs"]
   )
   .concat("README.md", "CONTRIBUTING.md", "SECURITY.md")
   .filter((file) => /\.(ts|mts|mjs|md)$/.test(file) && file !== OWN)
-  .filter((file) => !/node_modules|^docs\/(results|api|site)\//.test(file))
+  .filter((file) => !/node_modules|^tools\/docs\/work\/|^docs\/(results|api|site)\//.test(file))
 
 const findGivenUp = (text: string) =>
   text.split("\n").flatMap((line, l) =>

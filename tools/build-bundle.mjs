@@ -7,10 +7,10 @@
  * hands them the module as it is, but TypeScript's node16 does not know that and asks for declarations that say so.
  */
 
-import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
-import { build } from "vite"
+import { build, parseAst } from "vite"
 
 const dist = fileURLToPath(new URL("../dist/", import.meta.url))
 
@@ -41,12 +41,46 @@ await build({
   },
 })
 
+for (const name of readdirSync(join(dist, "bundle")))
+  if (name.endsWith(".js")) {
+    const file = join(dist, "bundle", name)
+    writeFileSync(file, breakLines(readFileSync(file, "utf8")))
+  }
+
 rmSync(join(dist, "types"), { recursive: true, force: true })
 const taken = new Set()
 for (const entry of ["index", "testing"]) {
   takeTypes(join(dist, `${entry}.d.ts`))
   writeFileSync(join(dist, `bundle/${entry}.cjs`), `module.exports = require("./${entry}.js")\n`)
   writeFileSync(join(dist, `types/${entry}.d.cts`), await requiredTypes(entry))
+}
+
+/**
+ * Begins a line with every statement of a module and of its functions, and with every member of a class: Node prints the
+ * line of an error that nobody catches, which would be the whole file.
+ * @param {string} code
+ */
+function breakLines(code) {
+  const starts = new Set()
+  const visit = (node) => {
+    if (node === null || typeof node !== "object") return
+    if (Array.isArray(node)) {
+      for (const one of node) visit(one)
+      return
+    }
+    const parts =
+      node.type === "Program" || node.type === "ClassBody" || node.type === "BlockStatement" ? node.body : []
+    for (const { start } of parts) starts.add(start)
+    for (const value of Object.values(node)) visit(value)
+  }
+  visit(parseAst(code))
+  let [text, from] = ["", 0]
+  for (const start of [...starts].sort((a, b) => a - b)) {
+    if (start > 0 && code[start - 1] !== "\n") text += `${code.slice(from, start)}\n`
+    else text += code.slice(from, start)
+    from = start
+  }
+  return text + code.slice(from)
 }
 
 /** @param {string} file */

@@ -1,14 +1,16 @@
 /**
  * Adds to package-lock.json the optional binaries of other platforms. npm leaves them out when the registry at hand does
- * not carry them, and `npm ci` then refuses the lock file. Run it after every `npm install`: node tools/complete-lock.mjs
+ * not carry them, and `npm ci` then refuses the lock file. Run it after every `npm install`:
+ * node tools/complete-lock.mjs [folder]
  */
 
 import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 
 const SYSTEMS = ["aix", "android", "darwin", "freebsd", "linux", "netbsd", "openbsd", "openharmony", "sunos", "win32"]
 const PROCESSORS = ["arm64", "arm", "ia32", "loong64", "mips64el", "ppc64", "riscv64", "s390x", "wasm32", "x64"]
 
-const file = new URL("../package-lock.json", import.meta.url)
+const file = join(process.argv[2] ?? ".", "package-lock.json")
 const lock = JSON.parse(readFileSync(file, "utf8"))
 let added = 0
 for (const [path, entry] of Object.entries(lock.packages)) {
@@ -33,4 +35,4 @@ for (const [path, entry] of Object.entries(lock.packages)) {
 }
 lock.packages = Object.fromEntries(Object.entries(lock.packages).sort(([a], [b]) => (a < b ? -1 : 1)))
 writeFileSync(file, `${JSON.stringify(lock, null, 2)}\n`)
-console.log(`package-lock.json: ${added} entries added`)
+console.log(`${file}: ${added} entries added`)

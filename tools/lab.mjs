@@ -1,7 +1,11 @@
-/** Runs the configs named (docs/lab/<name>.json; all without a name) into docs/results/<name>, and prints their tables. */
+/**
+ * Runs the configs named (docs/lab/<name>.json; all without a name) into docs/results/<name>, and prints their tables. Paths of
+ * this machine and the figures of every single user, which are most of the bytes, are not kept. Then bring the figures into
+ * the pages: node tools/write-figures.mjs
+ */
 
 import { spawnSync } from "node:child_process"
-import { readdirSync, readFileSync } from "node:fs"
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { labRows } from "./lab-table.mjs"
@@ -21,6 +25,13 @@ for (const name of names) {
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line))
+    .map(({ users: _, cell, provenance, ...record }) => ({
+      ...record,
+      cell: { ...cell, data: { ...cell.data, path: cell.data.name } },
+      ...(provenance && { provenance: { ...provenance, command: `dess compare --config docs/lab/${name}.json` } }),
+    }))
+  writeFileSync(join(out, "results.jsonl"), records.map((record) => `${JSON.stringify(record)}\n`).join(""))
+  rmSync(join(out, "config.json"), { force: true })
   for (const model of new Set(records.map(({ cell }) => cell.model))) {
     console.log(`\n${name}, ${model}\n`)
     for (const row of labRows(records, model).values()) console.log(row)

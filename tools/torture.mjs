@@ -7,6 +7,7 @@
  *     where rows were erased or dropped, from the older snapshot;
  *   - of a user whose erasure was answered with "done" no file holds anything, of one answered with "pending" none does
  *     after the next start;
+ *   - items have the properties they were put with, guests who were merged are nobody, and clicks on lists count once;
  *   - nobody has left because of a clock that was wrong for a moment;
  *   - after some kills: where one bit of a file is flipped, nothing is silently different, and `recover` helps.
  * The same seed gives the same faults; when the processes get where is up to the machine.
@@ -22,6 +23,7 @@ import { buildFaults, Faults } from "./faults/faults.mjs"
 import { CASES } from "./torture/cases.mjs"
 import { atOneMoment, examine, ghostsIn, inCopy, settleDirectory, snapshotsOf } from "./torture/checks.mjs"
 import { checkFlip } from "./torture/flip.mjs"
+import { ShopLedger } from "./torture/shop.mjs"
 import { planStorm } from "./torture/storm.mjs"
 import { workAndKill } from "./victim.mjs"
 
@@ -49,6 +51,7 @@ class Round {
   #pending = new Set()
   #ranges = []
   #sent = []
+  #shop = new ShopLedger()
   /** Events beside those that are numbered and those of users who were erased. */
   #unnumbered = 0
 
@@ -79,6 +82,7 @@ class Round {
     const from = number * STRIDE
     this.#ranges.push({ from, to: told.acknowledged.reduce((most, one) => Math.max(most, one), from) + UNTOLD })
     this.#sent.push(...told.sent)
+    for (const one of told.shop) this.#shop.add(one)
     if (told.hasSettled) this.#unnumbered++
     this.#findGhosts("after the kill")
     const found = await this.#compare()
@@ -136,7 +140,7 @@ class Round {
         inCopy(
           this.#directory,
           () => false,
-          (copy) => examine(options, copy, { groups }),
+          (copy) => examine(options, copy, { groups, ledger: this.#shop }),
         ),
         inCopy(
           this.#directory,
@@ -149,6 +153,7 @@ class Round {
       throw new Error(
         `state ${found.hash} is not that of an uninterrupted run, ${reference.hash} (without ${without}; ${found.accepted} and ${reference.accepted} events)`,
       )
+    if (found.problem) throw new Error(found.problem)
     return found
   }
 

@@ -28,6 +28,14 @@ function connect(url) {
     snapshot: () => call("POST", "/v1/snapshots"),
     note: (user) => call("POST", "/api/user", { UserId: user, Comment: `about ${user}` }),
     forget: (user) => call("DELETE", `/v1/users/${encodeURIComponent(user)}`),
+    putItems: (items) => call("PUT", "/v1/items", items),
+    deleteItem: (item) => call("DELETE", `/v1/items/${encodeURIComponent(item)}`),
+    merge: (guest, user) => call("POST", `/v1/users/${encodeURIComponent(user)}/merge`, { guest }),
+    list: async (user) => {
+      const response = await fetch(`${url}/v1/users/${encodeURIComponent(user)}/recommendations`)
+      if (!response.ok) throw Object.assign(new Error(await response.text()), { code: response.status })
+      return { id: response.headers.get("dess-list"), items: (await response.json()).map(({ item }) => item) }
+    },
     status: () => call("GET", "/v1/status"),
     /** Requests under way beside the one that asks. */
     active: async () => {
@@ -44,6 +52,13 @@ function wrap(recommender) {
     snapshot: () => recommender.snapshot(),
     note: (user) => recommender.putNotes("user", [{ id: user, note: { comment: `about ${user}` } }]),
     forget: (user) => recommender.forget(user),
+    putItems: (items) => recommender.putItems(items),
+    deleteItem: (item) => recommender.deleteItems(item),
+    merge: (guest, user) => recommender.merge(guest, user),
+    list: async (user) => {
+      const list = await recommender.recommend(user)
+      return { id: list.id, items: list.map(({ item }) => item) }
+    },
     status: async () => recommender.status(),
   }
 }
@@ -55,12 +70,12 @@ function wrap(recommender) {
  */
 export async function workAndKill(job, { milliseconds, faults, storm, isEarly, settles, onForgotten }) {
   const { options, http = false } = CASES[job.name]
-  const told = { acknowledged: [], forgotten: [], pending: [], sent: [], refused: 0, hasSettled: settles }
+  const told = { acknowledged: [], forgotten: [], pending: [], sent: [], shop: [], refused: 0, hasSettled: settles }
   let work = () => {}
   const working = new Promise((resolve) => {
     work = resolve
   })
-  const tell = ({ acknowledged = [], forgotten, pending, refused = 0 }) => {
+  const tell = ({ acknowledged = [], forgotten, pending, shop, refused = 0 }) => {
     work()
     told.acknowledged.push(...acknowledged)
     told.refused += refused
@@ -69,6 +84,7 @@ export async function workAndKill(job, { milliseconds, faults, storm, isEarly, s
       onForgotten(forgotten)
     }
     if (pending !== undefined) told.pending.push(pending)
+    if (shop !== undefined) told.shop.push(shop)
   }
   let endStorm = () => {}
   if (faults) {
@@ -185,7 +201,7 @@ function startService({ sizes, delay, ...rest }, directory, env) {
   const settings = { ...rest, sizes: sizes.join(","), delay: `${delay}ms`, directory, port: 0 }
   const flags = Object.entries(settings).flatMap(([name, value]) => [
     `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
-    String(value),
+    typeof value === "object" ? JSON.stringify(value) : String(value),
   ])
   const program = join(import.meta.dirname, "../dist/cli/main.js")
   return spawn(process.execPath, [program, "serve", ...flags], { env, stdio: ["ignore", "ignore", "pipe"] })

@@ -1,6 +1,12 @@
 /**
- * A small shop: `node examples/shop/shop.mjs [directory] [port]`, then http://127.0.0.1:3000. It embeds the recommender;
- * the page is page.html. What belongs to a real shop and not to lists (passwords, payment) is left out.
+ * A small shop. The first time, what is sold and what was bought before there was a recommender:
+ *
+ *   npx dess import examples/shop/products.ndjson --items --directory shop-data
+ *   npx dess import examples/shop/purchases.csv --directory shop-data --types '{"view":0.2,"cart":0.5,"purchase":1}'
+ *   node examples/shop/shop.mjs shop-data        # then http://127.0.0.1:3000
+ *
+ * It embeds the recommender; the page is page.html. What belongs to a real shop and not to lists (passwords, payment) is
+ * left out.
  */
 
 import { readFileSync } from "node:fs"
@@ -12,17 +18,6 @@ const read = (name) => readFileSync(new URL(name, import.meta.url), "utf8")
 
 /** What events weigh. A list leaves out what was bought, not what was looked at. */
 const TYPES = { view: 0.2, cart: 0.5, purchase: 1 }
-
-/** The first time: the products, and what was bought before there was a recommender. */
-async function importEverything(recommender) {
-  await recommender.putItems(JSON.parse(read("products.json")))
-  const [header, ...lines] = read("purchases.csv").trim().split("\n")
-  const names = header.split(",")
-  const rows = lines.map((line) => Object.fromEntries(line.split(",").map((value, n) => [names[n], value])))
-  // A key is taken once: an import that was interrupted can be repeated.
-  await recommender.observe(rows.map((row) => ({ ...row, timestamp: Number(row.timestamp) })))
-  await recommender.drain()
-}
 
 /** Rules of every list of the page: what can be bought, at most so dear, the house's brand first, two of a kind. */
 function rulesOf({ stock, price, boost, cap, count }) {
@@ -38,10 +33,11 @@ function rulesOf({ stock, price, boost, cap, count }) {
 
 /** What the page asks for, by method and first words of the path. */
 const ROUTES = {
-  "GET /api/home": async ({ recommender, query: { visitor, ...query } }) => {
+  // The last of `forYou` is something new that may please, where the page asks for it.
+  "GET /api/home": async ({ recommender, query: { visitor, fresh: places = 0, ...query } }) => {
     const rules = rulesOf(query)
     const [forYou, popular, fresh] = await Promise.all([
-      recommender.recommend(visitor, { ...rules, why: true }),
+      recommender.recommend(visitor, { ...rules, why: true, fresh: Number(places) }),
       recommender.popular(rules),
       recommender.newest(rules),
     ])
@@ -86,7 +82,6 @@ async function answer(recommender, request, response) {
 /** Opens the shop; port 0 is any that is free. */
 export async function openShop({ directory, port = 3000 }) {
   const recommender = await Recommender.open({ directory, types: TYPES, memoryBudget: "256MB" })
-  if (recommender.status().items.known === 0) await importEverything(recommender)
   const server = createServer((request, response) => answer(recommender, request, response))
   await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve))
   return {

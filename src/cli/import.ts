@@ -79,7 +79,8 @@ properties (a JSON object), expires, hidden and features. What a type weighs is 
 service was started.
 
 Every row is checked before the first is taken: one that is not valid is named with its line, and nothing is taken. A
-file that was taken before is not taken again; where an import was interrupted, the next one goes on from there.
+file that was taken before is not taken again; where an import was interrupted, the next one goes on from there. Events
+are taken in order of time: a file of up to 2 million rows that is not in that order is sorted.
 
 ${describeFlags({ Options: FLAGS, "Types of events of a directory": TYPE_FLAGS, "A directory that is created by it": CREATION_FLAGS })}
 
@@ -90,6 +91,10 @@ Examples
   dess import clicks.ndjson.gz --url http://127.0.0.1:8080 --skip-bad`
 
 const BATCH = 2000
+/** Rows that are sorted by time in memory, where a file is not. */
+const MOST_SORTED = 2_000_000
+/** Milliseconds between two lines about progress where there is no terminal. */
+const LINE_EVERY = 5000
 /** Bad rows that are named. */
 const MOST_NAMED = 5
 
@@ -98,6 +103,8 @@ interface Target {
   putItems(items: ItemEntry[]): Promise<number>
   /** How far a file was taken; undefined where that is not kept. */
   source?: ((name: string) => string | undefined) | undefined
+  /** Of its events, where a directory keeps them. */
+  types?: EventTypes | undefined
   close(): Promise<void>
 }
 
@@ -111,11 +118,17 @@ export async function importCommand(args: string[]): Promise<void> {
   if ((directory === undefined) === (url === undefined))
     throw new DessError("INVALID_ARGUMENT", "target: expected --directory or --url, one of them (dess import --help)")
   const started = performance.now()
-  const file = new ImportFile(path, values)
-  const total = await file.check()
+  // A directory that is there says what types weigh; one that is not is made when the file is known to be good.
+  const known = directory !== undefined && readCreated(directory) ? await openDirectory(values) : undefined
+  const file = new ImportFile(path, values, known?.types)
+  const total = await file.check().catch(async (error) => {
+    await known?.close()
+    throw error
+  })
   const name = `import:${await file.hash()}`
-  const target: Target = url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY)
-  const progress = new Progress("import", total)
+  const target: Target =
+    known ?? (url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY))
+  const progress = new Progress("import", total, LINE_EVERY)
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
   try {
     const before = values.again ? 0 : Number(target.source?.(name) ?? 0)
@@ -125,12 +138,12 @@ export async function importCommand(args: string[]): Promise<void> {
       if (items) counts.accepted += await target.putItems(batch as ItemEntry[])
       else {
         const events = (batch as Event[]).slice(Math.max(0, before - from))
-        const known = batch.length - events.length
+        const taken = batch.length - events.length
         const done = target.source
           ? await target.observe(events, { source: { name, position: String(counts.rows) } })
           : await target.observe(events.map((event, e) => ({ key: `${name}:${from + e}`, ...event })))
         counts.accepted += done.accepted
-        counts.duplicates += done.duplicates + known
+        counts.duplicates += done.duplicates + taken
       }
       progress.update(counts.rows)
     }
@@ -167,11 +180,15 @@ class ImportFile {
   bad = 0
   #isReported = false
   #isChecked = false
+  #share = 0
+  /** Whether every event has a time, and whether one has an earlier time than the one before. */
+  readonly #times = { areKnown: true, areMixed: false, last: Number.NEGATIVE_INFINITY }
+  #isSorted = false
 
-  constructor(path: string, values: Flags) {
+  constructor(path: string, values: Flags, types: EventTypes | undefined) {
     this.#path = path
     this.#values = values
-    this.#types = values.types === undefined ? undefined : checkTypes(parseTypes(values.types), values.leaveOut)
+    this.#types = values.types === undefined ? types : checkTypes(parseTypes(values.types), values.leaveOut)
     const created = values.directory === undefined ? undefined : readCreated(values.directory)
     this.#columns = created?.features ?? values.features
     const given = values.ratingScale === undefined ? { min: 0, max: 5 } : parseRatingScale(values.ratingScale)
@@ -181,12 +198,12 @@ class ImportFile {
 
   /** Reads all of it; refuses at the first bad row unless they are passed over. Returns how many there are to take. */
   async check(): Promise<number> {
-    const progress = new Progress("checking")
+    const progress = new Progress("checking", undefined, LINE_EVERY)
     let rows = 0
     try {
       for await (const batch of this.batches()) {
         rows += batch.length
-        progress.update(rows)
+        progress.update(rows, this.#share)
       }
     } catch (error) {
       if (error instanceof DessError && error.code === "INVALID_DATA")
@@ -198,6 +215,16 @@ class ImportFile {
       progress.done()
     }
     this.#isChecked = true
+    this.#isSorted = this.#times.areKnown && this.#times.areMixed && rows <= MOST_SORTED
+    if (this.#isSorted) process.stderr.write("dess: rows are not in order of time: they are taken by their time\n")
+    else if (this.#times.areMixed)
+      process.stderr.write(
+        `dess: rows are not in order of time and are taken as they come: ${
+          this.#times.areKnown
+            ? `more than ${MOST_SORTED.toLocaleString("en")} are not sorted here`
+            : "some have no time"
+        }; lists are better when the file is sorted by time\n`,
+      )
     return rows
   }
 
@@ -209,14 +236,38 @@ class ImportFile {
     return hash.digest("hex").slice(0, 32)
   }
 
+  #noteTime({ timestamp }: Event): void {
+    const times = this.#times
+    if (typeof timestamp !== "number") times.areKnown = false
+    else {
+      times.areMixed ||= timestamp < times.last
+      times.last = timestamp
+    }
+  }
+
+  /** In order of time, where the file is not and can be sorted. */
   async *batches(): AsyncGenerator<Event[] | ItemEntry[]> {
+    if (!this.#isSorted) {
+      yield* this.#read()
+      return
+    }
+    const all: Event[] = []
+    for await (const batch of this.#read()) for (const event of batch) all.push(event as Event)
+    all.sort((a, b) => Number(a.timestamp) - Number(b.timestamp))
+    for (let from = 0; from < all.length; from += BATCH) yield all.slice(from, from + BATCH)
+  }
+
+  async *#read(): AsyncGenerator<Event[] | ItemEntry[]> {
     const { columns, skipBad } = this.#values
     const choice = columns === undefined ? {} : parseColumnChoice(columns)
     const read = this.#reader(choice)
     this.bad = 0
     const onBad = skipBad ? (error: DessError) => this.#passOver(error) : undefined
+    const onShare = (share: number) => {
+      this.#share = share
+    }
     let batch: (Event | ItemEntry)[] = []
-    for await (const { rows, where, latin1 = false } of readTable(this.#path, { onBad })) {
+    for await (const { rows, where, latin1 = false } of readTable(this.#path, { onBad, onShare })) {
       if (!this.#isReported && rows.length > 0) {
         this.#report(Object.keys(rows[0]), choice, where(0))
         if (latin1) noteLatin1(this.#path)
@@ -259,6 +310,7 @@ class ImportFile {
         return item
       }
       const event: Event = { ...(type === undefined ? {} : { type }), ...readEvent(row, where) }
+      if (!this.#isChecked) this.#noteTime(event)
       const scale = this.#scale
       if (scale) atLine(where, () => checkEvents(event, { scale, now: this.#now, types: this.#types }))
       return event
@@ -306,6 +358,7 @@ async function openDirectory(values: Flags): Promise<Target> {
     observe: (events, options) => observePatiently(recommender, events, { ...options, replace: true }),
     putItems: (items) => recommender.putItems(items),
     source: (name) => recommender.source(name),
+    types: (recommender as Recommender & { types?: EventTypes }).types,
     close: () => recommender.close(),
   }
 }

@@ -42,6 +42,10 @@ const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: str
     summary: "write a recommender's events or items to a file",
     load: async () => (await import("./export.ts")).exportCommand,
   },
+  estimate: {
+    summary: "how well lists of some settings foresee what people did",
+    load: async () => (await import("./estimate.ts")).estimateCommand,
+  },
   rebuild: {
     summary: "make a new directory from the journal of another",
     load: async () => (await import("./rebuild.ts")).rebuildCommand,

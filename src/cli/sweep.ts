@@ -30,8 +30,8 @@ const HELP = `dess sweep – search over methods' own options
 Usage: dess sweep --methods <a,b> --vary <option=values> [options]
 
 Every combination is run on the first part of the stream with the first seed. The best of each method is run along the whole
-stream with all seeds, and measured on the rest, which nothing was chosen by. An option that a method does not have leaves it
-as it is; how many combinations each was given is told.
+stream with all seeds, and measured on the rest, which nothing was chosen by. How many combinations each was given is told,
+and which options it does not have. A value that a method refuses of an option it has is an error, and so is an option of none.
 
 ${describeFlags({ Search: OWN, Data: DATA_OPTIONS, Grid: GRID_KEYS })}
 
@@ -80,5 +80,8 @@ function describe({ measure, cut, interactions, tuned }: Sweep): string {
   const columns = ["method", "tried", "chosen", `${measureTitle(measure, 10)}, validation`, "on the rest (seeds)"].map(
     (title) => ({ title }),
   )
-  return `${formatTable(columns, rows)}\n\nChosen on the first ${count(cut)} of ${count(interactions)} interactions with one seed; measured on the rest alone.`
+  const foreign = tuned.flatMap(({ method, foreign }) =>
+    foreign.length === 0 ? [] : [`\n${method} does not have ${foreign.join(", ")}: run as it is.`],
+  )
+  return `${formatTable(columns, rows)}\n${foreign.join("")}\nChosen on the first ${count(cut)} of ${count(interactions)} interactions with one seed; measured on the rest alone.`
 }

@@ -80,33 +80,40 @@ export function formatBar(share: number, width = 24): string {
   return `${"█".repeat(full).padEnd(width, "░")} ${(100 * share).toFixed(0).padStart(3)} %`
 }
 
-/** A bar on stderr that appears when a job takes longer than a moment. Silent where stderr is not a terminal. */
+/**
+ * A bar on stderr that appears when a job takes longer than a moment. Where stderr is no terminal: nothing, or with `pause`
+ * a line every so many milliseconds.
+ */
 export class Progress {
   readonly #label: string
   readonly #total: number | undefined
+  readonly #pause: number
   readonly #started = performance.now()
   #drawn = 0
 
-  constructor(label: string, total?: number) {
+  constructor(label: string, total?: number, pause = Number.POSITIVE_INFINITY) {
     this.#label = label
     this.#total = total
+    this.#pause = pause
   }
 
-  update(done: number): void {
+  /** `share`: how much of all that is, where a total does not say it. */
+  update(done: number, share = this.#total ? Math.min(1, done / this.#total) : undefined): void {
     const now = performance.now()
-    if (!process.stderr.isTTY || now - this.#started < 700 || now - this.#drawn < 100) return
+    const { isTTY } = process.stderr
+    const [after, every] = isTTY ? [700, 100] : [this.#pause, this.#pause]
+    if (now - this.#started < after || now - this.#drawn < every) return
     this.#drawn = now
     const seconds = (now - this.#started) / 1000
-    const rate = done / seconds
-    const known = this.#total !== undefined && this.#total > 0
-    const share = known ? Math.min(1, done / (this.#total ?? 1)) : 0
-    const bar = known ? formatBar(share) : ""
-    const left = known && rate > 0 ? `, ${formatSeconds(((this.#total ?? 0) - done) / rate)} left` : ""
-    process.stderr.write(`\r\u001b[K${this.#label} ${bar} ${Math.round(rate).toLocaleString("en")}/s${left}`)
+    const bar = share === undefined ? "" : `${formatBar(share)}, `
+    const left = share ? `, ${formatSeconds((seconds * (1 - share)) / share)} left` : ""
+    const rate = `${Math.round(done / seconds).toLocaleString("en")}/s`
+    const text = `${this.#label} ${bar}${done.toLocaleString("en")}, ${rate}${left}`
+    process.stderr.write(isTTY ? `\r\u001b[K${text}` : `dess: ${text}\n`)
   }
 
   done(): void {
-    if (this.#drawn > 0) process.stderr.write("\r\u001b[K")
+    if (this.#drawn > 0 && process.stderr.isTTY) process.stderr.write("\r\u001b[K")
   }
 }
 

@@ -22,11 +22,13 @@ import { checkPage, Reading } from "../engine/reading.ts"
 import type {
   Accepted,
   Event,
+  ExperimentsView,
   Explanation,
   GuestOptions,
   Id,
   ItemEntry,
   ItemView,
+  ListKind,
   ListOptions,
   LiveReport,
   MemoryParts,
@@ -36,6 +38,7 @@ import type {
   PreviewOptions,
   Receipt,
   Recommendation,
+  RecommendationList,
   RecommendOptions,
   ServedRecommender,
   Status,
@@ -47,6 +50,7 @@ import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
 import { forgetEvent } from "./encoding.ts"
 import { whenForgotten } from "./forgetting.ts"
+import { ClusterCounts } from "./list-counts.ts"
 import { Log, START } from "./log.ts"
 import { Mirror } from "./mirror.ts"
 import { type PartitionStatus, readPartition } from "./status.ts"
@@ -78,6 +82,7 @@ export class ClusterRecommender implements ServedRecommender {
   readonly #mirror: Mirror
   readonly #reading: Reading
   readonly #log: Log
+  readonly #lists: ClusterCounts
   readonly #reports = new Broadcast<LiveReport>()
   readonly #opened = Date.now()
   #partitions: PartitionStatus[] = []
@@ -96,6 +101,7 @@ export class ClusterRecommender implements ServedRecommender {
       onNote: options.onNote ?? (() => {}),
     })
     this.#reading = new Reading(this.#catalogue, this.#mirror, () => this.#cluster.options.types)
+    this.#lists = new ClusterCounts(cluster, this.#catalogue)
     this.#log = new Log(cluster, { keys, queue: Math.ceil(queue / cluster.partitions), wait: options.wait ?? 0 })
   }
 
@@ -122,6 +128,7 @@ export class ClusterRecommender implements ServedRecommender {
       this.#catalogue.setTotals({ likes: sum("likes"), classes })
       // Rows in memory may be a second old: what had been learned a second ago is in all of them.
       this.#mirror.own.free((user) => before[this.#cluster.keys.partitionOf(user)]?.offset ?? START)
+      await this.#lists.sync()
     } catch (error) {
       if (this.#partitions.length === 0) throw error
     }
@@ -141,6 +148,9 @@ export class ClusterRecommender implements ServedRecommender {
       )
     const { accepted, duplicates, last, ids } = await this.#log.append(events)
     this.#duplicates += duplicates
+    events.forEach((event, at) => {
+      if (ids[at] !== undefined) this.#lists.experiments?.observe(event)
+    })
     if (this.#options.role !== "writer") this.#keep(events, ids)
     return { accepted, duplicates, token: encodeToken(last) }
   }
@@ -170,13 +180,27 @@ export class ClusterRecommender implements ServedRecommender {
 
   // Reading
 
-  recommend(user: Id, options?: RecommendOptions): Promise<Recommendation[]>
-  recommend(guest: GuestOptions): Promise<Recommendation[]>
-  async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<Recommendation[]> {
-    if (isGuest(first, options)) return this.#read().recommendToGuest(first)
+  recommend(user: Id, options?: RecommendOptions): Promise<RecommendationList>
+  recommend(guest: GuestOptions): Promise<RecommendationList>
+  async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<RecommendationList> {
+    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first))
     const { after, ...query } = options
     const reading = await this.#with(first, { after })
-    return reading.recommend(first, query)
+    const { experiments } = this.#lists
+    const user = checkName("user", first)
+    const variant = experiments?.settingsOf(experiments.variantOf(user))
+    return this.#give("recommend", reading.recommendAs(variant, user, query), user)
+  }
+
+  /** Counts a list that is given, and gives it its id. */
+  #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
+    const given = this.#lists.experiments?.give(kind, user)
+    if (!given) return list
+    return Object.assign(list, { id: given.id }, given.variant === undefined ? {} : { variant: given.variant })
+  }
+
+  experiments(): ExperimentsView | undefined {
+    return this.#lists.experiments?.view()
   }
 
   async preview(user: Id, trials: readonly Trial[], options: PreviewOptions = {}) {
@@ -185,16 +209,16 @@ export class ClusterRecommender implements ServedRecommender {
     return (await this.#with(user)).recommend(user, options, checked)
   }
 
-  async similar(item: Id, options: ListOptions = {}): Promise<Recommendation[]> {
-    return this.#read().similar(item, options)
+  async similar(item: Id, options: ListOptions = {}): Promise<RecommendationList> {
+    return this.#give("similar", this.#read().similar(item, options))
   }
 
-  async popular(options: ListOptions = {}): Promise<Recommendation[]> {
-    return this.#read().general("trending", options)
+  async popular(options: ListOptions = {}): Promise<RecommendationList> {
+    return this.#give("popular", this.#read().general("trending", options))
   }
 
-  async newest(options: ListOptions = {}): Promise<Recommendation[]> {
-    return this.#read().general("new", options)
+  async newest(options: ListOptions = {}): Promise<RecommendationList> {
+    return this.#give("newest", this.#read().general("new", options))
   }
 
   predict(user: Id, item: Id): Promise<Prediction>
@@ -322,6 +346,7 @@ export class ClusterRecommender implements ServedRecommender {
     const held = this.#mirror.held
     return {
       state: this.state,
+      ...(this.#lists.experiments ? { experiments: true as const } : {}),
       task: run.task,
       method: run.method,
       directory: null,
@@ -355,7 +380,7 @@ export class ClusterRecommender implements ServedRecommender {
         owned: this.#partitions.filter(({ owner }) => owner !== null).length,
         lost: this.#log.lost,
         failures: this.#cluster.redis.failures,
-        newsAge: this.#mirror.age,
+        updatesAge: this.#mirror.age,
       },
     }
   }
@@ -376,6 +401,8 @@ export class ClusterRecommender implements ServedRecommender {
     if (this.#closed) return
     this.#closed = true
     clearTimeout(this.#timer)
+    // What Redis does not take now is lost.
+    await this.#lists.sync().catch(() => {})
     await this.#mirror.close()
     this.#reports.end()
     this.#cluster.close()

@@ -55,6 +55,11 @@ end
 `
 
 export const SCRIPTS = {
+  /** KEYS counts, this call. ARGV seconds to remember the call, seconds to keep the counts, then field and number, each. */
+  addCounts: script(`if not redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[1]) then return 0 end
+for i = 3, #ARGV, 2 do redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return 1`),
   /**
    * KEYS events, keys of now, keys of before, state, this call. ARGV milliseconds to remember the call, keys to
    * remember, unlearned events above which none are taken, then key hash ('' for none) and event, each.

@@ -51,12 +51,12 @@ export async function detectPacking(path: string): Promise<Packing> {
   }
 }
 
-/** A text file on disk. */
-export function textFile(path: string): TextFile {
-  return { path, chunks: () => readChunks(path) }
+/** A text file on disk; `onRead` is told how many of its bytes, packed as they are, were read. */
+export function textFile(path: string, onRead?: (bytes: number) => void): TextFile {
+  return { path, chunks: () => readChunks(path, onRead) }
 }
 
-async function* readChunks(path: string): AsyncGenerator<Buffer> {
+async function* readChunks(path: string, onRead?: (bytes: number) => void): AsyncGenerator<Buffer> {
   const packing = await detectPacking(path)
   if (packing === "zip" || packing === "parquet") {
     throw new DessError(
@@ -69,7 +69,10 @@ async function* readChunks(path: string): AsyncGenerator<Buffer> {
   // An error of the file does not travel through the pipe by itself.
   if (unpacked !== file) file.on("error", (error) => unpacked.destroy(error))
   try {
-    yield* unpacked as AsyncIterable<Buffer>
+    for await (const chunk of unpacked as AsyncIterable<Buffer>) {
+      onRead?.(file.bytesRead)
+      yield chunk
+    }
   } catch (error) {
     throw readingError(path, error)
   } finally {

@@ -15,6 +15,7 @@ import { isPrepared, readManifest } from "./manifest.ts"
 import { genreFeatures, readMovies } from "./movies.ts"
 import { NameTable } from "./names.ts"
 import { openPrepared } from "./prepared.ts"
+import { nothingAt } from "./publishers.ts"
 import { collectColumns, type Names, newTally, type ReadOptions, refuseEmpty, refuseUnknownTypes } from "./ratings.ts"
 import { findSource } from "./source.ts"
 
@@ -23,7 +24,7 @@ export type { DataStream, OpenOptions } from "./data-stream.ts"
 /** Opens a folder or file as a stream. */
 export async function openData(path: string, options: OpenOptions = {}): Promise<DataStream> {
   const stats = existsSync(path) ? statSync(path) : undefined
-  if (stats === undefined) throw new DessError("NOT_FOUND", `data: expected a file or folder, got nothing at ${path}`)
+  if (stats === undefined) throw nothingAt(path)
   if (stats.isDirectory() && isPrepared(path)) return openPrepared(path, options)
   const { form, files } = await findSource(path)
   const [file] = files
@@ -36,7 +37,7 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
   const names = { users: new NameTable(), items: new NameTable() }
   const tally = newTally()
   const reader = { scale: ratingScale, names, tally, ...(types && { types: new Set(types) }) }
-  const texts = form === "parquet" ? [] : files.map(textFile)
+  const texts = form === "parquet" ? [] : files.map((path) => textFile(path))
   const { columns, reading } =
     form === "parquet"
       ? await collectParquet(files, { choice, implicit, ...reader })
@@ -70,7 +71,7 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
 /** Which columns of the data would be taken for what, by the beginning of its files; no row is kept. */
 export async function peekData(path: string, options: OpenOptions = {}): Promise<Reading> {
   const nothing = { taken: {}, ignored: [], implicit: false, untimed: false }
-  if (!existsSync(path)) throw new DessError("NOT_FOUND", `data: expected a file or folder, got nothing at ${path}`)
+  if (!existsSync(path)) throw nothingAt(path)
   if (statSync(path).isDirectory() && isPrepared(path)) {
     const { reading = nothing, implicit = false } = readManifest(path)
     return { ...reading, implicit }
@@ -82,7 +83,13 @@ export async function peekData(path: string, options: OpenOptions = {}): Promise
     return withDuck((duck, parquet) => parquet.readParquet(duck, files, { choice, implicit, ...reader })).then(
       ({ reading }) => reading,
     )
-  return (await readTexts(files.map(textFile), { choice, implicit }, reader)).reading
+  return (
+    await readTexts(
+      files.map((path) => textFile(path)),
+      { choice, implicit },
+      reader,
+    )
+  ).reading
 }
 
 interface Collected {

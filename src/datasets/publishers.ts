@@ -1,6 +1,5 @@
 /** Data sets known by name: where their publishers keep them, and how to fetch them. */
 
-import { createHash } from "node:crypto"
 import { createReadStream, createWriteStream, existsSync, mkdirSync, renameSync, rmSync } from "node:fs"
 import { homedir } from "node:os"
 import { basename, join } from "node:path"
@@ -41,8 +40,15 @@ const LICENCES: readonly [RegExp, string][] = [
   [/^yambda-/, "Apache 2.0"],
 ]
 
-/** Where the publisher says them. */
+/**
+ * Yambda's as its publisher has them (Git LFS); those of MovieLens' fixed editions as the TensorFlow data sets record them
+ * (url_checksums/movielens.txt). Of the others none was found.
+ */
 const KNOWN: Readonly<Record<string, { bytes: number; sha256: string }>> = {
+  "ml-100k": { bytes: 4_924_029, sha256: "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229" },
+  "ml-1m": { bytes: 5_917_549, sha256: "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20" },
+  "ml-20m": { bytes: 198_702_078, sha256: "96f243c338a8665f6bcc89c53edf6ee39162a846940de6b7c8c48aeada765ff3" },
+  "ml-25m": { bytes: 261_978_986, sha256: "8b21cfb7eb1706b4ec0aac894368d90acf26ebdfb6aced3ebd4ad5bd1eb9c6aa" },
   "yambda-5b-likes": {
     bytes: 767_656_711,
     sha256: "c1778832ffc07e492fe82e4f7a763e896471d1a28a52619232c77f7ba35d26f0",
@@ -56,6 +62,13 @@ export function describePublished(name: string): string {
   const size = known ? `${(known.bytes / 1e6).toFixed(0)} MB` : "size as the publisher answers"
   const sum = known ? `SHA-256 ${known.sha256}` : name.startsWith("ml-") ? "MD5 beside it" : "no checksum published"
   return `${PUBLISHED[name]} (${licence}; ${size}; ${sum})`
+}
+
+/** The error of a path with nothing there; a set known by name can be fetched. */
+export function nothingAt(path: string, expected = "data: expected a file or folder"): DessError {
+  const name = basename(path)
+  const how = Object.hasOwn(PUBLISHED, name) ? `; to fetch it: dess prepare ${name} --out ${name}` : ""
+  return new DessError("NOT_FOUND", `${expected}, got nothing at ${path}${how}`)
 }
 
 /** The name of the data set that is published as a file of this name, packed or not. */
@@ -158,6 +171,7 @@ async function checkKnown(name: string, path: string): Promise<void> {
 }
 
 async function digest(kind: "md5" | "sha256", path: string): Promise<string> {
+  const { createHash } = process.getBuiltinModule("node:crypto")
   const hash = createHash(kind)
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
   return hash.digest("hex")

@@ -6,6 +6,7 @@ import { DessError } from "../errors.ts"
 import { detectPacking } from "./bytes.ts"
 import { partsOf, RATINGS_FILES } from "./formats.ts"
 import { FEATURES, INTERACTIONS, ITEMS, isPrepared, USERS } from "./manifest.ts"
+import { nothingAt } from "./publishers.ts"
 
 export interface Source {
   /** A word for the manifest. */
@@ -33,7 +34,7 @@ export function chooseEntries(names: readonly string[]): string[] {
 /** Finds the interactions in a folder, or detects the form of a file. */
 export async function findSource(path: string): Promise<Source> {
   const stats = existsSync(path) ? statSync(path) : undefined
-  if (stats === undefined) throw new DessError("NOT_FOUND", `data: expected a file or folder, got nothing at ${path}`)
+  if (stats === undefined) throw nothingAt(path)
   if (!stats.isDirectory()) return describeFile(path)
   if (isPrepared(path)) {
     throw new DessError(

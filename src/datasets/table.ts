@@ -1,5 +1,6 @@
 /** Tables of events or items – CSV or TSV with a header, JSON lines, Parquet – as records, a block at a time. */
 
+import { statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { DessError, show } from "../errors.ts"
 import { detectPacking, type TextFile, textFile } from "./bytes.ts"
@@ -21,15 +22,18 @@ export const DUCK = { memoryBytes: 512 << 20, threads: 1, temporary: tmpdir() }
 export interface TableOptions {
   /** Told of a row that is not one, which is then passed over; without it the first one is thrown. */
   onBad?: ((error: DessError) => void) | undefined
+  /** Told what share of the file was read. */
+  onShare?: ((share: number) => void) | undefined
 }
 
 /** Columns of MovieLens' `::` files, which have no header. */
 const DAT_NAMES = ["user", "item", "rating", "timestamp"]
 
 export async function* readTable(path: string, options: TableOptions = {}): AsyncGenerator<TableBlock> {
-  if ((await detectPacking(path)) === "parquet") yield* readParquet(path)
+  if ((await detectPacking(path)) === "parquet") yield* readParquet(path, options)
   else {
-    const file = textFile(path)
+    const size = Math.max(1, statSync(path).size)
+    const file = textFile(path, (bytes) => options.onShare?.(bytes / size))
     const head = await readHead(file)
     if (head.startsWith("{")) yield* readJson(file, options)
     else yield* readDelimited(file, { delimiter: chooseDelimiter(head), head, ...options })
@@ -100,12 +104,15 @@ function parseObject(text: string): Record<string, unknown> | undefined {
   return undefined
 }
 
-async function* readParquet(path: string): AsyncGenerator<TableBlock> {
+async function* readParquet(path: string, { onShare }: TableOptions): AsyncGenerator<TableBlock> {
   const duck = await openDuck(DUCK)
   try {
     const { names, types } = await describeParquet(duck, path)
     const columns = names.map((name, c) => expression(quoteName(name), types[c]))
     let done = 0
+    let total = 1
+    for await (const chunk of duck.stream(`SELECT count(*)::DOUBLE FROM read_parquet(${quote(path)})`))
+      total = Number(chunk.columns[0].getItem(0))
     for await (const chunk of duck.stream(`SELECT ${columns.join(", ")} FROM read_parquet(${quote(path)})`)) {
       const rows = Array.from({ length: chunk.length }, (_, k) =>
         Object.fromEntries(names.map((name, c) => [name, plain(chunk.columns[c].getItem(k))])),
@@ -113,6 +120,7 @@ async function* readParquet(path: string): AsyncGenerator<TableBlock> {
       const first = done + 1
       yield { rows, where: (row) => `${path}, row ${first + row}` }
       done += chunk.length
+      onShare?.(done / total)
     }
   } finally {
     duck.close()

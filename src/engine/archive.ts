@@ -14,12 +14,13 @@ import type { Directory } from "./directory.ts"
 import { diskError, removeParts, syncFolder, tryTo } from "./disk.ts"
 import { findTraces } from "./erasure.ts"
 import type { EventTypes } from "./event-types.ts"
-import type { Count, Experiments } from "./experiments.ts"
+import type { Count, ListCounts } from "./experiments.ts"
 import type { Erasure, Intake } from "./intake.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
 import type { Lookup } from "./lookup.ts"
 import type { PastReports } from "./past-reports.ts"
+import type { Shown } from "./shown-items.ts"
 import { fileState, listSnapshots, readNewest, snapshotPath } from "./snapshots.ts"
 import type { Leaving } from "./trainer.ts"
 import type { KeptJournal, SnapshotInfo } from "./types.ts"
@@ -47,6 +48,7 @@ export interface EngineState {
   erasures: [number, Erasure][]
   /** What lists led to. */
   experiment?: { fingerprint: string; since: number; counts: Count[] } | undefined
+  shown?: Shown | undefined
   /** How far sources of events were read. */
   sources?: [string, string][]
   /** The last reports, packed. */
@@ -70,7 +72,7 @@ export interface ArchiveParts {
   intake: Intake
   learning: Learning
   lookup(): Lookup | undefined
-  experiments: Experiments | undefined
+  counts: ListCounts
   reports: PastReports
 }
 
@@ -124,9 +126,10 @@ export class Archive {
     if (engine.experiment) {
       const { counts, ...experiment } = engine.experiment
       intake.experiment = experiment
-      this.#parts.experiments?.reset(experiment.since)
-      if (experiment.fingerprint === this.#parts.experiments?.fingerprint) this.#parts.experiments.add(counts)
+      this.#parts.counts.reset(experiment.since)
+      this.#parts.counts.add(counts)
     }
+    catalogue.shown.put(engine.shown ?? [])
     for (const [name, position] of engine.sources ?? []) intake.sources.set(name, position)
     intake.unreleased = engine.unreleased
     if (engine.reports) this.#parts.reports.load(engine.reports)
@@ -176,7 +179,7 @@ export class Archive {
 
   /** Writes a snapshot of what is applied, which is everything before a position. */
   async save(position: number, shorten = false): Promise<SnapshotInfo> {
-    const { directory, catalogue, intake, learning, lookup, experiments, reports } = this.#parts
+    const { directory, catalogue, intake, learning, lookup, counts, reports } = this.#parts
     const { segments, accepted, limits, types, build, mixed } = intake
     const state = new State()
     catalogue.save(state.at("catalogue"))
@@ -187,7 +190,8 @@ export class Archive {
       created: directory.created as unknown as Json,
       lookup: lookup() !== undefined || this.hadLookup,
       erasures: [...intake.erasures],
-      experiment: experiments && intake.experiment && { ...intake.experiment, counts: experiments.save() },
+      experiment: intake.experiment && { ...intake.experiment, counts: counts.save() },
+      shown: catalogue.shown.all(),
       sources: [...intake.sources],
       reports: reports.save(),
       unreleased: [...intake.unreleased],

@@ -16,10 +16,10 @@ export interface Someone {
 export function findAsker(catalogue: Catalogue, reader: Reader, { user, recent = [] }: Someone): Asker | undefined {
   const isKnown = user !== undefined && reader.knows("user", user)
   if (!reader.follow) return isKnown ? { user } : undefined
-  const told = recent.filter(({ label }) => label === 1).map(({ item }) => item)
+  const liked = recent.filter(({ label }) => label === 1).map(({ item }) => item)
   const likedAfter = (segment: number) => {
     const pending = user === undefined ? [] : (catalogue.pending?.since(user, segment, MOST_RECENT) ?? [])
-    return told.length === 0 ? pending : [...pending, ...told].slice(-MOST_RECENT)
+    return liked.length === 0 ? pending : [...pending, ...liked].slice(-MOST_RECENT)
   }
   if (isKnown) return { user, recent: likedAfter }
   const asker = { user, recent: likedAfter }

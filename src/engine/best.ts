@@ -37,19 +37,30 @@ function kthLargest(values: Float32Array | Float64Array, k: number): number {
   return values[k - 1]
 }
 
-/** Places of the `count` largest values, best first; of equals the earlier. −∞ is never chosen. */
-export function best(values: Float32Array | Float64Array, count: number): number[] {
-  if (count > FEW) return bestOfMany(values, count)
-  const found: number[] = []
-  let least = Number.NEGATIVE_INFINITY
+/** Places of the `count` largest values, best first; of equals the earlier. −∞ is never chosen, nor a place that is left out. */
+export function best(
+  values: Float32Array | Float64Array,
+  count: number,
+  isOut: (place: number) => boolean = () => false,
+): number[] {
+  if (count > FEW) return bestOfMany(withoutThose(values, isOut), count)
+  const found = new Int32Array(count)
+  let [length, least] = [0, Number.NEGATIVE_INFINITY]
   for (let i = 0; i < values.length; i++) {
+    // Most places end here; what may not be chosen is asked of the few others.
+    if (!(values[i] > least) || isOut(i)) continue
     const value = values[i]
-    if (!(value > least)) continue
-    let at = found.length
-    while (at > 0 && values[found[at - 1]] < value) at--
-    found.splice(at, 0, i)
-    if (found.length > count) found.pop()
-    if (found.length === count) least = values[found[count - 1]]
+    let at = length < count ? length++ : count - 1
+    for (; at > 0 && values[found[at - 1]] < value; at--) found[at] = found[at - 1]
+    found[at] = i
+    if (length === count) least = values[found[count - 1]]
   }
-  return found
+  return Array.from(found.subarray(0, length))
+}
+
+function withoutThose(
+  values: Float32Array | Float64Array,
+  isOut: (place: number) => boolean,
+): Float32Array | Float64Array {
+  return values.map((value, i) => (isOut(i) || Number.isNaN(value) ? Number.NEGATIVE_INFINITY : value))
 }

@@ -17,6 +17,7 @@ import { ByteReader, ByteWriter } from "./byte-buffer.ts"
 import { ItemProperties } from "./item-properties.ts"
 import type { Lookup } from "./lookup.ts"
 import { type EventsRecord, GONE, type StoredItem } from "./records.ts"
+import { ShownItems } from "./shown-items.ts"
 import type { ItemView } from "./types.ts"
 
 const DECAY_PER_EVENT = 0.97 ** (1 / 500)
@@ -29,20 +30,19 @@ const SECOND = 1000
 
 type EventRecordRows = Pick<EventsRecord, "user" | "item" | "rating" | "weight" | "stays">
 
+/** Items noted to have changed before all are looked at. */
+const MOST_CHANGES = 4096
 /** Up to here an item is new. */
-export const NEWCOMER_EVENTS = 20
-/** Of how often a newcomer was shown. */
-const BYTES_PER_SHOWN = 40
+const NEWCOMER_EVENTS = 20
 
 export class Catalogue {
   readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
   /** Items that were put, without what the lookup table has of them. */
   readonly entries = new Map<number, StoredItem>()
-  /** Changes with the items that have few events. */
-  newcomersVersion = 0
-  /** How often each of them was given a place that is kept for them, here and since the start. */
-  readonly shown = new Map<number, number>()
-  shownInAll = 0
+  /** Items of which changed what they are like, or whether they have few events, since newcomers.ts looked; all: of too many. */
+  kinChanges: Set<number> | "all" = new Set()
+  /** How often each of them was given a place that is kept for them. */
+  readonly shown = new ShownItems()
   readonly properties = new ItemProperties()
   /** Where titles and properties of items are kept. */
   detailStore: () => Pick<Lookup, "details" | "allDetails"> | undefined = () => undefined
@@ -86,7 +86,7 @@ export class Catalogue {
     return {
       names: this.names.user.bytes + this.names.item.bytes,
       met: this.#histories.bytes + this.#staying.bytes + this.#users.bytes,
-      items: this.#items.bytes + BYTES_PER_SHOWN * this.shown.size,
+      items: this.#items.bytes + this.shown.bytes,
       entries: this.#entryBytes + this.properties.bytes,
     }
   }
@@ -159,24 +159,24 @@ export class Catalogue {
     const { born } = this.#items.at
     if (born[item] !== 0) return
     born[item] = ++this.#clock
-    this.newcomersVersion++
+    this.#changeKin(item)
+  }
+
+  #changeKin(item: number): void {
+    if (this.kinChanges === "all") return
+    if (this.kinChanges.size >= MOST_CHANGES) this.kinChanges = "all"
+    else this.kinChanges.add(item)
   }
 
   #settle(item: number): void {
-    this.newcomersVersion++
-    this.shown.delete(item)
+    this.#changeKin(item)
+    this.shown.drop(item)
   }
 
   /** Whether an item is there and has few events. */
   isNewcomer(item: number): boolean {
     const isThere = this.entries.has(item) || (item < this.#items.length && this.#items.at.born[item] !== 0)
     return isThere && this.events(item) < NEWCOMER_EVENTS
-  }
-
-  /** A newcomer was given a place that is kept for them. */
-  noteShown(item: number): void {
-    this.shown.set(item, (this.shown.get(item) ?? 0) + 1)
-    this.shownInAll++
   }
 
   put(item: number, stored: StoredItem | null): void {
@@ -189,6 +189,7 @@ export class Catalogue {
     if (entry?.hidden) this.hidden.add(item)
     else this.hidden.delete(item)
     this.#putCategories(item, known?.categories ?? [], entry?.categories ?? [])
+    this.#changeKin(item)
     if (entry === null) this.entries.delete(item)
     else {
       this.entries.set(item, entry)
@@ -350,9 +351,9 @@ export class Catalogue {
   /** Has what a guest did be a user's, as its latest; up to a segment it is in rows or on its way there. */
   merge(guest: number, user: number, segment: number): void {
     const staying = new Set(this.staying(guest))
+    this.#users.reserve(user)
     for (const item of this.history(guest)) this.#meet(user, item, staying.has(item))
     if (guest < this.#users.length && this.#users.at.last[guest] > 0) {
-      this.#users.reserve(user)
       this.#users.at.last[user] = Math.max(this.#users.at.last[user], this.#users.at.last[guest])
     }
     for (const item of this.pending?.since(guest, 0, Number.POSITIVE_INFINITY) ?? [])
@@ -413,7 +414,7 @@ export class Catalogue {
     this.#clock = clock
     this.#likes = likes
     for (const item of this.entries.keys()) this.know(item)
-    this.newcomersVersion++
+    this.kinChanges = "all"
   }
 }
 
@@ -423,7 +424,7 @@ function withoutDetails({ categories, hidden, features, expires }: StoredItem): 
 
 /** About what an entry takes with its place in the maps. */
 function bytesOf({ categories, features }: StoredItem): number {
-  let bytes = 200 + 8 * (features?.length ?? 0)
-  for (const category of categories) bytes += 48 + category.length
+  let bytes = 300 + (features ? 128 + 8 * features.length : 0)
+  for (const category of categories) bytes += 52 + category.length
   return bytes
 }

@@ -288,12 +288,20 @@ export function checkCount(
 const LONGEST_NOTE = 4096
 
 /** Notes with their ids as texts. */
+function jsonLength(note: Note | null): number {
+  try {
+    return JSON.stringify(note).length
+  } catch {
+    throw new DessError("INVALID_DATA", `labels and comment: expected what JSON can hold, got ${show(note)}`)
+  }
+}
+
 export function checkNotes(
   side: Side,
   given: readonly { id: Id; note: Note | null }[],
 ): { id: string; note: Note | null }[] {
   return toArray("notes", given).map(({ id, note }) => {
-    const length = JSON.stringify(note).length
+    const length = jsonLength(note)
     if (length <= LONGEST_NOTE) return { id: checkName(side, id), note }
     throw new DessError(
       "INVALID_DATA",

@@ -52,11 +52,13 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
     if (query.lasting) outlast(values, items, catalogue)
     if (reader.follow && rules.factors) toLogOdds(values)
     else if (reader.follow) scored = chances(values)
-    block(values, items, blocked)
     if (only) keepOnly(values, items, only)
     if (rules.factors) boost(values, items, { factors: rules.factors, isLogit: reader.outputs === 1 })
-    fresh = takeFresh(catalogue, selection, { items, values, fresh: query.fresh ?? 0 })
-    selection.take({ items, values, source: "model" })
+    if (query.fresh) {
+      block(values, items, blocked)
+      fresh = takeFresh(catalogue, selection, { items, values, fresh: query.fresh })
+    }
+    selection.take({ items, values, source: "model", blocked })
   }
   fillUp(catalogue, selection, { blocked, only, rules, from })
   // What is new stands at the end.
@@ -66,7 +68,6 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
 
 /** Takes newcomers for the places kept for them; returns how many. */
 function takeFresh(catalogue: Catalogue, selection: Selection, p: Scored & { fresh: number }): number {
-  if (p.fresh === 0) return 0
   const places = new Set(chooseFresh(p, catalogue, p.fresh))
   const values = p.values.map((value, i) => (places.has(i) ? value : Number.NEGATIVE_INFINITY))
   selection.take({ items: p.items, values, source: "model" })
@@ -110,12 +111,12 @@ const LEAST_POWER = 35
 const STEPS = 64
 const POWERS = Float64Array.from({ length: LEAST_POWER * STEPS + 2 }, (_, n) => Math.exp(-n / STEPS))
 
-/** e^x for x ≤ 0, to ten digits: many times as fast as Math.exp. */
+/** e^x for x ≤ 0, to seven digits: many times as fast as Math.exp. */
 function power(x: number): number {
   if (!(x > -LEAST_POWER)) return 0
   const n = (0.5 - x * STEPS) | 0
   const r = x + n / STEPS
-  return POWERS[n] * (1 + r * (1 + r * (1 / 2 + r * (1 / 6 + r * (1 / 24)))))
+  return POWERS[n] * (1 + r * (1 + r * (1 / 2)))
 }
 
 /** What is trending, then what is new: in the order asked for or of the indices. */
@@ -222,10 +223,9 @@ export function chooseSimilar(
   const only = query.only && Int32Array.from(new Set(query.only))
   if (reader.knows("item", item)) {
     const values = findNearness(catalogue, reader, item)
-    block(values, reader.items, blocked)
     if (only) keepOnly(values, reader.items, only)
     if (rules.factors) boost(values, reader.items, { factors: rules.factors, isLogit: false })
-    selection.take({ items: reader.items, values, source: "model" })
+    selection.take({ items: reader.items, values, source: "model", blocked })
   }
   const alike = new Uint8Array(blocked.length).fill(1)
   for (const name of catalogue.entry(item).categories)

@@ -1,8 +1,10 @@
 /** What a directory holds, for those who want it as a table: nothing is replayed, written or removed. */
 
 import type { Side } from "../types.ts"
+import type { EventTypes } from "./event-types.ts"
 import { FormerNames, nameEvents } from "./former-names.ts"
 import { hashName } from "./intake.ts"
+import type { FixedOptions } from "./options.ts"
 import type { StoredItem } from "./records.ts"
 import { openSource, type Source } from "./source.ts"
 import { giveWay } from "./turns.ts"
@@ -18,6 +20,9 @@ export interface Contents {
   readonly isWhole: boolean
   readonly gone: string[]
   items(): Generator<StoredItem & { item: string }>
+  readonly created: FixedOptions
+  /** Of events, as they were set last. */
+  readonly types: EventTypes | undefined
   close(): Promise<void>
 }
 
@@ -25,9 +30,10 @@ export interface Contents {
 export async function openContents(path: string): Promise<Contents> {
   const source = await openSource(path, false)
   const { isWhole, gone, created } = source
+  let { types } = source
+  for (const { record } of source.records()) if (record.kind === "types") types = record.types
   return {
-    isWhole,
-    gone,
+    ...{ isWhole, gone, created, types },
     async *events() {
       const former = await readFormerNames(source)
       const now = (side: Side, index: number) => source.name(side, index)

@@ -36,18 +36,61 @@ interface Outcome {
   place?: number
 }
 
+/** What was counted, whatever the settings are: whoever opens a directory without any loses nothing. */
+export class ListCounts {
+  readonly #counts = new Map<string, Float64Array>()
+  /** Since when it is counted, in milliseconds. */
+  since = 0
+
+  add(counts: readonly Count[]): void {
+    for (const [kind, variant, bucket, measure, count] of counts) this.at(kind, variant, measure)[bucket] += count
+  }
+
+  has(kind: ListKind, variant: string): boolean {
+    return this.#counts.has(keyOf(kind, variant, 0))
+  }
+
+  at(kind: string, variant: string, measure: number): Float64Array {
+    const key = keyOf(kind, variant, measure)
+    let counts = this.#counts.get(key)
+    if (!counts) {
+      counts = new Float64Array(measure === PLACE ? PLACES : BUCKETS)
+      this.#counts.set(key, counts)
+    }
+    return counts
+  }
+
+  /** Begins anew. */
+  reset(since: number): void {
+    this.#counts.clear()
+    this.since = since
+  }
+
+  save(): Count[] {
+    return Array.from(this.#counts).flatMap(([key, counts]) => {
+      const [kind, variant, measure] = JSON.parse(key) as [ListKind, string, number]
+      return Array.from(counts).flatMap((count, bucket) =>
+        count === 0 ? [] : [[kind, variant, bucket, measure, count] as Count],
+      )
+    })
+  }
+}
+
+function keyOf(kind: string, variant: string, measure: number): string {
+  return JSON.stringify([kind, variant, measure])
+}
+
 export class Experiments {
   readonly #settings: ExperimentSettings
   readonly #names: readonly string[]
   readonly #fingerprint: string
-  readonly #counts = new Map<string, Float64Array>()
-  /** Since when it is counted, in milliseconds. */
-  since = 0
-  /** Counted and not journalled yet. */
+  readonly #counts: ListCounts
+  /** Counted and not kept yet. */
   #pending = new Map<string, Count>()
 
-  constructor(settings: ExperimentSettings) {
+  constructor(settings: ExperimentSettings, counts: ListCounts) {
     this.#settings = settings
+    this.#counts = counts
     this.#names = Object.keys(settings.variants ?? {})
     this.#fingerprint = createHash("sha256").update(JSON.stringify(settings)).digest("hex").slice(0, 6)
   }
@@ -116,50 +159,20 @@ export class Experiments {
     return this.#pending.size > 0
   }
 
-  /** Everything that is not journalled yet. */
+  /** Everything that is not kept yet. */
   take(): Count[] {
     const counts = [...this.#pending.values()]
     this.#pending = new Map()
     return counts
   }
 
-  /** Applies what was journalled. */
-  add(counts: readonly Count[]): void {
-    for (const [kind, variant, bucket, measure, count] of counts) this.#at(kind, variant, measure)[bucket] += count
-  }
-
-  #at(kind: string, variant: string, measure: number): Float64Array {
-    const key = JSON.stringify([kind, variant, measure])
-    let counts = this.#counts.get(key)
-    if (!counts) {
-      counts = new Float64Array(measure === PLACE ? PLACES : BUCKETS)
-      this.#counts.set(key, counts)
-    }
-    return counts
-  }
-
-  /** Begins anew. */
-  reset(since: number): void {
-    this.#counts.clear()
-    this.since = since
-  }
-
-  save(): Count[] {
-    return Array.from(this.#counts).flatMap(([key, counts]) => {
-      const [kind, variant, measure] = JSON.parse(key) as [ListKind, string, number]
-      return Array.from(counts).flatMap((count, bucket) =>
-        count === 0 ? [] : [[kind, variant, bucket, measure, count] as Count],
-      )
-    })
-  }
-
   view(): ExperimentsView {
     const { variants, conversions } = this.#settings
     // Lists that are nobody's, such as similar items, are told beside the variants.
-    const isCounted = KINDS.some((kind) => this.#counts.has(JSON.stringify([kind, NOBODYS, 0])))
+    const isCounted = KINDS.some((kind) => this.#counts.has(kind, NOBODYS))
     const names = variants && !isCounted ? this.#names : [...this.#names, NOBODYS]
     const all = names.map((name): VariantView => {
-      const lists = KINDS.filter((kind) => this.#counts.has(JSON.stringify([kind, name, 0]))).map((kind) => ({
+      const lists = KINDS.filter((kind) => this.#counts.has(kind, name)).map((kind) => ({
         kind,
         ...this.#measures(kind, name),
       }))
@@ -174,26 +187,26 @@ export class Experiments {
         ...this.#difference(name, base, measure),
       })),
     )
-    return { since: this.since, conversions: [...conversions], variants: all, differences }
+    return { since: this.#counts.since, conversions: [...conversions], variants: all, differences }
   }
 
   #measures(kind: ListKind, variant: string) {
-    const counts = MEASURES.map((_, measure) => this.#at(kind, variant, measure))
+    const counts = MEASURES.map((_, measure) => this.#counts.at(kind, variant, measure))
     const [impressions, clicks, converted, outcomes] = counts.map((buckets) => buckets.reduce((sum, n) => sum + n, 0))
-    const places = Array.from(this.#at(kind, variant, PLACE))
+    const places = Array.from(this.#counts.at(kind, variant, PLACE))
     while (places.at(-1) === 0) places.pop()
     return {
       ...{ impressions, clicks, conversions: converted, outcomes },
-      clickRate: interval(estimate(counts[1], counts[0])),
-      conversionRate: interval(estimate(counts[2], counts[0])),
-      outcomeRate: interval(estimate(counts[3], counts[0])),
+      clickRate: rateOf(counts[1], counts[0]),
+      conversionRate: rateOf(counts[2], counts[0]),
+      outcomeRate: rateOf(counts[3], counts[0]),
       clicksByPlace: places,
     }
   }
 
   #difference(variant: string, against: string, measure: number): ExperimentRate {
     const [one, other] = [variant, against].map((name) =>
-      estimate(this.#at("recommend", name, measure), this.#at("recommend", name, 0)),
+      estimateRatio(this.#counts.at("recommend", name, measure), this.#counts.at("recommend", name, 0)),
     )
     return interval(one && other ? { rate: one.rate - other.rate, variance: one.variance + other.variance } : undefined)
   }
@@ -206,7 +219,10 @@ const RATES = [
 ] as const
 
 /** A ratio of two sums over buckets, and its variance by the delta method; undefined before the first list. */
-function estimate(events: Float64Array, lists: Float64Array): { rate: number; variance: number } | undefined {
+export function estimateRatio(
+  events: Float64Array,
+  lists: Float64Array,
+): { rate: number; variance: number } | undefined {
   let [sum, total, filled] = [0, 0, 0]
   for (let b = 0; b < lists.length; b++) {
     sum += events[b]
@@ -215,14 +231,22 @@ function estimate(events: Float64Array, lists: Float64Array): { rate: number; va
   }
   if (total === 0) return undefined
   const rate = sum / total
+  // Nothing in n lists: with 95 % less than 3/n.
+  if (events.every((count) => count === 0)) return { rate, variance: (3 / total / WIDTH) ** 2 }
   let squares = 0
   for (let b = 0; b < lists.length; b++) squares += (events[b] - rate * lists[b]) ** 2
   const variance = filled < 2 ? Number.POSITIVE_INFINITY : ((filled / (filled - 1)) * squares) / total ** 2
   return { rate, variance }
 }
 
+/** A rate is not below 0. */
+export function rateOf(events: Float64Array, lists: Float64Array): ExperimentRate {
+  const { estimate, low, high } = interval(estimateRatio(events, lists))
+  return { estimate, low: low === null ? null : Math.max(0, low), high }
+}
+
 /** With 95 % confidence; null where there is too little to say. */
-function interval(found: { rate: number; variance: number } | undefined): ExperimentRate {
+export function interval(found: { rate: number; variance: number } | undefined): ExperimentRate {
   if (!found) return { estimate: null, low: null, high: null }
   const half = WIDTH * Math.sqrt(found.variance)
   if (!Number.isFinite(half)) return { estimate: found.rate, low: null, high: null }

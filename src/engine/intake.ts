@@ -13,7 +13,7 @@ import { type Catalogue, PLAIN } from "./catalogue.ts"
 import type { CheckedEvent } from "./check.ts"
 import { type EventColumns, EventRows } from "./event-rows.ts"
 import { type EventTypes, hasTypes } from "./event-types.ts"
-import type { Experiments } from "./experiments.ts"
+import type { Experiments, ListCounts } from "./experiments.ts"
 import { type CheckedItem, mergeItem } from "./item-entries.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
@@ -60,6 +60,7 @@ export interface IntakeParts {
   keys: number
   /** Undefined where lists are not counted. */
   experiments: Experiments | undefined
+  counts: ListCounts
   /** Told of ids that leave or are erased, as their names are given up. */
   onLeft(position: number, record: LeftRecord | ForgetRecord): void
 }
@@ -273,8 +274,9 @@ export class Intake {
 
   /** Journals lists that were given and what came of them: in one commit with the events of the same turn. */
   count(): void {
-    const { experiments, journal } = this.#parts
-    if (experiments?.isPending && !journal.refusal) this.#append({ kind: "outcomes", counts: experiments.take() })
+    const { experiments, catalogue, journal } = this.#parts
+    if (!(experiments?.isPending || catalogue.shown.isPending) || journal.refusal) return
+    this.#append({ kind: "outcomes", counts: experiments?.take() ?? [], shown: catalogue.shown.take() })
   }
 
   /** Journals how far a source was read: in one commit with all that was gathered in the same turn. */
@@ -538,10 +540,12 @@ export class Intake {
         if (user !== null && !this.#isReplaying) catalogue.names.user.recycle(user)
       }
     } else if (record.kind === "types") this.types = record.types
-    else if (record.kind === "outcomes") this.#parts.experiments?.add(record.counts)
-    else if (record.kind === "experiment") {
+    else if (record.kind === "outcomes") {
+      this.#parts.counts.add(record.counts)
+      catalogue.shown.put(record.shown ?? [])
+    } else if (record.kind === "experiment") {
       this.experiment = { fingerprint: record.fingerprint, since: record.since }
-      this.#parts.experiments?.reset(record.since)
+      this.#parts.counts.reset(record.since)
     } else if (record.kind === "source") this.sources.set(record.name, record.position)
     else if (record.kind === "limits") {
       this.limits = record.limits

@@ -58,6 +58,11 @@ export class PropertyColumn {
   /** The values of an item, as texts of which equal ones are equal values. */
   keys(item: number): string[] {
     if (item < this.numbers.length && !Number.isNaN(this.numbers[item])) return [keyOf(this.numbers[item])]
+    return this.codedKeys(item)
+  }
+
+  /** The same of texts, booleans and lists alone. */
+  codedKeys(item: number): string[] {
     const codes = item < this.codes.length && this.codes[item] !== 0 ? [this.codes[item]] : (this.lists.get(item) ?? [])
     return codes.map((code) => keyOf(this.values[code] as Scalar))
   }

@@ -397,14 +397,14 @@ export class Lookup {
   /** Tells of damage that was found. */
   #reading<T>(read: () => T): T {
     this.#check()
-    const told = (error: unknown): never => {
+    const fail = (error: unknown): never => {
       throw isDamage(error) ? (this.#options.onDamage?.(error) ?? error) : error
     }
     try {
       const result = read()
-      return result instanceof Promise ? (result.catch(told) as T) : result
+      return result instanceof Promise ? (result.catch(fail) as T) : result
     } catch (error) {
-      return told(error)
+      return fail(error)
     }
   }
 

@@ -1,19 +1,32 @@
 /**
- * Items with few events. Their logits are drawn up to the mean of items that share categories with them, for this very user:
- * a logit is linear in an item's vector, so that is the logit of the mean vector. With every event their own counts for more.
+ * Items with few events start where items like them stand. Alike are items with a category, a value of a property or nearly
+ * the direction of a feature vector in common: each of these is a group, and a small group says more than a large one.
  *
- *   z' = max(z, (n·z + 5·m)/(n + 5))     n: its events, m: the mean over its categories of their items' mean; no row: z' = m
+ *   m = Σ_g m_g/|g| / Σ_g 1/|g|             m_g: the mean logit of the settled items of group g, for this very user
+ *   z' = max(z, (n·z + 5·m)/(n + 5))        n: its events; z' = m where it has no row yet
  *
- * `fresh` places go to those with the highest upper bound z' + 1.5·√(log(1 + all places given)/(1 + its own + n)): what is
- * shown and not taken up goes again.
+ * A logit is linear in an item's vector, so z' is that of a row which started at the weighted mean of those items' rows.
+ * With every event its own counts for more. Directions are told apart by the sides of random planes that vectors lie on:
+ * 8 times 16 planes, of which items have the first 4, 8, 12 or 16 in common.
+ *
+ * Places kept by `fresh` go to items with less than 5 events, by the upper bound z' + 1/√(1 + n) − log(1 + s/20), s: places
+ * it was given before. After 20 of them its odds are halved, and what is not taken up goes again.
  */
 
+import { Random } from "../kernels/random.ts"
 import { best } from "./best.ts"
-import { type Catalogue, NEWCOMER_EVENTS } from "./catalogue.ts"
+import type { Catalogue } from "./catalogue.ts"
 
 /** Events by which half of what an item's own vector says is believed. */
 const KIN = 5
-const WIDTH = 1.5
+/** Up to here an item may have a place that is kept for what is new. */
+const FRESH_EVENTS = 5
+/** Places given to an item by which its odds are halved. */
+const SHOWN = 20
+/** Planes: so many times, and how many of them a group has in common. */
+const SIGNATURES = 8
+const LEVELS = [4, 8, 12, 16]
+const PLANES = 16
 
 /** Items and what they are ranked by. */
 export interface Scored {
@@ -21,57 +34,149 @@ export interface Scored {
   values: Float32Array
 }
 
-/** Newcomers and the items they are drawn to, as indices: found once for all lists until one of them changes. */
-interface Kin {
-  newcomersVersion: number
-  categoriesVersion: number
-  /** Newcomers with categories, and where those of each begin in `categories`. */
-  newcomers: Int32Array
-  starts: Int32Array
-  categories: Int32Array
-  /** By category: its items that are no newcomers. */
-  members: Int32Array[]
-  /** By item: its place among those scored, while values are drawn. */
-  places: Int32Array
+interface Group {
+  /** Its items that are no newcomers, in order. */
+  members: number[]
+  /** Newcomers in it. */
+  uses: number
+}
+
+/** Newcomers and the items they are drawn to: kept from list to list, and brought up to date by what has changed. */
+class Kin {
+  readonly newcomers = new Map<number, Int32Array>()
+  /** Only those that newcomers are in. */
+  readonly groups = new Map<number, Group>()
+  /** By item that is no newcomer. */
+  readonly #settled = new Map<number, Int32Array>()
+
+  update(catalogue: Catalogue): void {
+    const { kinChanges } = catalogue
+    if (kinChanges !== "all" && kinChanges.size === 0) return
+    const changed =
+      kinChanges === "all"
+        ? new Set([...catalogue.entries.keys(), ...this.newcomers.keys(), ...this.#settled.keys()])
+        : kinChanges
+    catalogue.kinChanges = new Set()
+    const created = new Set<number>()
+    const touched = new Set<Group>()
+    for (const item of changed) {
+      const now = catalogue.entries.has(item) ? groupsOf(catalogue, item) : undefined
+      const isNew = now !== undefined && catalogue.isNewcomer(item)
+      const known = (isNew ? this.newcomers : this.#settled).get(item)
+      if (known && now && known.length === now.length && known.every((group, g) => group === now[g])) continue
+      this.#remove(item)
+      if (isNew) this.#addNewcomer(item, now, created)
+      else if (now) {
+        this.#settled.set(item, now)
+        for (const group of now) if (!created.has(group)) this.#join(item, group, touched)
+      }
+    }
+    if (created.size > 0)
+      for (const [item, groups] of this.#settled)
+        for (const group of groups) if (created.has(group)) this.#join(item, group, touched)
+    for (const { members } of touched) members.sort((a, b) => a - b)
+  }
+
+  #addNewcomer(item: number, groups: Int32Array, created: Set<number>): void {
+    this.newcomers.set(item, groups)
+    for (const group of groups) {
+      const known = this.groups.get(group)
+      if (known) known.uses++
+      else {
+        this.groups.set(group, { members: [], uses: 1 })
+        created.add(group)
+      }
+    }
+  }
+
+  #join(item: number, group: number, touched: Set<Group>): void {
+    const known = this.groups.get(group)
+    if (!known) return
+    known.members.push(item)
+    touched.add(known)
+  }
+
+  #remove(item: number): void {
+    for (const group of this.newcomers.get(item) ?? []) {
+      const known = this.groups.get(group)
+      if (known && --known.uses === 0) this.groups.delete(group)
+    }
+    this.newcomers.delete(item)
+    for (const group of this.#settled.get(item) ?? []) {
+      const members = this.groups.get(group)?.members
+      const at = members?.indexOf(item) ?? -1
+      if (at >= 0) members?.splice(at, 1)
+    }
+    this.#settled.delete(item)
+  }
 }
 
 const kinOf = new WeakMap<Catalogue, Kin>()
 
 function findKin(catalogue: Catalogue): Kin {
-  const { newcomersVersion, categoriesVersion, itemCount } = catalogue
-  const known = kinOf.get(catalogue)
-  if (known?.newcomersVersion === newcomersVersion && known.categoriesVersion === categoriesVersion) return known
-  const [newcomers, starts, categories]: [number[], number[], number[]] = [[], [0], []]
-  const members: Int32Array[] = []
-  const indices = new Map<string, number>()
-  for (const [item, { categories: names }] of catalogue.entries) {
-    if (names.length === 0 || !catalogue.isNewcomer(item)) continue
-    for (const name of names) {
-      let index = indices.get(name)
-      if (index === undefined) {
-        index = members.length
-        indices.set(name, index)
-        const settled = [...catalogue.itemsOf(name)].filter((one) => catalogue.events(one) >= NEWCOMER_EVENTS)
-        members.push(Int32Array.from(settled))
-      }
-      categories.push(index)
-    }
-    newcomers.push(item)
-    starts.push(categories.length)
-  }
-  const kin: Kin = {
-    ...{ newcomersVersion, categoriesVersion, members },
-    newcomers: Int32Array.from(newcomers),
-    starts: Int32Array.from(starts),
-    categories: Int32Array.from(categories),
-    places: known && known.places.length >= itemCount ? known.places : new Int32Array(itemCount),
-  }
+  const kin = kinOf.get(catalogue) ?? new Kin()
   kinOf.set(catalogue, kin)
+  kin.update(catalogue)
   return kin
 }
 
-/** The mean value of a category's items that are no newcomers; NaN where none has a value. */
-function meanOf(members: Int32Array, places: Int32Array, values: Float32Array): number {
+/** The groups an item is in, as hashes; kept with its entry, which is another object once it has changed. */
+function groupsOf(catalogue: Catalogue, item: number): Int32Array {
+  const entry = catalogue.entry(item)
+  const known = groupsOfEntries.get(entry)
+  if (known) return known
+  const { properties } = catalogue
+  const groups = Int32Array.from([
+    ...entry.categories.map((name) => hashOf(`c${name}`)),
+    ...[...properties.names].flatMap((name) =>
+      (properties.find(name)?.codedKeys(item) ?? []).map((key) => hashOf(`p${name}\n${key}`)),
+    ),
+    ...(entry.features ? signaturesOf(entry.features) : []),
+  ])
+  groupsOfEntries.set(entry, groups)
+  return groups
+}
+
+const groupsOfEntries = new WeakMap<object, Int32Array>()
+
+/** FNV-1a, of 32 bits: two groups in a billion are one. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  return hash | 0
+}
+
+/** By length of vectors: normals of the planes, one after the other. */
+const planesOf = new Map<number, Float32Array>()
+
+function signaturesOf(vector: readonly number[]): number[] {
+  const { length } = vector
+  let planes = planesOf.get(length)
+  if (!planes) {
+    const random = new Random(1, "planes")
+    planes = Float32Array.from({ length: SIGNATURES * PLANES * length }, () => random.normal())
+    planesOf.set(length, planes)
+  }
+  if (vector.every((number) => number === 0)) return []
+  const groups: number[] = []
+  let at = 0
+  for (let s = 0; s < SIGNATURES; s++) {
+    let sides = `v${s}`
+    for (let p = 1; p <= PLANES; p++) {
+      let sum = 0
+      for (let k = 0; k < length; k++) sum += planes[at++] * vector[k]
+      sides += sum > 0 ? "+" : "-"
+      if (LEVELS.includes(p)) groups.push(hashOf(sides))
+    }
+  }
+  return groups
+}
+
+/** By item: its place among those scored, while values are drawn. */
+let places = new Int32Array(0)
+
+/** The mean value of a group's items; NaN where none has a value. */
+function meanOf(members: readonly number[], values: Float32Array): number {
   let [sum, count] = [0, 0]
   for (let m = 0; m < members.length; m++) {
     const place = places[members[m]]
@@ -85,32 +190,35 @@ function meanOf(members: Int32Array, places: Int32Array, values: Float32Array): 
 /** The values with those of newcomers drawn to items like them; newcomers without a value come behind. */
 export function drawToKin({ items, values }: Scored, catalogue: Catalogue): Scored {
   if (catalogue.entries.size === 0) return { items, values }
-  const { newcomers, starts, categories, members, places } = findKin(catalogue)
-  if (newcomers.length === 0) return { items, values }
+  const { newcomers, groups } = findKin(catalogue)
+  if (newcomers.size === 0) return { items, values }
+  if (places.length < catalogue.itemCount) places = new Int32Array(2 * catalogue.itemCount)
   places.fill(-1)
   for (let i = 0; i < items.length; i++) if (items[i] < places.length) places[items[i]] = i
-  const means = Float64Array.from(members, (some) => meanOf(some, places, values))
+  const means = new Map<number, number>()
+  for (const [group, { members }] of groups) means.set(group, meanOf(members, values))
   const out = values.slice()
   const behind: Record<"items" | "values", number[]> = { items: [], values: [] }
-  for (let n = 0; n < newcomers.length; n++) {
-    let [sum, count] = [0, 0]
-    for (let c = starts[n]; c < starts[n + 1]; c++) {
-      const mean = means[categories[c]]
+  for (const [item, own] of newcomers) {
+    let [sum, total] = [0, 0]
+    for (let g = 0; g < own.length; g++) {
+      const mean = means.get(own[g]) as number
       if (Number.isNaN(mean)) continue
-      sum += mean
-      count++
+      const weight = 1 / (groups.get(own[g]) as Group).members.length
+      sum += weight * mean
+      total += weight
     }
-    if (count === 0) continue
-    const [item, mean] = [newcomers[n], sum / count]
+    if (total === 0) continue
+    const mean = sum / total
     const place = places[item]
     if (place < 0) {
       behind.items.push(item)
       behind.values.push(mean)
       continue
     }
-    const own = values[place]
-    const events = Number.isNaN(own) ? 0 : catalogue.events(item)
-    out[place] = events === 0 ? mean : Math.max(own, (events * own + KIN * mean) / (events + KIN))
+    const value = values[place]
+    const events = Number.isNaN(value) ? 0 : catalogue.events(item)
+    out[place] = events === 0 ? mean : Math.max(value, (events * value + KIN * mean) / (events + KIN))
   }
   return behind.items.length === 0 ? { items, values: out } : append({ items, values: out }, behind)
 }
@@ -129,16 +237,14 @@ export function append({ items, values }: Scored, more: Record<"items" | "values
   return all
 }
 
-/** Newcomers for so many places, by their upper bounds; −∞ among the values: may not be taken. They count as shown. */
+/** New items for so many places, by their upper bounds; −∞ among the values: may not be taken. They count as shown. */
 export function chooseFresh({ items, values }: Scored, catalogue: Catalogue, count: number): number[] {
-  const { shown } = catalogue
-  const total = Math.log(1 + catalogue.shownInAll)
   const bounds = Float64Array.from(items, (item, i) => {
-    if (!catalogue.isNewcomer(item) || values[i] === Number.NEGATIVE_INFINITY) return Number.NEGATIVE_INFINITY
-    const tries = 1 + (shown.get(item) ?? 0) + catalogue.events(item)
-    return values[i] + WIDTH * Math.sqrt(total / tries)
+    const events = catalogue.events(item)
+    if (events >= FRESH_EVENTS || !catalogue.isNewcomer(item)) return Number.NEGATIVE_INFINITY
+    return values[i] + 1 / Math.sqrt(1 + events) - Math.log(1 + catalogue.shown.count(item) / SHOWN)
   })
   const places = best(bounds, count)
-  for (const place of places) catalogue.noteShown(items[place])
+  for (const place of places) catalogue.shown.add(items[place])
   return places
 }

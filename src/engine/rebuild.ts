@@ -22,6 +22,7 @@ import {
   type LogRecord,
   type NamedIndex,
 } from "./records.ts"
+import type { Shown } from "./shown-items.ts"
 import { openSource, type Source } from "./source.ts"
 import { giveWay } from "./turns.ts"
 import type { RecommenderOptions, ReplayProgress } from "./types.ts"
@@ -145,7 +146,7 @@ class Copy {
 
   #copy({ position, record }: Placed): void {
     if (record.kind === "events") this.#copyEvents(record, position)
-    else if (["segment", "tick", "types", "source"].includes(record.kind)) this.#write(record)
+    else if (["segment", "tick", "types", "source", "experiment"].includes(record.kind)) this.#write(record)
     else if (record.kind === "names")
       for (const { side, index, name } of record.names) {
         if (name !== null) this.#owners[side].set(index, name)
@@ -167,6 +168,12 @@ class Copy {
         return [{ user: this.#index("user", names.user), item: this.#index("item", names.item), type }]
       })
       if (rows.length > 0) this.#write({ kind: "retract", rows, unmet: record.unmet })
+    } else if (record.kind === "outcomes") {
+      const shown = (record.shown ?? []).flatMap(([item, count]): Shown => {
+        const name = this.#nameOf("item", item, position)
+        return name === undefined ? [] : [[this.#index("item", name), count]]
+      })
+      this.#write({ kind: "outcomes", counts: record.counts, shown })
     } else if (record.kind === "notes") {
       const notes = record.notes.filter(({ id }) => id !== null)
       if (notes.length > 0) this.#write({ kind: "notes", notes })

@@ -11,7 +11,6 @@ import { DessError, show } from "../errors.ts"
 import { MOST_AT_ONCE as MOST_LEAVING, tickMilliseconds } from "../ids/idle.ts"
 import { PendingItems } from "../ids/pending-items.ts"
 import { governedBytes } from "../learning/limiter.ts"
-import { dropUndefined } from "../learning/options.ts"
 import type { SegmentReport } from "../learning/report.ts"
 import type { Side } from "../types.ts"
 import { Archive } from "./archive.ts"
@@ -35,7 +34,7 @@ import {
 } from "./check.ts"
 import type { Directory } from "./directory.ts"
 import { type EventTypes, weighRows } from "./event-types.ts"
-import { Experiments } from "./experiments.ts"
+import { Experiments, ListCounts } from "./experiments.ts"
 import { FormerNames, formerIndicesOf, nameEvents, portions } from "./former-names.ts"
 import { hashName, Intake } from "./intake.ts"
 import { type CheckedItem, checkItems } from "./item-entries.ts"
@@ -80,7 +79,6 @@ import type {
   SnapshotInfo,
   Status,
   Trial,
-  Variant,
 } from "./types.ts"
 
 /** Feature numbers that take as much of the journal as an event. */
@@ -91,8 +89,6 @@ const MOST_OF_ITEMS = 0.75
 const USUAL_ITEM = 512
 /** Milliseconds that lists may have been given before it is journalled. */
 const COUNT_EVERY = 1000
-/** Items of a user that are left out of what is popular. */
-const MOST_MET = 1000
 /** Milliseconds between two tries of erasures that failed. */
 const ERASE_AGAIN = 2000
 /** Milliseconds a snapshot may have taken for one to be taken when a replay is interrupted. */
@@ -177,13 +173,15 @@ export class LiveRecommender implements Recommender {
     })
     if (this.#learning.reader.follow) this.#catalogue.pending = new PendingItems()
     this.#catalogue.detailStore = () => this.#lookup.readable
-    this.#reading = new Reading(this.#catalogue, this.#learning, () => this.#types)
+    this.#reading = new Reading(this.#catalogue, this.#learning, () => this.types)
     const lookup = () => this.#lookup.current
-    this.#experiments = options.experiments && new Experiments(options.experiments)
-    if (this.#experiments && !directory) this.#experiments.reset(Date.now())
+    const counts = new ListCounts()
+    this.#experiments = options.experiments && new Experiments(options.experiments, counts)
+    if (!directory) counts.reset(Date.now())
     const parts = {
       ...{ catalogue: this.#catalogue, journal: this.#journal, learning: this.#learning, lookup },
       experiments: this.#experiments,
+      counts,
       reports: this.#past,
     }
     this.#intake = new Intake({
@@ -311,13 +309,14 @@ export class LiveRecommender implements Recommender {
     return { accepted: events.length - duplicates, duplicates }
   }
 
-  get #types(): EventTypes | undefined {
+  /** Of events, as they are set now. */
+  get types(): EventTypes | undefined {
     return this.#options.types ?? this.#intake.types
   }
 
   #checkEvents(given: Event | readonly Event[]): CheckedEvent[] {
     const { scale, run } = this.#options
-    const events = checkEvents(given, { scale, now: Date.now() / 1000, types: this.#types })
+    const events = checkEvents(given, { scale, now: Date.now() / 1000, types: this.types })
     if (run.recipe === "paper" && events.some(({ weight }) => weight !== 1))
       throw new DessError(
         "UNSUPPORTED",
@@ -494,33 +493,23 @@ export class LiveRecommender implements Recommender {
   async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<RecommendationList> {
     if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first))
     refuseAfter(options)
-    if (!this.#experiments) return this.#read().recommend(first, options)
+    if (!this.#experiments) return this.#give("recommend", this.#read().recommend(first, options))
     const user = checkName("user", first)
     const variant = this.#experiments.settingsOf(this.#experiments.variantOf(user))
-    return this.#give("recommend", this.#listOf(user, variant, options), user)
-  }
-
-  /** The list of a user's variant. */
-  #listOf(user: string, variant: Variant | undefined, options: RecommendOptions): Recommendation[] {
-    const merged = { ...variant?.options, ...dropUndefined(options) }
-    // What is asked for is checked, whichever list it is.
-    const list = this.#read().recommend(user, merged)
-    if (variant?.list === "off") return []
-    if (variant?.list !== "popular") return list
-    const { seen, after: _, ...rest } = merged
-    const met = seen === true ? [] : this.#read().history(user, { count: MOST_MET })
-    return this.#read().general("trending", { ...rest, exclude: [...(rest.exclude ?? []), ...met] })
+    return this.#give("recommend", this.#read().recommendAs(variant, user, options), user)
   }
 
   /** Counts a list that is given, and gives it its id. */
   #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
+    if (this.#state === "replaying") return list
     const experiments = this.#experiments
-    if (!experiments || this.#state === "replaying") return list
+    if (experiments || this.#catalogue.shown.isPending)
+      this.#counting ??= setTimeout(() => {
+        this.#counting = undefined
+        if (this.#state === "learning" && !this.#closing) this.#intake.count()
+      }, COUNT_EVERY).unref()
+    if (!experiments) return list
     const { id, variant } = experiments.give(kind, user)
-    this.#counting ??= setTimeout(() => {
-      this.#counting = undefined
-      if (this.#state === "learning" && !this.#closing) this.#intake.count()
-    }, COUNT_EVERY).unref()
     return Object.assign(list, { id }, variant === undefined ? {} : { variant })
   }
 

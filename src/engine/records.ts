@@ -10,6 +10,7 @@ import { ByteReader, ByteWriter } from "./byte-buffer.ts"
 import type { EventTypes } from "./event-types.ts"
 import type { Count } from "./experiments.ts"
 import type { FeedbackKey, Note } from "./lookup.ts"
+import type { Shown } from "./shown-items.ts"
 import type { Properties } from "./types.ts"
 
 /** What the journal keeps of an event beside its row. */
@@ -100,8 +101,8 @@ export type OtherRecord =
   | { kind: "limits"; limits: Limits }
   /** How far a source of events was read: everything before it in the same commit came from there. */
   | { kind: "source"; name: string; position: string }
-  /** Lists that were given and what came of them. */
-  | { kind: "outcomes"; counts: Count[] }
+  /** Lists that were given and what came of them, and places that are kept for new items and were given to these. */
+  | { kind: "outcomes"; counts: Count[]; shown?: Shown }
   /** What is counted from here on, as a fingerprint of the settings: with another one all begins anew. */
   | { kind: "experiment"; fingerprint: string; since: number }
   /** Which build learns from here on. */

@@ -28,6 +28,8 @@ export interface Ranked {
   items?: Int32Array | undefined
   values: Float32Array | Float64Array
   source: Source
+  /** By item: not 0 where it may not be taken. */
+  blocked?: Uint8Array | undefined
 }
 
 export class Selection {
@@ -52,17 +54,19 @@ export class Selection {
   }
 
   /** Takes the best of some items until the list is full. */
-  take({ items, values, source }: Ranked): void {
+  take(ranked: Ranked): void {
     const { caps, diversity } = this.#rules
-    const toItem = (place: number) => (items ? items[place] : place)
     if (diversity > 0) {
-      this.#takeDiverse({ items, values, source })
+      this.#takeDiverse(ranked)
       return
     }
+    const { items, values, source, blocked } = ranked
+    const toItem = (place: number) => (items ? items[place] : place)
+    const isOut = blocked && ((place: number) => blocked[toItem(place)] !== 0)
     // With caps more may be looked at than are taken.
     let seen = 0
     for (let wanted = this.#total - this.chosen.length; !this.isFull; wanted *= 4) {
-      const places = best(values, wanted)
+      const places = best(values, wanted, isOut)
       for (const place of places.slice(seen)) this.#add({ item: toItem(place), value: values[place], source })
       if (places.length < wanted || caps.length === 0) return
       seen = places.length
@@ -83,10 +87,11 @@ export class Selection {
     )
   }
 
-  #takeDiverse({ items, values, source }: Ranked): void {
+  #takeDiverse({ items, values, source, blocked }: Ranked): void {
     const toItem = (place: number) => (items ? items[place] : place)
+    const isOut = blocked && ((place: number) => blocked[toItem(place)] !== 0)
     for (let from = 0; !this.isFull; from += BLOCK) {
-      const places = best(values, from + BLOCK).slice(from)
+      const places = best(values, from + BLOCK, isOut).slice(from)
       if (places.length === 0) return
       this.#takeBlock(places.map((place) => ({ item: toItem(place), value: values[place], source })))
     }

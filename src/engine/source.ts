@@ -3,6 +3,7 @@
 import { SIDES, type Side } from "../types.ts"
 import { Catalogue } from "./catalogue.ts"
 import { type Directory, openDirectory } from "./directory.ts"
+import type { EventTypes } from "./event-types.ts"
 import { detailsOf } from "./item-entries.ts"
 import type { Placed } from "./journal-files.ts"
 import { type ItemDetails, Lookup } from "./lookup.ts"
@@ -22,6 +23,8 @@ export interface Source {
   /** Items as they are at the end, and whether every one of them is in the records, too. */
   items(): Iterable<{ index: number; item: StoredItem }>
   readonly itemsAreRecorded: boolean
+  /** Types of events, as they were when the newest snapshot was taken. */
+  readonly types: EventTypes | undefined
   close(): Promise<void>
 }
 
@@ -39,13 +42,14 @@ export async function openSource(path: string, recover: boolean): Promise<Source
 function readSource(directory: Directory): Source {
   const { files } = directory
   const end = new Catalogue(0)
-  const { lookup, recent, gaps } = loadEnd(directory, end)
+  const { lookup, recent, gaps, types } = loadEnd(directory, end)
   const gone = directory.gone.length > 0 ? [...directory.gone] : gaps
   if (files.first > 0) gone.unshift(`journal: records before ${files.first} are no longer kept`)
   return {
     created: directory.created as FixedOptions,
     isWhole: gone.length === 0,
     gone,
+    types,
     itemsAreRecorded: files.first === 0,
     name: (side, index) => end.names[side].name(index),
     records: () => files.read(files.first),
@@ -64,7 +68,8 @@ function readSource(directory: Directory): Source {
 function loadEnd({ path, files }: Directory, catalogue: Catalogue) {
   const { found } = readNewest(listSnapshots(path))
   if (found) catalogue.load(found.state.at("catalogue"))
-  const from = found ? (found.state.get("engine") as { position: number }).position : files.first
+  const engine = found?.state.get("engine") as { position: number; types?: EventTypes } | undefined
+  const from = engine?.position ?? files.first
   const lookup = openLookup(path)
   const recent = new Map<number, ItemDetails | null>()
   const gaps: string[] = []
@@ -87,7 +92,7 @@ function loadEnd({ path, files }: Directory, catalogue: Catalogue) {
     else if (record.kind === "items") for (const { index, item } of record.items) catalogue.put(index, item)
   }
   goOnAt(files.next)
-  return { lookup, recent, gaps }
+  return { lookup, recent, gaps, types: engine?.types }
 }
 
 /** The lookup table where it is there and whole: what is damaged is told where it is made again. */

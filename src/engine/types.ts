@@ -292,8 +292,8 @@ export interface RecommendOptions extends ListOptions {
    */
   lasting?: boolean | undefined
   /**
-   * Of the places of the list so many, the last, are kept for items with less than 20 events: those that may be best, as far
-   * as is known of them and of items with their categories, and were shown least. For users and guests the model knows.
+   * Of the places of the list so many, the last, are kept for items with less than 5 events: those that may be best, as far
+   * as is known of them and of items like them, and were not shown in vain. For users and guests the model knows.
    * Default 0.
    */
   fresh?: number | undefined
@@ -606,7 +606,7 @@ export interface Status {
     /** Commands Redis did not answer. */
     failures: number
     /** Milliseconds since updates of items were last read. */
-    newsAge: number
+    updatesAge: number
   }
 }
 
@@ -694,13 +694,13 @@ export interface ServedRecommender {
   drain(): Promise<void>
   /** Learns what was accepted, writes a snapshot, ends the thread. Idempotent. Nothing accepted is ever lost without it. */
   close(): Promise<void>
+  /** What lists led to, where they are counted (`tracking`, `variants`). */
+  experiments(): ExperimentsView | undefined
 }
 
 /** A recommender on one machine. */
 export interface Recommender extends ServedRecommender {
   observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
-  /** What lists led to, where they are counted (`tracking`, `variants`). */
-  experiments(): ExperimentsView | undefined
   /** The position that was given last with events of a source. */
   source(name: string): string | undefined
   /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */

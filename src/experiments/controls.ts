@@ -18,8 +18,8 @@ export function methodKind(method: string): MethodKind {
 
 /**
  * The methods every grid of this task and recipe holds besides its own. `random-grow` comes last: it waits for the run it is
- * matched with. Those that hold given rows or bytes are to be asked for: what is given depends on the data. So is `ease`: a
- * tenth of the speed of isgd.
+ * matched with. `hash-1000` shares a thousand rows among all ids; other numbers of rows, and methods that hold given bytes, are
+ * to be asked for: what fits depends on the data. So is `ease`: a tenth of the speed of isgd.
  */
 export function controlsOf(task: Task, sizes: readonly number[], recipe: Setting["recipe"]): string[] {
   const bits = recipe === "paper" ? [] : task === "topk" ? ["@16", "@8"] : ["@8"]
@@ -36,6 +36,7 @@ export function controlsOf(task: Task, sizes: readonly number[], recipe: Setting
     "never-grow",
     "always-grow",
     ...["", ...bits].flatMap((suffix) => sizes.map((size) => `uniform-${size}${suffix}`)),
+    ...(recipe === "paper" ? [] : ["hash-1000"]),
     "random-grow",
   ]
 }

@@ -6,6 +6,7 @@ import type { DataStream, OpenOptions } from "../datasets/data-stream.ts"
 import { describeReading, nameOf } from "../datasets/formats.ts"
 import { parseColumnChoice } from "../datasets/header.ts"
 import { isPrepared, readManifest } from "../datasets/manifest.ts"
+import { nothingAt } from "../datasets/publishers.ts"
 import { newTally } from "../datasets/ratings.ts"
 import { DessError, show } from "../errors.ts"
 import { dropUndefined, RUN_OPTIONS, wordsOf } from "../learning/options.ts"
@@ -45,6 +46,7 @@ const SYNTHETIC_OPTIONS = {
   users: { ...count, description: "users of the embedded stream" },
   items: { ...count, description: "items of the embedded stream" },
   choice: {
+    type: "string",
     enum: CHOICES,
     description:
       "how users of the embedded stream choose items: by popularity in their genres, or of these by taste (popular)",
@@ -96,8 +98,7 @@ export function findData(entry: DataEntry, base: string): GridData {
     return { ...entry, interactions, name, bytes: 0 }
   }
   const path = isAbsolute(entry.path) ? entry.path : resolve(base, entry.path)
-  if (!existsSync(path))
-    throw new DessError("NOT_FOUND", `grid data: expected "synthetic", a file or a folder, got nothing at ${path}`)
+  if (!existsSync(path)) throw nothingAt(path, 'grid data: expected "synthetic", a file or a folder')
   // A prepared folder has its name in the manifest.
   const prepared = statSync(path).isDirectory() && isPrepared(path) ? readManifest(path).name : undefined
   const name = entry.name ?? prepared ?? nameOf(path)

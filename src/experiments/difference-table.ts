@@ -53,6 +53,7 @@ function rowOf(one: JudgedComparison, block: Block): Row {
   const interval = intervalOf(one)
   const signed = (value: number) => {
     const text = formatMeasure(measure, Math.abs(value), Math.abs(value) < 0.0005 ? 1 : 0)
+    if (Number(text) === 0) return "0"
     return `${value < 0 ? "−" : "+"}${text}`
   }
   const p = (value: number | undefined) =>

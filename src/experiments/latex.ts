@@ -14,16 +14,19 @@ export function renderLatex(report: Report): Record<string, string> {
 
 function renderTable({ id, title, columns, rows, notes }: Table): string {
   const head = `${columns.map(({ title: name }) => escapeLatex(name)).join(" & ")} \\\\`
+  // More than a page is wide: made as small as it has to be.
+  const wide = columns.length > 6
   const firstControl = rows.findIndex(({ kind }) => kind === "control")
   const body = rows.map(({ cells }, r) => {
-    const texts = cells.map(({ text, best }) => (best ? `\\textbf{${renderCell(text)}}` : renderCell(text)))
+    const texts = cells.map(({ text, best }) => (best ? renderBest(text) : renderCell(text)))
     return `${r > 0 && r === firstControl ? "\\midrule\n" : ""}${texts.join(" & ")} \\\\`
   })
   return [
-    "% \\usepackage{booktabs}",
+    "% \\usepackage{booktabs,graphicx}",
     "\\begin{table}",
     `\\caption{${escapeLatex(title)}. ${escapeLatex(notes[0] ?? "")}}`,
     `\\label{tab:${id}}`,
+    ...(wide ? ["\\resizebox{\\linewidth}{!}{%"] : []),
     `\\begin{tabular}{${columns.map(({ text }) => (text ? "l" : "r")).join("")}}`,
     "\\toprule",
     ...renderGroups(columns),
@@ -31,7 +34,7 @@ function renderTable({ id, title, columns, rows, notes }: Table): string {
     "\\midrule",
     ...body,
     "\\bottomrule",
-    "\\end{tabular}",
+    `\\end{tabular}${wide ? "}" : ""}`,
     "\\end{table}",
     // What is said of it, to be checked before it is claimed.
     ...notes.slice(1).map((note) => `% ${note.replaceAll("\n", " ")}`),
@@ -61,6 +64,12 @@ function renderCell(text: string): string {
   if (mean === undefined) return escapeLatex(text)
   const raised = marks === "" ? "" : `^{${marks.replaceAll("†", "\\dagger ").replaceAll("*", "{*}").trim()}}`
   return `$${mean}${deviation === undefined ? "" : ` \\pm ${deviation}`}${raised}$`
+}
+
+/** \textbf does not reach into formulas, \boldmath does. */
+function renderBest(text: string): string {
+  const cell = renderCell(text)
+  return cell.startsWith("$") ? `{\\boldmath${cell}}` : `\\textbf{${cell}}`
 }
 
 const ESCAPES: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 /**
  * A figure's SVG as PDF: vectors and letters of one of the fonts every reader has (Helvetica). It knows what our figures are
- * made of: groups, rectangles, lines, paths of straight lines and arcs, and texts. By hand, since packages that read any SVG
+ * made of: groups, rectangles, circles, lines, paths of straight lines and arcs, and texts. By hand, since packages that read any SVG
  * bring 10 MB of fonts.
  */
 
@@ -80,6 +80,10 @@ function drawOne(name: string, values: Values, p: { style: Style; text: string; 
   if (name === "rect") {
     const [x, y, w, h] = ["x", "y", "width", "height"].map((key) => Number(values[key] ?? 0))
     shape = `${at(x, y + h)} ${round(w)} ${round(h)} re`
+  }
+  if (name === "circle") {
+    const [x, y, r] = ["cx", "cy", "r"].map((key) => Number(values[key] ?? 0))
+    shape = drawPath(`M${x - r},${y}A${r},${r},0,1,1,${x + r},${y}A${r},${r},0,1,1,${x - r},${y}Z`, at)
   }
   if (name === "path") shape = drawPath(values.d ?? "", at)
   if (shape === "") return []

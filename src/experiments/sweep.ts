@@ -27,6 +27,8 @@ export interface Tuned {
   method: string
   /** Candidates tried, and the one chosen, with its measure in validation. */
   budget: number
+  /** Options of the search that the method does not have. */
+  foreign: string[]
   chosen: string
   validation: number
   /** On the rest of the stream, which nothing was chosen by. */
@@ -55,36 +57,44 @@ export async function sweep(grid: Grid, space: Space, options: SweepOptions): Pr
   const { sizes } = settingOf(settingOptions(full)[0])
   const candidates = new Map(
     full.methods.map((method) => {
-      const texts = candidatesOf(method, space, (text) => {
+      const found = candidatesOf(method, space, (text) => {
         withDefaults({ ...runOptionsOf(text, sizes, full.own), task, horizon: 1 })
       })
-      return [method, texts]
+      return [method, found]
     }),
   )
+  for (const name of Object.keys(space)) {
+    const reasons = [...candidates.values()].map(({ foreign }) => foreign.get(name))
+    if (reasons.every((reason) => reason !== undefined))
+      throw new DessError(
+        "INVALID_ARGUMENT",
+        `vary: expected an option of some method, got ${show(name)}: ${reasons[0]}`,
+      )
+  }
   const stream = await openEntry(findData(data, "."), { seed: full.seeds[0], order: "time", limit: grid.limit })
   const interactions = Math.min(stream.interactions ?? 0, grid.limit ?? Number.POSITIVE_INFINITY)
   const cut = Math.floor(validation * interactions)
   if (cut < 2) throw new DessError("INVALID_DATA", `validation: expected interactions to choose by, got ${cut}`)
   const base = { ...grid, tasks: [task], controls: false }
   const tried = await compare(
-    { ...base, methods: [...candidates.values()].flat(), seeds: [full.seeds[0]], limit: cut },
+    { ...base, methods: [...candidates.values()].flatMap(({ texts }) => texts), seeds: [full.seeds[0]], limit: cut },
     { ...work, out: `${out}/validation` },
   )
   const measured = (text: string) =>
     tried.records.filter(isDone).find(({ cell }) => cell.method === text)?.result[measure] ?? undefined
-  const chosen = [...candidates].flatMap(([method, texts]) => {
+  const chosen = [...candidates].flatMap(([method, { texts, foreign }]) => {
     const best = texts.reduce<{ text: string; value: number } | undefined>((top, text) => {
       const value = measured(text)
       return value === undefined || (top && !isBetter(measure, value, top.value)) ? top : { text, value }
     }, undefined)
-    return best ? [{ method, budget: texts.length, best }] : []
+    return best ? [{ method, budget: texts.length, foreign: [...foreign.keys()], best }] : []
   })
   const final = await compare(
     { ...base, methods: chosen.map(({ best }) => best.text) },
     { ...work, out: `${out}/report` },
   )
   const done = final.records.filter(isDone)
-  const tuned = chosen.map(({ method, budget, best }): Tuned => {
+  const tuned = chosen.map(({ method, budget, foreign, best }): Tuned => {
     const values = done
       .filter(({ cell }) => cell.method === best.text)
       .flatMap((record) => restOf(record, measure, cut) ?? [])
@@ -92,27 +102,41 @@ export async function sweep(grid: Grid, space: Space, options: SweepOptions): Pr
       values.length === 0
         ? undefined
         : { mean: mean(values), deviation: standardDeviation(values), seeds: values.length }
-    return { method, budget, chosen: best.text, validation: best.value, report }
+    return { method, budget, foreign, chosen: best.text, validation: best.value, report }
   })
   return { measure, cut, interactions, tuned }
 }
 
-/** A method with every combination of the values its options take; options that are not its own leave it as it is. */
-export function candidatesOf(method: string, space: Space, check: (text: string) => void): string[] {
+export interface Candidates {
+  texts: string[]
+  /** Options that the method does not have, by why it refused them. */
+  foreign: Map<string, string>
+}
+
+/**
+ * A method with every combination of the values of its options. An option it takes no value of is not its own, and leaves
+ * it as it is; a value it refuses of an option it has is an error.
+ */
+export function candidatesOf(method: string, space: Space, check: (text: string) => void): Candidates {
   let texts = [method]
+  const foreign = new Map<string, string>()
   for (const [name, values] of Object.entries(space)) {
-    const own = values.filter((value) => {
-      try {
-        check(`${method}:${name}=${value}`)
-        return true
-      } catch (error) {
-        if (error instanceof DessError && error.code === "INVALID_ARGUMENT") return false
-        throw error
-      }
-    })
-    if (own.length > 0) texts = texts.flatMap((text) => own.map((value) => `${text}:${name}=${value}`))
+    const refused = values.flatMap((value) => refusal(() => check(`${method}:${name}=${value}`)) ?? [])
+    if (refused.length === values.length) foreign.set(name, refused[0])
+    else if (refused.length > 0) throw new DessError("INVALID_ARGUMENT", `${method}: ${refused[0]}`)
+    else texts = texts.flatMap((text) => values.map((value) => `${text}:${name}=${value}`))
   }
-  return texts
+  return { texts, foreign }
+}
+
+function refusal(check: () => void): string | undefined {
+  try {
+    check()
+    return undefined
+  } catch (error) {
+    if (error instanceof DessError && error.code === "INVALID_ARGUMENT") return error.message
+    throw error
+  }
 }
 
 /** The measure over the pieces that begin after the cut. */

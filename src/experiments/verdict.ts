@@ -37,6 +37,8 @@ function describeJudged(entry: Entry, judged: readonly JudgedComparison[], measu
     `${worse.length > 0 ? "" : "it "}beats ${better.length} of ${judged.length} controls`,
     ...(open.length > 0 ? [`${worse.length > 0 ? "" : "it "}is not distinguishable from ${joinNames(open)}`] : []),
   ]
+  if (entry.runs.length < 2)
+    return `${subject} was run with one seed, which decides nothing; beside it: ${joinNames(open)}${judgeEqualMemory(entry, judged, measure)}.`
   return `${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}${judgeEqualMemory(entry, judged, measure)}.`
 }
 
@@ -77,6 +79,11 @@ function show(measure: Measure, value: number): string {
   return measure === "accuracy" ? `${formatMeasure(measure, value)} %` : formatMeasure(measure, value)
 }
 
-function joinNames(names: readonly string[]): string {
+/** The best few by name: a table of forty controls would make a paragraph that nobody reads. */
+const MOST_NAMED = 6
+
+function joinNames(all: readonly string[]): string {
+  const more = all.length - MOST_NAMED
+  const names = more > 1 ? [...all.slice(0, MOST_NAMED), `${more} more`] : all
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`
 }

@@ -512,7 +512,7 @@ function writeLength(bytes: Uint8Array, at: number, length: number): void {
 const [BASIS, FACTOR] = [randomInt(4_294_967_296), randomInt(2_147_483_648) * 2 + 1]
 
 /** FNV-1a with a basis and factor of its own, and the bits mixed once more: the table takes the highest and the lowest. */
-function hash(bytes: Uint8Array, start: number, length: number): number {
+export function hash(bytes: Uint8Array, start: number, length: number): number {
   let value = BASIS
   for (let b = start; b < start + length; b++) value = Math.imul(value ^ bytes[b], FACTOR)
   return mixed(value)

@@ -68,3 +68,8 @@ export function mix(state: number): number {
   h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35)
   return h ^ (h >>> 16)
 }
+
+/** Where an item's lift starts, one of 16,384 places: drawn from its index. */
+export function liftPlace(id: number): number {
+  return Math.imul(id + 1, 0x9e3779b1) >>> 18
+}

@@ -193,28 +193,38 @@ export interface Correlate {
   out: Address
   /** count + columns − 1 numbers. */
   input: Address
-  /** Where stretch t begins, as whole numbers. Default: at t. */
-  places?: Address
   weight: Address
   count: number
   columns: number
 }
 
 /**
- * out[t] = factor·scale[t]·Σ_k x[k]·c[t, k], t < count: whole numbers of 8 or 16 bits. Word w of t stands at codes + w·stride
- * + t: word 0 is scale[t], each of the others four codes, or two. x: whole numbers of 16 bits, four or two for each word. Of 8
- * bits no more than 128 words.
+ * out[id] = base + bias + ⟨x, d⟩ + ⟨x, ε⟩ of items in chunks, each where its index is. Word w of slot t stands at
+ * chunk + w·slots + t: word 0 is the item's index, 1 its bias, then come its numbers d: floats, or of 8 or 16 bits a scale and
+ * whole numbers, several in a word. x: floats, or whole numbers of 16 bits; `factor`: what one counts. Of 8 bits no more than 128
+ * words. ε stands from `liftPlace(id)` on: ⟨x, ε⟩ is read from `sums`, by place, or, without them, computed of whole numbers.
  */
-export interface MultiplyCodes {
+export interface ScoreChunks {
   out: Address
-  codes: Address
-  x: Address
-  /** Words of codes. */
-  words: number
+  /** Where chunks begin, as whole numbers. */
+  chunks: Address
+  slots: number
+  /** Items: all chunks are full but the last. */
   count: number
-  stride: number
-  bits: 8 | 16
+  bits: number
+  /** Numbers of d and x, of 8 and 16 bits whole words of them. */
+  columns: number
+  x: Address
   factor: number
+  base: number
+  sums: Address
+  lift: {
+    /** Zeros up to a multiple of 16. */
+    x: Address
+    noise: Address
+    columns: number
+    factor: number
+  }
 }
 
 /** squared: (σ(z) − y)². logistic: cross-entropy of σ(z). softmax: cross-entropy over the outputs, label = class. */
@@ -505,7 +515,7 @@ export interface Kernels {
   hiddenScores(operation: HiddenScores): void
   project(operation: Project): void
   correlate(operation: Correlate): void
-  multiplyCodes(operation: MultiplyCodes): void
+  scoreChunks(operation: ScoreChunks): void
   loss(operation: Loss): void
   pairScore(operation: PairScore): void
   pairScoreBackward(operation: PairScoreBackward): void

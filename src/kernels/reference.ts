@@ -1,6 +1,7 @@
 /** The reference twin: plain loops, the definition of correct. Runs in single or double precision, one thread, at once. */
 
 import { DessError } from "../errors.ts"
+import { liftPlace } from "./codes.ts"
 import { learnGroups, packRows, scoreRows, unpackRows } from "./groups.ts"
 import type {
   Adam,
@@ -25,7 +26,6 @@ import type {
   MixBackward,
   MoveRows,
   Multiply,
-  MultiplyCodes,
   Norm,
   Normalize,
   NormalizeBackward,
@@ -35,6 +35,7 @@ import type {
   PairScoreBackward,
   PairScoreGradient,
   Project,
+  ScoreChunks,
   ScoreRows,
   UnpackRows,
 } from "./kernels.ts"
@@ -307,26 +308,33 @@ export class ReferenceKernels implements Kernels {
     const f = this.floats
     for (let t = 0; t < p.count; t++) {
       let sum = 0
-      const from = p.input + (p.places ? this.ints[p.places + t] : t)
-      for (let k = 0; k < p.columns; k++) sum += f[p.weight + k] * f[from + k]
+      for (let k = 0; k < p.columns; k++) sum += f[p.weight + k] * f[p.input + t + k]
       f[p.out + t] = sum
     }
   }
 
-  multiplyCodes(p: MultiplyCodes): void {
-    const f = this.floats
-    if (f instanceof Float64Array)
+  scoreChunks(p: ScoreChunks): void {
+    const [f, { lift }] = [this.floats, p]
+    if (f instanceof Float64Array && (!p.sums || p.bits < 32))
       throw new DessError("UNSUPPORTED", "codes: expected kernels of single precision, got double")
     const [bytes, halves] = [new Int8Array(f.buffer), new Int16Array(f.buffer)]
     const perWord = 32 / p.bits
-    for (let t = 0; t < p.count; t++) {
-      let sum = 0
-      for (let k = 0; k < p.words * perWord; k++) {
-        const word = p.codes + (1 + Math.floor(k / perWord)) * p.stride + t
-        const code = p.bits === 8 ? bytes[4 * word + (k % 4)] : halves[2 * word + (k % 2)]
-        sum += halves[2 * p.x + k] * code
+    for (let i = 0; i < p.count; i++) {
+      const at = this.ints[p.chunks + Math.floor(i / p.slots)] + (i % p.slots)
+      const first = at + 2 * p.slots
+      let product = 0
+      for (let k = 0; k < p.columns; k++) {
+        const word = first + (p.bits === 32 ? k : 1 + Math.floor(k / perWord)) * p.slots
+        if (p.bits === 32) product += f[p.x + k] * f[word]
+        else product += halves[2 * p.x + k] * (p.bits === 8 ? bytes[4 * word + (k % 4)] : halves[2 * word + (k % 2)])
       }
-      f[p.out + t] = sum * p.factor * f[p.codes + t]
+      if (p.bits < 32) product *= p.factor * f[first]
+      const id = this.ints[at]
+      const place = liftPlace(id)
+      let lifted = p.sums ? f[p.sums + place] : 0
+      for (let k = 0; !p.sums && k < lift.columns; k++)
+        lifted += lift.factor * halves[2 * lift.x + k] * halves[2 * lift.noise + place + k]
+      f[p.out + id] = p.base + f[at + p.slots] + (product + lifted)
     }
   }
 

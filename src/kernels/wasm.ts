@@ -26,7 +26,6 @@ import type {
   MixBackward,
   MoveRows,
   Multiply,
-  MultiplyCodes,
   Normalize,
   NormalizeBackward,
   NormalizeGradient,
@@ -35,6 +34,7 @@ import type {
   PairScoreBackward,
   PairScoreGradient,
   Project,
+  ScoreChunks,
   ScoreRows,
   UnpackRows,
 } from "./kernels.ts"
@@ -291,16 +291,16 @@ export class WasmKernels implements Kernels {
 
   correlate(p: Correlate): void {
     const tape = this.#begin(layout.CORRELATE, p.count * (0.2 + p.columns * 0.06))
-    tape.putAddresses(p.out, p.input, p.weight, p.places ?? 0)
+    tape.putAddresses(p.out, p.input, p.weight)
     tape.put(p.count, p.columns)
     tape.end()
   }
 
-  multiplyCodes(p: MultiplyCodes): void {
-    const tape = this.#begin(layout.MULTIPLY_CODES, p.count * (0.3 + p.words * 0.06))
-    tape.putAddresses(p.out, p.codes, p.x)
-    tape.put(p.words, p.count, p.stride, p.bits)
-    tape.putFloats(p.factor)
+  scoreChunks(p: ScoreChunks): void {
+    const tape = this.#begin(layout.SCORE_CHUNKS, p.count * (3 + p.columns * 0.04))
+    tape.putAddresses(p.out, p.chunks, p.x, p.sums, p.lift.x, p.lift.noise)
+    tape.put(p.slots, p.count, p.bits, p.columns, p.lift.columns)
+    tape.putFloats(p.factor, p.base, p.lift.factor)
     tape.end()
   }
 

@@ -46,8 +46,10 @@ export class CalibratedReader implements Reader {
   #through: Int32Array | undefined
   #readThrough = 0
   readonly #turned: Float64Array
+  readonly #combined: Float64Array
   /** Second vectors of items, as long as this version is the last. */
-  readonly #inputs = new Map<number, Float32Array>()
+  #inputs: (Float32Array | undefined)[] = []
+  #inputCount = 0
   /** The row that is read, and the turns it had been through; made once: it is asked for at every item of every version. */
   readonly #asked: { side: Side; id: number; turns: number } = { side: "item", id: 0, turns: 0 }
   readonly #copyRow = (): number => {
@@ -71,6 +73,7 @@ export class CalibratedReader implements Reader {
     this.#packed = new PackedItems(own, kernels)
     const { user, item } = own.tables
     this.#turned = new Float64Array(own.fade.length)
+    this.#combined = new Float64Array(own.fade.length)
     const beside = own.neighbours?.table.sizes.at(-1) ?? 0
     this.#row = new Float32Array(Math.max(user.sizes[user.top], item.sizes[item.top], beside))
     if (own.partsOf) this.lifts = (asker, items) => this.#lifts(asker, items)
@@ -108,12 +111,18 @@ export class CalibratedReader implements Reader {
 
   /** Packs items anew whose rows have changed. */
   refresh(items: ArrayLike<number>): void {
-    this.#inputs.clear()
+    this.#clearInputs()
+    this.#own.neighbours?.outdate()
     const row = { step: 0, numbers: this.#row, at: 0 }
     for (let i = 0; i < items.length; i++) {
       row.step = this.#read("item", items[i])
       this.#packed.set(items[i], row.step < 0 ? undefined : row)
     }
+  }
+
+  #clearInputs(): void {
+    if (this.#inputCount > 0) this.#inputs.fill(undefined)
+    this.#inputCount = 0
   }
 
   /** Copies a row as it is now, in the frame of the packed items; returns its step, −1 where there is none. */
@@ -364,50 +373,43 @@ export class CalibratedReader implements Reader {
     return Int32Array.from(this.#learner.tables.user.ids())
   }
 
+  /** cos(x_u, x_v) over the numbers both have. Rows of the others are not taken into the own model. */
   nearestUsers(user: number, others: Int32Array): Float32Array {
     const model = this.#own
-    const own = this.#asking({ user }, [], (asked) => model.combined(asked).slice())
-    if (model.combinedFrom) return this.#cosinesTo(own, others)
-    // Users have many items in common: each is read once.
-    const taken = new Set<number>()
-    try {
-      return Float32Array.from(others, (other) => {
-        if (!this.#take("user", other, ASKED)) return 0
-        for (const item of model.latestOf?.(ASKED) ?? []) {
-          if (taken.has(item)) continue
-          taken.add(item)
-          this.#take("item", item)
-        }
-        const vector = model.combined(ASKED)
-        return cosine(own, vector, Math.min(own.length, vector.length))
-      })
-    } finally {
-      this.#drop("user", ASKED)
-      for (const item of taken) this.#drop("item", item)
-    }
-  }
-
-  /** Cosines between a vector and those users' rows combine to; rows are not taken into the own model. */
-  #cosinesTo(own: Floats, others: Int32Array): Float32Array {
-    const model = this.#own
+    const own = this.#asking({ user }, [], (asked) => Float64Array.from(model.combined(asked)))
+    // ‖own‖² by how many numbers count.
+    const squares = new Float64Array(own.length + 1)
+    for (let k = 0; k < own.length; k++) squares[k + 1] = squares[k] + own[k] * own[k]
+    const from = { row: this.#row, step: 0 }
+    const other = this.#combined
     const out = new Float32Array(others.length)
     for (let i = 0; i < others.length; i++) {
-      const step = this.#read("user", others[i])
-      const vector = step < 0 ? undefined : model.combinedFrom?.(this.#row, step, this.#inputOf)
-      if (vector) out[i] = cosine(own, vector, Math.min(own.length, vector.length))
+      from.step = this.#read("user", others[i])
+      if (from.step < 0) continue
+      const shared = Math.min(own.length, model.combineRow(other, from, this.#inputOf))
+      let [product, theirs] = [0, 0]
+      for (let k = 0; k < shared; k++) {
+        product += own[k] * other[k]
+        theirs += other[k] * other[k]
+      }
+      const mine = squares[shared]
+      if (mine > 0 && theirs > 0) out[i] = product / Math.sqrt(mine * theirs)
     }
     return out
   }
 
   /** What an item counts as among a user's latest: its second vector. Users have many in common: each is read once a version. */
   readonly #inputOf = (item: number): Float32Array => {
-    const known = this.#inputs.get(item)
+    const known = this.#inputs[item]
     if (known) return known
     const step = this.#read("item", item)
     const [size, head] = [step < 0 ? 0 : this.#own.sizes[step], this.#own.heads.item]
     const input = this.#row.slice(head + size, head + 2 * size)
-    if (this.#inputs.size * this.#own.fade.length >= MOST_INPUTS) this.#inputs.clear()
-    this.#inputs.set(item, input)
+    if (this.#inputCount * this.#own.fade.length >= MOST_INPUTS) this.#clearInputs()
+    this.#inputCount++
+    // Of a length from the beginning: one with far gaps would be as slow as a map.
+    if (item >= this.#inputs.length) this.#inputs.length = Math.max(2 * item, 1024)
+    this.#inputs[item] = input
     return input
   }
 }

@@ -28,7 +28,7 @@ export interface Lift {
 export interface PackingOptions {
   /** Bits of a number, by step. */
   bits: readonly Bits[]
-  /** A row starts with whole numbers below 2^24 … */
+  /** A row starts with whole numbers below 2^24, behind a 0 only more of them … */
   whole: number
   /** … then come other numbers … */
   head: number
@@ -128,9 +128,13 @@ export class RowPacking {
     const target = out.numbers
     let { at } = out
     if (whole > 0) {
+      const end = at + whole
       let b = 4 * place + this.#wholeAt(step)
-      for (let k = 0; k < whole; k++, b += 3)
-        target[at++] = (bytes[b] & 0xff) | ((bytes[b + 1] & 0xff) << 8) | ((bytes[b + 2] & 0xff) << 16)
+      for (let last = 1; at < end && last !== 0; b += 3) {
+        last = (bytes[b] & 0xff) | ((bytes[b + 1] & 0xff) << 8) | ((bytes[b + 2] & 0xff) << 16)
+        target[at++] = last
+      }
+      while (at < end) target[at++] = 0
     }
     let h = 2 * place
     for (let k = 0; k < head; k++) target[at++] = fromHalf(halves[h++])

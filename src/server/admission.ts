@@ -26,6 +26,7 @@ export interface AdmissionOptions {
 /** Releases what is held of one request. */
 interface Ticket {
   working: boolean
+  slow: boolean
   release(): void
 }
 
@@ -37,6 +38,8 @@ interface Ticket {
 export class Admission {
   readonly #options: AdmissionOptions
   readonly #tickets = new WeakMap<FastifyRequest, Ticket>()
+  /** Of the requests under way those that may take long. */
+  #slow = 0
 
   constructor(options: AdmissionOptions) {
     this.#options = options
@@ -55,23 +58,31 @@ export class Admission {
     if (access !== "open") this.#options.onTrusted(request)
     if (long) return
     const bytes = heldBytes(request, bodyBytes)
-    this.#checkRoom(route)
+    const slow = route.slow || (route.lines === true && LINE_TYPES.includes(mediaType(request.headers)))
+    this.#checkRoom(route, slow)
     if (bytes > 0 && metrics.heldBytes + bytes > MOST_BODIES * bodyBytes)
       throw new Refusal(
         503,
         "BUSY",
         `bodies: expected at most ${MOST_BODIES * bodyBytes} bytes under way, got more; try again later`,
       )
-    this.#hold(request, bytes)
+    this.#hold(request, bytes, slow)
   }
 
-  #checkRoom({ access }: Route): void {
+  #checkRoom({ access }: Route, slow: boolean): void {
     const { metrics, requests } = this.#options
     if (access !== "open" && metrics.active >= requests)
       throw new Refusal(503, "BUSY", `requests: expected at most ${requests} under way, got one more; try again later`)
+    const most = Math.ceil(requests / 2)
+    if (slow && this.#slow >= most)
+      throw new Refusal(
+        503,
+        "BUSY",
+        `requests of this kind: expected at most ${most} under way, got one more; try again later`,
+      )
   }
 
-  #hold(request: FastifyRequest, bytes: number): void {
+  #hold(request: FastifyRequest, bytes: number, slow: boolean): void {
     const { metrics } = this.#options
     const { socket } = request.raw
     let held = true
@@ -82,7 +93,7 @@ export class Admission {
       metrics.heldBytes -= bytes
       socket.off("close", abandon)
     }
-    const ticket: Ticket = { working: false, release }
+    const ticket: Ticket = { working: false, slow, release }
     const abandon = () => {
       if (!ticket.working) release()
     }
@@ -98,13 +109,15 @@ export class Admission {
     if (!ticket) return handle()
     const { metrics } = this.#options
     // Others may have begun while its body came.
-    this.#checkRoom(route)
+    this.#checkRoom(route, ticket.slow)
     ticket.working = true
     metrics.active++
+    if (ticket.slow) this.#slow++
     try {
       return await handle()
     } finally {
       metrics.active--
+      if (ticket.slow) this.#slow--
       ticket.release()
     }
   }

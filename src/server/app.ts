@@ -18,7 +18,7 @@ import { checkHost, checkOrigin } from "./origin.ts"
 import { readPageFiles } from "./page-files.ts"
 import { describeError, Refusal, sendProblem } from "./problem.ts"
 import { refuseUnreadable } from "./raw-answers.ts"
-import { hasUnreadBody, LINE_TYPES, mediaType } from "./request-body.ts"
+import { DEEPEST, describeRefusedJson, hasUnreadBody, isTooDeep, LINE_TYPES, mediaType } from "./request-body.ts"
 import { methodsOf, type Route } from "./route.ts"
 import { compileValidator } from "./validate.ts"
 
@@ -69,6 +69,21 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setValidatorCompiler(compileValidator as never)
   app.setSerializerCompiler(() => (value) => JSON.stringify(value))
   app.addContentTypeParser(LINE_TYPES, (_request, payload, done) => done(null, payload))
+  const parseJson = app.getDefaultJsonParser("error", "error")
+  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
+    const text = body as string
+    if (isTooDeep(text))
+      return done(
+        new Refusal(
+          400,
+          "INVALID_DATA",
+          `body: expected at most ${DEEPEST} arrays and objects within each other, got more`,
+        ),
+      )
+    parseJson(request, text, (error, value) =>
+      error ? done(new Refusal(400, "BAD_REQUEST", describeRefusedJson(text))) : done(null, value),
+    )
+  })
   // Some clients call a PUT without a body a form.
   app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, (_request, body, done) =>
     body.length === 0

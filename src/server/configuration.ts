@@ -183,8 +183,6 @@ function checkSourceSettings(settings: CompleteSettings): void {
   if (sourceDeletesCursor !== undefined && sourceDeletes === undefined)
     throw new DessError("INVALID_ARGUMENT", "source deletes cursor: expected with --source-deletes only")
   if (settings.sourceColumns !== undefined) parseColumnChoice(settings.sourceColumns)
-  if (cluster !== undefined && (settings.variants !== undefined || settings.tracking))
-    throw new DessError("UNSUPPORTED", "variants: expected without --cluster, which does not count lists; got both")
   if (source === undefined) return
   if (sourceTable === undefined)
     throw new DessError("INVALID_ARGUMENT", "source table: expected a table or a query (--source-table), got none")

@@ -150,7 +150,7 @@ function addStatus(page: Page, status: Status): void {
   const lost = "Acknowledged events lost with a master, as far as this process can tell."
   page.counter("dess_cluster_events_lost_total", lost, cluster?.lost)
   page.counter("dess_cluster_failures_total", "Commands Redis did not answer.", cluster?.failures)
-  page.gauge("dess_cluster_news_age_seconds", "Since updates of items were last read.", seconds(cluster?.newsAge))
+  page.gauge("dess_cluster_updates_age_seconds", "Since updates of items were last read.", seconds(cluster?.updatesAge))
   page.gauge("dess_train_loss", "Of the last segment.", last?.trainLoss)
   page.gauge("dess_loss", "Of the last segment, before learning it.", last?.loss)
   page.gauge("dess_accuracy", "Of the last segment.", last?.accuracy)

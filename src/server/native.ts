@@ -17,7 +17,7 @@ import { DessError } from "../errors.ts"
 import type { Guard } from "./api-keys.ts"
 import { observeLines, type StreamLimits } from "./lines.ts"
 import { LiveEvents, publicReport } from "./live-events.ts"
-import { isOnOneMachine, onOneMachine } from "./one-machine.ts"
+import { onOneMachine } from "./one-machine.ts"
 import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
@@ -162,7 +162,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       gives: schema.Experiments,
       handle: () => {
         const live = recommender()
-        const found = isOnOneMachine(live) ? live.experiments() : undefined
+        const found = live.experiments()
         if (found) return found
         throw new DessError(
           "NOT_FOUND",
@@ -176,6 +176,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Users nearest to a user",
       access: "read",
+      slow: true,
       params: schema.IdPath,
       query: schema.CountQuery,
       gives: schema.SimilarUsers,
@@ -209,6 +210,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       summary:
         "Names of known items, in the order they came; with a query the items it finds, with title and properties",
       access: "read",
+      slow: true,
       query: schema.ItemsQuery,
       gives: schema.FoundItems,
       handle: ({ query: { query, ...page } }) =>
@@ -220,6 +222,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "What the model thinks of one pair, or of an array of up to 10,000",
       access: "read",
+      slow: true,
       body: schema.Pairs,
       gives: schema.Predictions,
       handle: ({ body }) =>
@@ -273,6 +276,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Forget a user, in memory and on disk",
       access: "write",
+      slow: true,
       params: schema.IdPath,
       gives: schema.Receipt,
       handle: async ({ params, reply }) => {
@@ -320,6 +324,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       tag,
       summary: "Write a snapshot of everything accepted so far",
       access: "write",
+      slow: true,
       gives: schema.SnapshotInfo,
       handle: () => onOneMachine(recommender(), "snapshot", "use dess cluster snapshot <directory>").snapshot(),
     }),

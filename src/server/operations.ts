@@ -5,7 +5,6 @@ import type { Status } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
 import type { Metrics } from "./metrics.ts"
 import type { RouteContext } from "./native.ts"
-import { isOnOneMachine } from "./one-machine.ts"
 import { describeApi } from "./openapi.ts"
 import { withoutPaths } from "./problem.ts"
 import { type Route, route } from "./route.ts"
@@ -50,7 +49,7 @@ export function operationRoutes({ recommender, stopping }: RouteContext, metrics
         const status = statusOf(recommender)
         const isUp = !(status instanceof DessError)
         const live = isUp ? recommender() : undefined
-        return metrics.text(isUp ? status : undefined, live && isOnOneMachine(live) ? live.experiments() : undefined)
+        return metrics.text(isUp ? status : undefined, live?.experiments())
       },
     }),
     route({

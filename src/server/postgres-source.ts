@@ -41,7 +41,7 @@ export async function followPostgres(recommender: Recommender, options: Postgres
   const { Client } = await loadPackage()
   const { signal, onError, url } = options
   let pause = FIRST_PAUSE
-  let told = ""
+  let reported = ""
   while (!signal.aborted) {
     const client = new Client({ connectionString: url, application_name: "dess" })
     // Without a listener a lost connection would end the process; the next query says it, too.
@@ -51,16 +51,16 @@ export async function followPostgres(recommender: Recommender, options: Postgres
       await follow(client, recommender, {
         ...options,
         onRead: () => {
-          if (told !== "") onError(new DessError("CLOSED", "source: it is read again"))
-          told = ""
+          if (reported !== "") onError(new DessError("CLOSED", "source: it is read again"))
+          reported = ""
           pause = FIRST_PAUSE
         },
       })
     } catch (error) {
       if (signal.aborted) break
       const problem = describe(error)
-      if (problem.message !== told) onError(problem)
-      told = problem.message
+      if (problem.message !== reported) onError(problem)
+      reported = problem.message
       await wait(pause, undefined, { signal }).catch(() => {})
       pause = Math.min(LONGEST_PAUSE, 2 * pause)
     } finally {

@@ -30,7 +30,9 @@ export interface RouteOf<P extends TSchema, Q extends TSchema, B extends TSchema
   type?: string
   /** Long-lived: neither counted among the requests under way nor timed. */
   long?: boolean
-  /** Also takes a body of JSON lines, as a stream. */
+  /** Its work may take long: all such requests together have half of the places, so that they never keep out the others. */
+  slow?: boolean
+  /** Also takes a body of JSON lines, as a stream, which is slow. */
   lines?: boolean
   /** The answer, or undefined when it was sent. */
   handle(call: Call<P, Q, B>): unknown

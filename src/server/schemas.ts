@@ -445,7 +445,7 @@ export const Status = shape({
       owned: Type.Integer({ description: "Partitions with a trainer." }),
       lost: Type.Integer({ description: "Acknowledged events lost with a master, as far as this process can tell." }),
       failures: Type.Integer({ description: "Commands Redis did not answer." }),
-      newsAge: Type.Number({ description: "Milliseconds since updates of items were last read." }),
+      updatesAge: Type.Number({ description: "Milliseconds since updates of items were last read." }),
     }),
   ),
 })

@@ -165,3 +165,47 @@ test("dess export --lists writes everybody's list, as recommend gives it", async
   )
   await expect(exportCommand([out, "--lists", "--items", "--directory", directory])).rejects.toThrow(/got both/)
 })
+
+test("events are taken in order of time, whatever the order of the file, and a second try doubles nothing", async () => {
+  const file = fileOf([
+    "user,item,timestamp",
+    "ada,c,1700000003",
+    "ada,a,1700000001",
+    "bob,a,1700000000",
+    "ada,b,1700000002",
+  ])
+  await importCommand([file, "--directory", directory])
+  expect(told).toMatch(/not in order of time: they are taken by their time/)
+  const recommender = await Recommender.open({ directory })
+  expect(recommender.history("ada")).toEqual(["c", "b", "a"])
+  await recommender.close()
+  await importCommand([file, "--directory", directory])
+  expect(printed).toMatch(/0 events taken, 4 known already/)
+})
+
+test("types that a directory keeps are checked before the first row is taken", async () => {
+  const good = fileOf(["user,item,type", ...Array.from({ length: 30 }, (_, n) => `u${n},i${n},view`)])
+  await importCommand([good, "--directory", directory, "--types", '{"view":0.2,"purchase":1}'])
+  const lines = ["user,item,type", ...Array.from({ length: 5000 }, (_, n) => `u${n},i${n % 50},purchase`)]
+  lines[4001] = "u1,i1,gift"
+  const file = join(folder, "gifts.csv")
+  writeFileSync(file, `${lines.join("\n")}\n`)
+  await expect(importCommand([file, "--directory", directory])).rejects.toThrow(
+    /event type: expected .*"gift" \(.*gifts\.csv, line 4002\); nothing was taken/,
+  )
+  expect(await accepted()).toBe(30)
+})
+
+test("how far it is, in per cent and with the time left, is told while a file is checked and while it is taken", async () => {
+  const file = fileOf(["user,item,rating,timestamp", ...rows(100_000)])
+  const clock = vi.spyOn(performance, "now")
+  let now = 0
+  clock.mockImplementation(() => (now += 400))
+  try {
+    await importCommand([file, "--directory", directory])
+  } finally {
+    clock.mockRestore()
+  }
+  for (const label of ["checking", "import"])
+    expect(told).toMatch(new RegExp(`dess: ${label} [█░]+ +\\d+ %, [\\d,]+, [\\d,]+/s, (\\d+ min )?\\d+ s left`))
+})

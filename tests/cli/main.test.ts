@@ -502,6 +502,7 @@ describe("options outside their domain are refused with what was expected and wh
       "run --data ratings.csv --items 5",
       /data items: expected with the synthetic stream only, got it with "ratings.csv"; use limit/,
     ],
+    ["run --data ml-1m", /got nothing at ml-1m; to fetch it: dess prepare ml-1m --out ml-1m/],
     ["run --data nowhere.csv", /data: expected a file or folder, got nothing at nowhere.csv/],
     ["demo --interactions x", /--interactions: expected a whole number from 1, got "x"/],
     ["demo --sizes 2", /--sizes/],

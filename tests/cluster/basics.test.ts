@@ -54,8 +54,8 @@ test("encodings give back what went in", () => {
   expect(decodeStored(encodeStored({ name: "", row }))).toEqual({ name: "", row })
   const changes = [{ index: 77, events: 2, likes: 1, changes: [row, Buffer.alloc(200, 7)] }]
   expect(decodeChanges(encodeChanges(changes))).toEqual(changes)
-  const news = { applied: ["0-0", "9-1", "1000-0"], clock: 12, rows: [{ index: 3, record: row }] }
-  expect(decodeUpdate(encodeUpdate(news))).toEqual(news)
+  const update = { applied: ["0-0", "9-1", "1000-0"], clock: 12, rows: [{ index: 3, record: row }] }
+  expect(decodeUpdate(encodeUpdate(update))).toEqual(update)
   const token = new Map([
     [3, "170-4"],
     [11, "171-0"],

@@ -4,9 +4,10 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, test } from "vitest"
+import { ClusterRecommender } from "../../src/cluster/reader.ts"
 import { loadDirectory, takeSnapshot } from "../../src/cluster/snapshot.ts"
 import { Recommender } from "../../src/engine/open.ts"
-import type { Recommendation } from "../../src/engine/types.ts"
+import type { Recommendation, Variants } from "../../src/engine/types.ts"
 import { BINARY, closing, open, read } from "../support/cluster.ts"
 import { describeWithRedis, eventually, freshPrefix } from "../support/redis.ts"
 import { EVENTS, ITEMS, REQUESTS } from "../support/shop.ts"
@@ -65,5 +66,42 @@ describeWithRedis("lists of a cluster", (redis) => {
     const again = await Recommender.open({ directory: back })
     closing.push(() => again.close())
     expect(again.item("item 4")).toMatchObject({ title: "Thing 4", properties: { inStock: false, price: 2 } })
+  })
+
+  test("processes agree on variants and on what lists led to", async () => {
+    const variants: Variants = { model: { share: 0.5 }, popular: { share: 0.5, list: "popular" } }
+    const recommender = { ...BINARY, types: { view: 0.2, purchase: 1 }, variants }
+    const cluster = await open(redis(), { recommender })
+    const reader = async () => {
+      const own = await open(redis(), { prefix: cluster.keys.prefix, partitions: 4, recommender })
+      const found = await ClusterRecommender.open(own)
+      closing.push(() => found.close())
+      return found
+    }
+    const [one, other] = [await reader(), await reader()]
+    await one.putItems(ITEMS)
+    await eventually("items", () => other.has("item", "item 4"))
+    let clicks = 0
+    for (let n = 0; n < 20; n++) {
+      const lists = [await one.recommend(`user ${n}`, { count: 3 }), await other.recommend(`user ${n}`, { count: 3 })]
+      expect(lists[0].variant).toBe(lists[1].variant)
+      if (lists[0].length === 0) continue
+      // What one gave, the other hears of.
+      const { item } = lists[0][0]
+      await other.observe({ user: `user ${n}`, item, type: "purchase", list: lists[0].id, place: 1 })
+      clicks++
+    }
+    expect(clicks).toBeGreaterThan(0)
+    const sums = (of: ClusterRecommender) => {
+      const lists = of.experiments()?.variants.flatMap(({ lists }) => lists) ?? []
+      return lists.reduce((sum, list) => [sum[0] + list.impressions, sum[1] + list.clicks], [0, 0])
+    }
+    for (const process of [one, other])
+      await eventually("counts of both", () => sums(process)[0] === 40 && sums(process)[1] === clicks)
+    expect(one.experiments()).toEqual(other.experiments())
+    expect(one.status().experiments).toBe(true)
+    // One that starts later knows them at once.
+    const later = await reader()
+    expect(later.experiments()).toEqual(one.experiments())
   })
 })

@@ -143,7 +143,7 @@ describeWithRedis("trainers and readers", (redis) => {
       closing.push(() => rmSync(folder, { recursive: true, force: true }))
       expect(await takeSnapshot(cluster, folder)).toMatchObject({ users: 60, items: 80, events: 3000 })
       await expect(takeSnapshot(cluster, folder)).rejects.toThrow(/expected a new or empty one/)
-      await eventually("news", () => reader.status().items.held === 80)
+      await eventually("updates", () => reader.status().items.held === 80)
       const asked = { count: 10, seen: true }
       const single = await Recommender.open({ directory: folder })
       try {

@@ -638,38 +638,57 @@ describe("a data set known by name", () => {
   }
 
   it("is fetched, checked and kept for the next time", async () => {
-    const { mirror, asked } = await serve({ "ml-100k.zip": archive, "ml-100k.zip.md5": `MD5 (ml-100k.zip) = ${sum}\n` })
+    const { mirror, asked } = await serve({
+      "ml-latest-small.zip": archive,
+      "ml-latest-small.zip.md5": `MD5 (ml-latest-small.zip) = ${sum}\n`,
+    })
     const downloads = fresh()
-    const { manifest } = await prepare("ml-100k", { mirror, downloads })
-    expect(manifest).toMatchObject({ name: "ml-100k", interactions: 1, source: { from: PUBLISHED["ml-100k"] } })
-    expect(asked).toEqual(["ml-100k.zip", "ml-100k.zip.md5"])
-    await prepare("ml-100k", { mirror, downloads })
+    const { manifest } = await prepare("ml-latest-small", { mirror, downloads })
+    expect(manifest).toMatchObject({
+      name: "ml-latest-small",
+      interactions: 1,
+      source: { from: PUBLISHED["ml-latest-small"] },
+    })
+    expect(asked).toEqual(["ml-latest-small.zip", "ml-latest-small.zip.md5"])
+    await prepare("ml-latest-small", { mirror, downloads })
     expect(asked).toHaveLength(2)
-    expect(readdirSync(downloads)).toEqual(["ml-100k.zip"])
+    expect(readdirSync(downloads)).toEqual(["ml-latest-small.zip"])
   })
 
   it("is kept when its checksum does not come", async () => {
-    const { mirror, asked } = await serve({ "ml-100k.zip": archive, "ml-100k.zip.md5": "broken off" })
+    const { mirror, asked } = await serve({ "ml-latest-small.zip": archive, "ml-latest-small.zip.md5": "broken off" })
     const downloads = fresh()
-    const { manifest } = await prepare("ml-100k", { mirror, downloads })
+    const { manifest } = await prepare("ml-latest-small", { mirror, downloads })
     expect(manifest.interactions).toBe(1)
-    expect(asked).toEqual(["ml-100k.zip", "ml-100k.zip.md5"])
-    expect(readdirSync(downloads)).toEqual(["ml-100k.zip"])
+    expect(asked).toEqual(["ml-latest-small.zip", "ml-latest-small.zip.md5"])
+    expect(readdirSync(downloads)).toEqual(["ml-latest-small.zip"])
   })
 
   it("reports the progress of the download", async () => {
-    const { mirror } = await serve({ "ml-100k.zip": archive })
-    const steps = prepareData("ml-100k", { out: fresh(), mirror, downloads: fresh() })
+    const { mirror } = await serve({ "ml-latest-small.zip": archive })
+    const steps = prepareData("ml-latest-small", { out: fresh(), mirror, downloads: fresh() })
     const first = await steps.next()
     expect(first.value).toEqual({ phase: "download", done: archive.length, total: archive.length })
     await steps.return(undefined as never)
   })
 
   it("is refused and not kept when its checksum is another", async () => {
-    const { mirror } = await serve({ "ml-100k.zip": archive, "ml-100k.zip.md5": `${"0".repeat(32)}  ml-100k.zip\n` })
+    const { mirror } = await serve({
+      "ml-latest-small.zip": archive,
+      "ml-latest-small.zip.md5": `${"0".repeat(32)}  ml-latest-small.zip\n`,
+    })
+    const downloads = fresh()
+    expect(await refusal("ml-latest-small", { mirror, downloads })).toMatch(
+      new RegExp(`INVALID_DATA .*expected MD5 0{32}, got ${sum}`),
+    )
+    expect(readdirSync(downloads)).toEqual([])
+  })
+
+  it("is refused and not kept when it is not the file whose SHA-256 is known", async () => {
+    const { mirror } = await serve({ "ml-100k.zip": archive })
     const downloads = fresh()
     expect(await refusal("ml-100k", { mirror, downloads })).toMatch(
-      new RegExp(`INVALID_DATA .*expected MD5 0{32}, got ${sum}`),
+      /INVALID_DATA download of ml-100k: expected SHA-256 50d2a982\w+, got \w+; try again/,
     )
     expect(readdirSync(downloads)).toEqual([])
   })

@@ -76,3 +76,14 @@ test("counts of what is trending stay numbers however long it goes on", () => {
   expect(catalogue.trend(1) / all).toBeCloseTo(0.5, 3)
   expect(catalogue.trend(1)).toBeGreaterThan(catalogue.trend(0))
 })
+
+test("what a guest met is a new user's also right after a snapshot, and where the item's index had another owner", () => {
+  const catalogue = new Catalogue(3.5)
+  // As many as fill a column: the next has no place yet.
+  for (let user = 0; user < 64; user++) catalogue.add(row(user, 7), 1)
+  catalogue.drop("item", [7])
+  const again = loaded(catalogue)
+  again.add(row(1, 7), 2)
+  again.merge(1, 64, 2)
+  expect(Array.from(again.history(64))).toEqual([7])
+})

@@ -4,8 +4,9 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
-import { type Count, Experiments } from "../../src/engine/experiments.ts"
+import { Experiments, ListCounts } from "../../src/engine/experiments.ts"
 import { Recommender } from "../../src/engine/open.ts"
+import { rebuild } from "../../src/engine/rebuild.ts"
 import type { RecommenderOptions, Variants } from "../../src/engine/types.ts"
 import { Random } from "../../src/kernels/random.ts"
 
@@ -17,7 +18,7 @@ const settings = { variants: HALVES, conversions: ["purchase"] }
 
 test("a user's variant follows from its id, and shares are kept", () => {
   const variants: Variants = { a: { share: 0.2 }, b: { share: 0.5 }, off: { share: 0.3, list: "off" } }
-  const [one, other] = [1, 2].map(() => new Experiments({ variants, conversions: [] }))
+  const [one, other] = [1, 2].map(() => new Experiments({ variants, conversions: [] }, new ListCounts()))
   const counts: Record<string, number> = { a: 0, b: 0, off: 0 }
   for (let n = 0; n < 20_000; n++) {
     const variant = one.variantOf(`user ${n}`) as string
@@ -28,9 +29,9 @@ test("a user's variant follows from its id, and shares are kept", () => {
 })
 
 /** A shop of users who differ: some come often, some click on everything, and a list of `b` is clicked more by `lift`. */
-function simulate(seed: number, lift: number): Experiments {
+function simulate(seed: number, lift: number, counts = new ListCounts()): Experiments {
   const random = new Random(seed, "shop")
-  const experiments = new Experiments(settings)
+  const experiments = new Experiments(settings, counts)
   for (let n = 0; n < 400; n++) {
     const user = `shopper ${seed}-${n}`
     const taste = 0.3 * random.next()
@@ -41,7 +42,7 @@ function simulate(seed: number, lift: number): Experiments {
       if (random.next() < chance) experiments.observe({ user, type: undefined, list: id, place: 1 })
     }
   }
-  experiments.add(experiments.take())
+  counts.add(experiments.take())
   return experiments
 }
 
@@ -126,6 +127,40 @@ test("counts are there after a crash and after a restart, and begin anew with ot
   await other.close()
 })
 
+test("counts survive who opens the directory without variants, and a rebuild", async () => {
+  const directory = join(folder, "kept")
+  const first = await shop({ directory, variants: HALVES })
+  const list = await first.recommend("u1")
+  await first.observe({ user: "u1", item: list[0].item, type: "view", list: list.id })
+  await first.close()
+  const other = await Recommender.open({ directory })
+  await other.snapshot()
+  await other.close()
+  const out = join(folder, "rebuilt")
+  await rebuild({ directory, out })
+  for (const path of [directory, out]) {
+    const again = await Recommender.open({ directory: path, variants: HALVES })
+    const lists = again.experiments?.()?.variants.flatMap(({ lists }) => lists)
+    expect(lists, path).toMatchObject([{ kind: "recommend", impressions: 1, clicks: 1 }])
+    await again.close()
+  }
+})
+
+test("a variant of what is popular or none checks what is asked for, and takes options of the model's lists", async () => {
+  const variants: Variants = { off: { share: 0.5, list: "off" }, popular: { share: 0.5, list: "popular" } }
+  const recommender = await shop({ variants })
+  for (let n = 0; n < 8; n++) {
+    const list = await recommender.recommend(`u${n}`, { count: 3, fresh: 1, why: true, lasting: true, seen: false })
+    expect(list.length > 0).toBe(list.variant !== "off")
+    const met = recommender.history(`u${n}`, { count: 1000 })
+    for (const { item } of list) expect(met).not.toContain(item)
+    await expect(recommender.recommend(`u${n}`, { count: 0 })).rejects.toThrow(/count: expected/)
+    await expect(recommender.recommend(`u${n}`, { why: 1 as never })).rejects.toThrow(/why: expected/)
+    await expect(recommender.recommend(`u${n}`, { wy: true } as never)).rejects.toThrow(/options: expected/)
+  }
+  await recommender.close()
+})
+
 test("without tracking lists have no ids", async () => {
   const recommender = await shop({})
   expect((await recommender.recommend("u1")).id).toBeUndefined()
@@ -153,8 +188,8 @@ test("refuses a list and a place that are none", async () => {
 })
 
 test("counts saved and added are the same", () => {
-  const experiments = simulate(7, 0.1)
-  const copy = new Experiments(settings)
-  copy.add(experiments.save() as Count[])
-  expect(copy.view().variants).toEqual(experiments.view().variants)
+  const [counts, copied] = [new ListCounts(), new ListCounts()]
+  const experiments = simulate(7, 0.1, counts)
+  copied.add(counts.save())
+  expect(new Experiments(settings, copied).view().variants).toEqual(experiments.view().variants)
 })

@@ -96,6 +96,10 @@ test("notes are kept, replaced, taken away and listed from behind one on, also a
   await recommender.close()
   recommender = await open(directory)
   check()
+  const deep = JSON.parse(`${'{"a":'.repeat(50_000)}1${"}".repeat(50_000)}`)
+  await expect(recommender.putNotes("user", [{ id: "a", note: { labels: deep } }])).rejects.toThrow(
+    "labels and comment: expected what JSON can hold",
+  )
   await expect(recommender.putNotes("user", [{ id: "a", note: { comment: "x".repeat(5000) } }])).rejects.toThrow(
     /expected at most 4096 characters/,
   )

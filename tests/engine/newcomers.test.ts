@@ -2,6 +2,7 @@
 
 import { afterEach, beforeAll, expect, test } from "vitest"
 import { Recommender } from "../../src/engine/open.ts"
+import { rebuild } from "../../src/engine/rebuild.ts"
 import type { RecommenderOptions } from "../../src/engine/types.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { buildCommand } from "../support/command.ts"
@@ -96,4 +97,51 @@ test("fresh keeps to rules and what is left out, and bad numbers are refused", a
   expect(without.map(({ item }) => item)).not.toContain("a")
   for (const fresh of [-1, 1.5, "2"])
     await expect(recommender.recommend("u0", { fresh: fresh as number })).rejects.toThrow(/fresh/)
+})
+
+test("a brand or a vector in common does as well as a genre, and numbers do not", async () => {
+  await open({ features: ["x", "y", "z"] })
+  const vectors = [
+    [1, 0, 0.1],
+    [0, 1, 0.1],
+    [-1, 0, 1],
+  ]
+  await recommender.putItems(
+    Array.from({ length: 60 }, (_, i) => ({
+      item: `i${i}`,
+      properties: { brand: `brand ${i % 3}`, price: 5 },
+      features: vectors[i % 3],
+    })),
+  )
+  await recommender.putItems([
+    { item: "of brand 0", properties: { brand: "brand 0" } },
+    { item: "like the first", features: [0.99, 0.01, 0.1] },
+    { item: "of the same price", properties: { price: 5 } },
+  ])
+  for (const item of ["of brand 0", "like the first"]) {
+    for (const user of ["u0", "u3", "u30"]) expect(await placeOf(user, item), item).toBeLessThan(22)
+    for (const user of ["u1", "u2"]) expect(await placeOf(user, item), item).toBeGreaterThan(19)
+  }
+  expect(await placeOf("u0", "of the same price")).toBe(62)
+})
+
+test("places given to new items count after a restart, and in a rebuilt directory", async () => {
+  const directory = folder()
+  await open({ directory })
+  const names = Array.from({ length: 3 }, (_, i) => `new ${i}`)
+  await recommender.putItems(names.map((item) => ({ item, categories: ["horror"] })))
+  const newOf = async () => (await recommender.recommend("u0", { fresh: 1, seen: true })).at(-1)?.item
+  const order: (string | undefined)[] = []
+  for (let n = 0; n < 6; n++) order.push(await newOf())
+  expect(new Set(order).size).toBe(3)
+  await recommender.close()
+  const rebuilt = folder()
+  await rebuild({ directory, out: rebuilt, options: OPTIONS })
+  for (const path of [directory, rebuilt]) {
+    recommender = await Recommender.open({ ...OPTIONS, directory: path })
+    // All had two places: it goes on as if nothing had happened.
+    expect(await Promise.all([newOf(), newOf(), newOf()])).toEqual(order.slice(0, 3))
+    expect(await newOf()).toBe(order[3])
+    await recommender.close()
+  }
 })

@@ -41,7 +41,7 @@ describe("the cells of a grid", () => {
     expect(rating).toEqual([
       ...["dess-cv", "fixed-128", "fixed-222", "plain-bias", "plain-factor-4", "plain-factor-16"],
       ...["never-grow", "always-grow", "uniform-2", "uniform-4", "uniform-8"],
-      ...["uniform-2@8", "uniform-4@8", "uniform-8@8", "random-grow"],
+      ...["uniform-2@8", "uniform-4@8", "uniform-8@8", "hash-1000", "random-grow"],
     ])
     const paper = methodsOf({ methods: ["dess-cv", "uniform-2@8", "hash-9"], recipes: ["paper"], seeds: 1, sizes })
     expect(paper.filter((method) => /@|hash/.test(method))).toEqual([])
@@ -49,7 +49,7 @@ describe("the cells of a grid", () => {
     expect(topk).toEqual(expect.arrayContaining(["plain-popular", "plain-trending", "plain-knn", "plain-factor-4"]))
     expect(topk).toContain("isgd")
     expect(topk, "takes long: to be asked for").not.toContain("ease")
-    expect(topk).toEqual(expect.arrayContaining(["uniform-8@16", "uniform-8@8"]))
+    expect(topk).toEqual(expect.arrayContaining(["uniform-8@16", "uniform-8@8", "hash-1000", "plain-recent-1000"]))
     expect(topk).not.toContain("plain-bias")
     const matchOf = (...methods: string[]) =>
       cellsOf({ methods: ["fixed-8", ...methods], seeds: 1 }).flatMap(({ method, match }) =>

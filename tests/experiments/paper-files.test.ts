@@ -72,6 +72,8 @@ describe("LaTeX", () => {
       const rows = body.split("\n").filter((line) => line.endsWith("\\\\"))
       expect(rows.length).toBeGreaterThan(0)
       for (const row of rows) expect(row.replaceAll("\\&", "").split("&").length, row).toBe(columns.length)
+      // \textbf does not make a formula bold.
+      expect(text).not.toContain("\\textbf{$")
       // Nothing that LaTeX would take for a command or refuse.
       expect(text.replace(/^%.*$/gm, "").match(/(?<!\\)[#_]|[^ -~\n]/g)).toBeNull()
     }
@@ -91,6 +93,20 @@ describe("PDF", () => {
       expect(Number(/\/Length (\d+)/.exec(text)?.[1])).toBe(/stream\n([\s\S]*?)\nendstream/.exec(text)?.[1].length)
       expect(text).not.toMatch(/NaN|undefined|Infinity/)
     }
+  })
+
+  test("every kind of element that figures are made of is drawn", () => {
+    const folder = join(first, "report", "figures")
+    const kinds = readdirSync(folder)
+      .filter((name) => name.endsWith(".svg"))
+      .flatMap((name) =>
+        [...readFileSync(join(folder, name), "utf8").matchAll(/<([a-zA-Z]+)/g)].map(([, kind]) => kind),
+      )
+    const drawn = ["circle", "line", "path", "rect", "text"]
+    const others = ["svg", "g", "style", "title"]
+    expect([...new Set(kinds)].filter((kind) => !drawn.includes(kind) && !others.includes(kind))).toEqual([])
+    const circle = svgToPdf('<svg width="20" height="20"><circle cx="10" cy="5" r="4" fill="#0000ff"></circle></svg>')
+    expect(circle.toString("latin1")).toMatch(/0 0 1 rg 6 15 m( [-\d.]+){24} c h f|0 0 1 rg 6 15 m .* 6 15 c h f/)
   })
 
   test("text, lines, arcs and colours stand where the SVG has them", () => {

@@ -18,10 +18,19 @@ test("all combinations of a method's own options are candidates; those of others
     if (/fixed.*price/.test(text)) throw new DessError("INVALID_ARGUMENT", "no")
   }
   const space = { price: ["0", "1"], bits: ["8", "16"] }
-  expect(candidatesOf("dess-fre", space, check)).toEqual([
+  expect(candidatesOf("dess-fre", space, check).texts).toEqual([
     ...["dess-fre:price=0:bits=8", "dess-fre:price=0:bits=16", "dess-fre:price=1:bits=8", "dess-fre:price=1:bits=16"],
   ])
-  expect(candidatesOf("fixed-16", space, check)).toEqual(["fixed-16:bits=8", "fixed-16:bits=16"])
+  const { texts, foreign } = candidatesOf("fixed-16", space, check)
+  expect(texts).toEqual(["fixed-16:bits=8", "fixed-16:bits=16"])
+  expect([...foreign]).toEqual([["price", "no"]])
+})
+
+test("a value that a method refuses of its own option is an error, and so is an option of no method", async () => {
+  const grid = { data: [{ path: "synthetic", interactions: 400 }], methods: ["dess-fre", "plain-bias"], seeds: 1 }
+  const refused = async (space: Record<string, string[]>) => sweep(grid, space, { out: join(home, "refused") })
+  await expect(refused({ price: ["0.01", "cheap"] })).rejects.toThrow(/^dess-fre: .*"cheap"/)
+  await expect(refused({ prise: ["0.01"] })).rejects.toThrow(/^vary: expected an option of some method, got "prise"/)
 })
 
 test("nothing before the cut counts in what is reported", () => {
@@ -45,6 +54,7 @@ test("candidates see the first part with one seed, the chosen ones the whole str
     ["dess-fre", 2, 2],
     ["plain-bias", 1, 2],
   ])
+  expect(found.tuned.map(({ foreign }) => foreign)).toEqual([[], ["price"]])
   const tried = readResults(join(home, "validation"))
   expect(tried.map(({ cell, result }) => [cell.seed, result?.interactions])).toEqual([
     [1, 1600],

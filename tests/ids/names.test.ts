@@ -1,10 +1,12 @@
 /** The slab of names against a plain map. */
 
+import { execFileSync } from "node:child_process"
 import { describe, expect, test } from "vitest"
 import { copyState } from "../../src/engine/safetensors.ts"
-import { Names } from "../../src/ids/names.ts"
+import { hash, Names } from "../../src/ids/names.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
+import { buildCommand } from "../support/command.ts"
 
 /** What an index is called, which may be given out, last first, and how to take back what is not settled. */
 class Model {
@@ -259,3 +261,23 @@ function holds(names: Names, text: string): boolean {
     Buffer.from(array.buffer, array.byteOffset, array.byteLength).includes(text),
   )
 }
+
+test("names that collide in one process do not in another: nobody can choose them", () => {
+  buildCommand()
+  const encoder = new TextEncoder()
+  const byHash = new Map<number, string>()
+  const pairs: [string, string][] = []
+  for (let n = 0; pairs.length < 8; n++) {
+    const name = `name ${n}`
+    const hashed = hash(encoder.encode(name), 0, name.length)
+    const other = byHash.get(hashed)
+    if (other) pairs.push([other, name])
+    byHash.set(hashed, name)
+  }
+  const program = `
+    import { hash } from ${JSON.stringify(new URL("../../dist/ids/names.js", import.meta.url).href)}
+    const of = (name) => hash(new TextEncoder().encode(name), 0, name.length)
+    console.log(${JSON.stringify(pairs)}.filter(([a, b]) => of(a) === of(b)).length)`
+  const said = execFileSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" })
+  expect(said.trim()).toBe("0")
+})

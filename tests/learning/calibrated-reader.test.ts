@@ -2,8 +2,11 @@ import { once } from "node:events"
 import { Worker } from "node:worker_threads"
 import { expect, test } from "vitest"
 import { openKernels } from "../../src/kernels/open.ts"
+import { Random } from "../../src/kernels/random.ts"
 import { CalibratedReader } from "../../src/learning/calibrated-reader.ts"
 import type { Published } from "../../src/learning/reader.ts"
+import { FactorModel } from "../../src/models/calibrated/factor.ts"
+import type { RowModel } from "../../src/models/calibrated/rows.ts"
 import { SequenceModel } from "../../src/models/calibrated/sequence.ts"
 import { expectClose } from "../support/close.ts"
 
@@ -91,3 +94,38 @@ test("what is accepted counts once while another thread learns it: no item is mi
     kernels.close()
   }
 }, 60_000)
+
+test.each([
+  ["binary", [8, 16, 32]],
+  ["binary", [32, 32, 32]],
+  ["topk", [8, 8, 32]],
+] as const)("users nearest to a user are those of the plain cosine, rows in %s of %j bits", (task, bits) => {
+  const kernels = openKernels({ threads: 1 })
+  const options = { sizes: [2, 4, 8], bits: [...bits], start: 0, seed: 3 }
+  const model = (): RowModel => (task === "topk" ? new SequenceModel(options) : new FactorModel({ ...options, task }))
+  const [learner, random] = [model(), new Random(7, "nearest users")]
+  for (let id = 0; id < 60; id++) {
+    learner.meetOne("user", id)
+    learner.meetOne("item", id)
+  }
+  for (let round = 0; round < 40; round++) {
+    const some = () => Array.from({ length: 20 }, () => random.integer(60))
+    const label = Array.from({ length: 20 }, () => random.integer(2))
+    learner.train({ user: some(), item: some(), label, logChance: label.map(() => 0) })
+    if (round === 20) for (let id = 0; id < 60; id++) learner.resize("user", id, { step: id % 3 })
+    if (round === 20) for (let id = 0; id < 60; id++) learner.resize("item", id, { step: (id >> 2) % 3 })
+  }
+  const reader = new CalibratedReader(learner, model(), kernels)
+  const others = Int32Array.from({ length: 60 }, (_, id) => id).filter((id) => id !== 5)
+  const vectors = Array.from({ length: 60 }, (_, id) => Float64Array.from(learner.combined(id)))
+  const wanted = Array.from(others, (id) => {
+    const shared = Math.min(vectors[5].length, vectors[id].length)
+    const [a, b] = [vectors[5].subarray(0, shared), vectors[id].subarray(0, shared)]
+    const product = (x: Float64Array, y: Float64Array) => x.reduce((sum, value, k) => sum + value * y[k], 0)
+    return product(a, b) / Math.sqrt(product(a, a) * product(b, b))
+  })
+  expectClose(reader.nearestUsers(5, others), wanted, 1e-6)
+  // Somebody who left, or came later than the rows that are read.
+  expect(Array.from(reader.nearestUsers(5, Int32Array.of(70)))).toEqual([0])
+  kernels.close()
+})

@@ -82,6 +82,19 @@ test("bodies that are yet to come do not count as requests under way, and are no
     ])
 })
 
+test("streams of lines that bring next to nothing, and questions that take long, leave half of the places to others", async () => {
+  service = await openService({ flags: { "request-limit": "4" } })
+  const headers = "content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n"
+  const streams = await Promise.all(Array.from({ length: 12 }, () => send(service, post(headers, "1\r\n{\r\n"))))
+  await expect.poll(() => streams.filter((one) => statusOf(one) === 503).length).toBe(10)
+  const body = { user: "ada", item: "dune" }
+  expect((await service.call("POST", "/v1/predictions", { body })).status).toBe(503)
+  for (let n = 0; n < 5; n++) expect((await service.call("GET", "/v1/status")).status).toBe(200)
+  expect((await service.call("POST", "/v1/interactions", { body })).status).toBe(200)
+  for (const { socket } of streams) socket.destroy()
+  await expect.poll(async () => (await service.call("POST", "/v1/predictions", { body })).status).toBe(200)
+})
+
 test("a stream of lines may last, but not stall; the answer says what was accepted", async () => {
   service = await openService({ limits: { ...quick, streamMilliseconds: 400, bodyMilliseconds: 300, leastBytes: 20 } })
   const line = '{"user":"ada","item":"dune"}\n'

@@ -225,6 +225,21 @@ function loss(kind: "squared" | "logistic" | "softmax", gradient: boolean): Buil
   }
 }
 
+/** `rows` items in an order of their own, in chunks of 16. */
+function scoreChunks(board: Board, { rows, columns }: Shape): void {
+  const { kernels } = board
+  const chunks = board.indices(Math.ceil(rows / 16) + 1, 1)
+  for (let c = 0; c < Math.ceil(rows / 16); c++) {
+    const at = board.normals(16 * (2 + columns), 0.3)
+    kernels.ints[chunks + c] = at
+    for (let t = 0; t < 16; t++) kernels.ints[at + t] = (16 * c + t + 3) % rows
+  }
+  kernels.scoreChunks({
+    ...{ out: board.output("out", rows), chunks, slots: 16, count: rows, bits: 32, columns, x: board.normals(columns) },
+    ...{ factor: 1, base: 0.5, sums: board.normals(16_384), lift: { x: NONE, noise: NONE, columns: 0, factor: 1 } },
+  })
+}
+
 function pairScore(metric: "dot" | "distance"): Build {
   return (board, shape) =>
     board.kernels.pairScore({ out: board.output("out", shape.rows), metric, factor: 0.25, ...pairs(board, shape) })
@@ -361,14 +376,7 @@ export const OPERATIONS: Record<string, Build> = {
       weight: board.normals(columns, 0.3),
       ...{ count: rows, columns },
     }),
-  "correlate at places": (board, { rows, columns, items }) =>
-    board.kernels.correlate({
-      out: board.output("out", rows),
-      input: board.normals(items + columns),
-      places: board.indices(rows, items),
-      weight: board.normals(columns, 0.3),
-      ...{ count: rows, columns },
-    }),
+  scoreChunks,
   fuseLogs: (board, { rows }) => {
     const stride = rows + 5
     const sums = board.normals(4 * stride)

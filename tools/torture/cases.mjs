@@ -8,9 +8,14 @@ const LIMITS = { memoryBudget: 160_000, idle: { shrink: "1s", leave: "2s" } }
 /** As long as nobody waits. */
 const PATIENT = { leave: "365d" }
 
+const SHOP = {
+  types: { view: 0.2, purchase: 1 },
+  variants: { model: { share: 0.7 }, popular: { share: 0.2, list: "popular" }, off: { share: 0.1, list: "off" } },
+}
+
 /**
  * `ids`: users and items, so many of each. `forgets`: users are erased meanwhile. `jumps`: the clock is wrong for a
- * moment, which is not to make anybody leave.
+ * moment, which is not to make anybody leave. `shops`: items are put and deleted, guests merged, lists clicked on.
  */
 export const CASES = {
   plain: { options: { ...EAGER, keepJournal: "all" }, ids: 150 },
@@ -25,6 +30,9 @@ export const CASES = {
   clock: { options: { ...EAGER, idle: { leave: "12h" }, keepJournal: "all" }, ids: 150, jumps: true },
   /** `dess serve`. */
   service: { options: { ...EAGER, keepJournal: "all" }, ids: 150, forgets: true, http: true },
+  shop: { options: { ...EAGER, ...SHOP, keepJournal: "all" }, ids: 150, shops: true },
+  /** `dess serve` with variants. */
+  store: { options: { ...EAGER, ...SHOP, keepJournal: "all" }, ids: 150, shops: true, forgets: true, http: true },
 }
 
 export function openCase(options, directory) {

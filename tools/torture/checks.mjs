@@ -1,5 +1,6 @@
 /** What must hold of a directory after a kill. */
 
+import { createHash } from "node:crypto"
 import { closeSync, cpSync, fstatSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
@@ -48,13 +49,23 @@ async function numbersOf(recommender) {
   return numbers
 }
 
-/** State hash, events taken, numbers kept, and what is told of itself; then how many of each group are known, sent again. */
-export async function examine(options, directory, { groups = [], ...further } = {}) {
+/** A hash of what is known beside the model: names in order, what users have met, items with all that was put. */
+function hashCatalogue(recommender) {
+  const hash = createHash("sha256")
+  const users = recommender.ids("user", { count: 100_000 })
+  for (const user of users) hash.update(JSON.stringify([user, recommender.history(user, { count: 100_000 })]))
+  for (const item of recommender.ids("item", { count: 100_000 })) hash.update(JSON.stringify(recommender.item(item)))
+  return hash.digest("hex").slice(0, 16)
+}
+
+/** State hash, events taken, numbers kept, what is told of itself, what is wrong by the shop's ledger; then how many of each group are known, sent again. */
+export async function examine(options, directory, { groups = [], ledger, ...further } = {}) {
   const recommender = await openPatiently(options, directory, further)
   try {
-    const hash = await recommender.hash()
+    const hash = `${await recommender.hash()}, catalogue ${hashCatalogue(recommender)}`
     const numbers = await numbersOf(recommender)
     const { damaged = [], memory, events, state } = recommender.status()
+    const problem = await ledger?.check(recommender)
     const known = []
     for (const group of groups) {
       let count = 0
@@ -64,7 +75,7 @@ export async function examine(options, directory, { groups = [], ...further } = 
       }
       known.push(count)
     }
-    return { hash, numbers, accepted: events.accepted, damaged, memory, state, known }
+    return { hash, numbers, accepted: events.accepted, damaged, memory, state, known, problem }
   } finally {
     // Nobody looks at the copy again: what was only sent to be recognised need not be learned.
     await recommender.abandon()

@@ -3,6 +3,7 @@
 import { Random } from "../../dist/kernels/random.js"
 import { Faults } from "../faults/faults.mjs"
 import { CASES, EPOCH, event, numberOf, until, wait } from "./cases.mjs"
+import { shop } from "./shop.mjs"
 
 const DAY = 86_400_000
 /** Milliseconds in which everything must be well again once the disk is. */
@@ -21,7 +22,7 @@ export function isRefusal({ code, message }) {
  * are expected. Ends with the target, or when it is told to: `stop.now`.
  */
 export async function load(target, { name, from, seed, isFaulty, stop = {} }, tell) {
-  const { ids, forgets = false, jumps = false } = CASES[name]
+  const { ids, forgets = false, jumps = false, shops = false } = CASES[name]
   const random = new Random(seed, "torture load")
   const pick = (word) => `${word} ${random.integer(ids)}`
   let next = from
@@ -94,7 +95,9 @@ export async function load(target, { name, from, seed, isFaulty, stop = {} }, te
       await answer
     }
   }
-  await Promise.all([observing(), observing(), others(), jumps && jumping()])
+  const nextNumber = () => next++
+  const shopping = () => shop(target, { random, stop, nextNumber, patiently, observe, tell })
+  await Promise.all([observing(), observing(), others(), jumps && jumping(), shops && shopping()])
 }
 
 /** After the faults: writing goes on, and nothing is left to be erased. What is wrong, or undefined. */

@@ -40,7 +40,7 @@ export function listTable(list: readonly Recommendation[], before?: readonly Rec
 
 export function usersTable(users: readonly SimilarUser[]): HTMLTableElement {
   return createTable(
-    [{ title: "User", text: true }, { title: "Cosine" }],
+    [{ title: "User", text: true }, { title: "Likeness" }],
     users.map(({ user, score }) => [idLink("user", user), score.toFixed(4)]),
   )
 }

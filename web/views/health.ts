@@ -30,7 +30,7 @@ export function formatDuration(milliseconds: number): string {
   if (milliseconds < 10) return `${milliseconds.toFixed(1)} ms`
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`
   const seconds = milliseconds / 1000
-  if (seconds < 120) return `${seconds.toFixed(1)} s`
+  if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`
 }
 

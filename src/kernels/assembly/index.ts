@@ -3,8 +3,8 @@
 import {
   ADAM, COLUMN_SUMS, COPY_ROWS, CORRELATE, FILL, FUSE_LOGS, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_POWERS, HIDDEN_SCORES, HIDDEN_TRAIN,
   HIDDEN_TRAIN_BACKWARD, LEARN_GROUPS, LEARN_PAIRS, LOSS, MIX, MIX_BACKWARD,
-  MOVE_ROWS, MULTIPLY, MULTIPLY_CODES, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PACK_ROWS, PAIR_SCORE, PAIR_SCORE_BACKWARD,
-  PAIR_SCORE_GRADIENT, PROJECT, SCORE_ROWS, SCRATCH, SCRATCH_BYTES, UNPACK_ROWS,
+  MOVE_ROWS, MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PACK_ROWS, PAIR_SCORE, PAIR_SCORE_BACKWARD,
+  PAIR_SCORE_GRADIENT, PROJECT, SCORE_CHUNKS, SCORE_ROWS, SCRATCH, SCRATCH_BYTES, UNPACK_ROWS,
 } from "../layout";
 import { fuseLogs } from "./exact";
 import { learnGroups, scoreRows } from "./groups";
@@ -18,7 +18,7 @@ import { multiply } from "./multiply";
 import { normalize, normalizeBackward, normalizeGradient } from "./norm";
 import { packRows, unpackRows } from "./packed";
 import { adam, columnSums, copyRows, fill, moveRows } from "./rows";
-import { multiplyCodes } from "./codes";
+import { scoreChunks } from "./chunks";
 import { correlate, loss, pairScore, pairScoreBackward, pairScoreGradient, project } from "./score";
 import { dismiss, finish, join, offer, offered, report, takeHigh, takeLow } from "./threads";
 
@@ -36,7 +36,7 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case HIDDEN_SCORES: return hiddenScores(p, part, parts, scratch);
     case PROJECT: return project(p, part, parts);
     case CORRELATE: return correlate(p, part, parts);
-    case MULTIPLY_CODES: return multiplyCodes(p, part, parts);
+    case SCORE_CHUNKS: return scoreChunks(p, part, parts);
     case LOSS: return loss(p, part, parts);
     case PAIR_SCORE: return pairScore(p, part, parts);
     case PAIR_SCORE_BACKWARD: return pairScoreBackward(p, part, parts);

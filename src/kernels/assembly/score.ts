@@ -24,15 +24,9 @@ export function correlate(p: usize, part: i32, parts: i32): void {
   const out: usize = load<u32>(p);
   const input: usize = load<u32>(p, 4);
   const weight: usize = load<u32>(p, 8);
-  const places: usize = load<u32>(p, 12);
-  const count = load<i32>(p, 16);
-  const columns = load<i32>(p, 20);
+  const count = load<i32>(p, 12);
+  const columns = load<i32>(p, 16);
   const end = lastColumn(count, part, parts);
-  if (places) {
-    for (let t = firstColumn(count, part, parts); t < end; t++)
-      store<f32>(out + t * 4, dot(weight, input + load<i32>(places + t * 4) * 4, columns));
-    return;
-  }
   for (let t = firstColumn(count, part, parts); t < end; t += 16) {
     let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
     let at = input + t * 4;

@@ -209,6 +209,12 @@ export class FactorModel implements RowModel {
     return this.#row.subarray(this.heads.user, table.size(user))
   }
 
+  combineRow(out: Float64Array, { row, step }: { row: Float32Array; step: number }): number {
+    const [size, from] = [this.sizes[step], this.heads.user]
+    for (let k = 0; k < size; k++) out[k] = row[from + k]
+    return size
+  }
+
   /** g + b_u */
   baseOf(user: number): Float64Array {
     for (let c = 0; c < this.outputs; c++) this.#base[c] = this.global[c] + this.tables.user.headOf(user, c)

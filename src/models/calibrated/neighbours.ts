@@ -79,6 +79,8 @@ export class Neighbours {
   /** By item: 1 + its place among those that rows opened name, 0 for others; and the items named. */
   #slots = new Int32Array(0)
   #touched = new Int32Array(0)
+  #totals = new Float32Array(0)
+  #isOutdated = false
   readonly #openKernels: () => Kernels
   #kernels: Kernels | undefined
   /** By item j, what was added to C_{ji} here and is to be told. */
@@ -324,20 +326,27 @@ export class Neighbours {
     for (let r = 0; r < this.#open; r++) stride += WAYS * (this.#masks[r] + 1)
     const sums = k.allocate(4 * stride)
     const count = this.#sumRows(k.floats, sums, stride)
-    const { source = this } = this
-    const read = () => this.#readTotals(source, { floats: k.floats, at: sums + 2 * stride, count })
-    if (source === this) read()
-    else readGuarded(source.table, read)
+    this.#readTotals({ floats: k.floats, at: sums + 2 * stride, count })
     const fused = sums + 3 * stride
     const factors = [CLEAR, CLEAR * this.#firstWeight]
     k.fuseLogs({ out: fused, sums, stride, count, weights, factors })
     k.run()
     const [f, slots] = [k.floats, this.#slots]
-    for (let i = 0; i < items.length; i++) {
+    const touched = this.#touched
+    // Mostly an item stands at its own index.
+    let others = 0
+    for (let t = 0; t < count; t++) {
+      const item = touched[t]
+      if (items[item] === item) {
+        out[item] += f[fused + t]
+        slots[item] = 0
+      } else others++
+    }
+    for (let i = 0; others > 0 && i < items.length; i++) {
       const slot = slots[items[i]]
       if (slot > 0) out[i] += f[fused + slot - 1]
     }
-    for (let t = 0; t < count; t++) slots[this.#touched[t]] = 0
+    for (let t = 0; t < count; t++) slots[touched[t]] = 0
     k.release(mark)
   }
 
@@ -371,8 +380,35 @@ export class Neighbours {
   }
 
   /** R_i of the items touched. */
-  #readTotals(from: Neighbours, p: { floats: Floats; at: Address; count: number }): void {
-    for (let t = 0; t < p.count; t++) p.floats[p.at + t] = from.total(this.#touched[t])
+  #readTotals({ floats, at, count }: { floats: Floats; at: Address; count: number }): void {
+    const { source } = this
+    const touched = this.#touched
+    if (!source) {
+      for (let t = 0; t < count; t++) floats[at + t] = this.total(touched[t])
+      return
+    }
+    const totals = this.#knownTotals()
+    for (let t = 0; t < count; t++) {
+      let total = totals[touched[t]]
+      if (Number.isNaN(total)) {
+        total = readGuarded(source.table, () => source.total(touched[t]))
+        totals[touched[t]] = total
+      }
+      floats[at + t] = total
+    }
+  }
+
+  /** R_i of the source as far as they were read since the last version; NaN for others. */
+  #knownTotals(): Float32Array {
+    if (this.#totals.length < this.#slots.length) this.#totals = new Float32Array(this.#slots.length).fill(Number.NaN)
+    else if (this.#isOutdated) this.#totals.fill(Number.NaN)
+    this.#isOutdated = false
+    return this.#totals
+  }
+
+  /** The source has changed: R_i are read anew. */
+  outdate(): void {
+    this.#isOutdated = true
   }
 
   #enlargeSlots(item: number): Int32Array<ArrayBuffer> {

@@ -6,7 +6,8 @@
  * The second sum depends on i only by where ε(i) starts, one of a few thousand places: it is computed for every place at
  * once. For the first, the differences stand in kernel memory by size, in chunks of equal length, column after column, so
  * that a chunk is one product. A score is then three numbers added: no branch, and a small row costs little. The differences
- * have the bits of the item's row: those of 8 and 16 are multiplied as whole numbers, by x rounded to 16 bits.
+ * have the bits of the item's row: those of 8 and 16 are multiplied as whole numbers, by x rounded to 16 bits. So is ε where
+ * there are too few items for every place to be worth it.
  */
 
 import { Columns, enlarged, growable } from "../../ids/columns.ts"
@@ -23,6 +24,10 @@ const MOST_BYTES = 512
 const FEW_ITEMS = NOISE_PLACES / 2
 /** Of a number of x. */
 const X_END = 32_767
+/** Of a number of ε, and of x beside it: as many products as there are in a lane of 128 numbers have room in 32 bits. */
+const LIFT_END = { noise: 4000, x: 16_383, columns: 128 }
+/** What stands before an item's numbers: its index, and its bias. */
+const HEAD = 2
 
 /** Items of one rung. */
 interface Group {
@@ -32,12 +37,10 @@ interface Group {
   words: number
   slotsPerChunk: number
   chunks: Address[]
-  /** Whose a slot is, and how many there are. */
-  owners: Int32Array
   count: number
 }
 
-/** Where a slot's first number stands; the next is `slotsPerChunk` further on. */
+/** Where a slot's first word stands, the index of its item; the next is `slotsPerChunk` further on. */
 function addressOf({ chunks, slotsPerChunk }: Group, slot: number): Address {
   return chunks[Math.floor(slot / slotsPerChunk)] + (slot % slotsPerChunk)
 }
@@ -65,20 +68,20 @@ export class PackedItems {
   readonly #model: RowModel
   readonly #kernels: Kernels
   readonly #noise: Address
+  /** ε as whole numbers, and what one counts. */
+  readonly #noiseCodes: Address
+  readonly #noiseStep: number
   readonly #groups: Group[]
   /** Chunks of no size. */
   readonly #free: Address[] = []
   /** By item: 1 + step, 0 where it is not here, and the slot among the items of that size. */
   readonly #ids = new Columns({ step: "u8", slot: "u32" })
-  /** By item: its biases. */
+  /** By item: its biases, where there are several. */
   #bias = growable("f32")
   /** Items here in order, as far as they are known. */
   #items = growable("i32")
   #count = 0
   #isCounted = true
-  /** Where ε of these items starts, for as many as there is room for: faster than every place, while there are fewer items. */
-  #tails: Address = NONE
-  #tailsRoom = 0
   /** A vector, and its whole numbers. */
   readonly #difference: Float64Array
   readonly #codes: Int32Array
@@ -93,11 +96,18 @@ export class PackedItems {
     const { numbers } = model.noise
     this.#noise = kernels.allocate(numbers.length)
     kernels.floats.set(numbers, this.#noise)
+    // Whole vectors are read past the end.
+    this.#noiseCodes = kernels.allocate(numbers.length / 2 + 16)
+    const most = numbers.reduce((all, number) => Math.max(all, Math.abs(number)), 1e-30)
+    this.#noiseStep = most / LIFT_END.noise
+    this.#look()
+    for (let k = 0; k < numbers.length; k++)
+      this.#halves[2 * this.#noiseCodes + k] = Math.round(numbers[k] / this.#noiseStep)
     this.#groups = model.sizes.map((_, step) => {
       const { size, bits, words } = formOf(model, step)
       // Whole cache lines.
-      const slotsPerChunk = Math.max(16, Math.floor(CHUNK / Math.max(1, words) / 16) * 16)
-      return { size, bits, words, slotsPerChunk, chunks: [], owners: growable("i32"), count: 0 }
+      const slotsPerChunk = Math.max(16, Math.floor(CHUNK / (HEAD + words) / 16) * 16)
+      return { size, bits, words, slotsPerChunk, chunks: [], count: 0 }
     })
     const top = Math.max(...model.sizes)
     this.#difference = new Float64Array(top)
@@ -121,19 +131,12 @@ export class PackedItems {
     for (let item = 0; item < length; item++) if (at.step[item] > 0) this.#items[count++] = item
     this.#count = count
     this.#isCounted = true
-    if (count > FEW_ITEMS) return
-    if (count > this.#tailsRoom) {
-      this.#tailsRoom = Math.min(FEW_ITEMS, Math.max(1024, 2 * count))
-      this.#tails = this.#kernels.allocate(this.#tailsRoom)
-    }
-    const { noise } = this.#model
-    const { ints } = this.#kernels
-    for (let i = 0; i < count; i++) ints[this.#tails + i] = noise.tail(this.#items[i])
   }
 
   get bytes(): number {
-    const packed = this.#groups.reduce((sum, { chunks, count }) => sum + 4 * (chunks.length * CHUNK + count), 0)
-    return packed + (this.#ids.width + 4 * this.#model.outputs + 4) * this.#ids.length
+    const packed = this.#groups.reduce((sum, { chunks }) => sum + 4 * chunks.length * CHUNK, 0)
+    const { outputs } = this.#model
+    return packed + (this.#ids.width + (outputs > 1 ? 4 * outputs : 0) + 4) * this.#ids.length
   }
 
   /** Looks at kernel memory, which may have moved. */
@@ -148,7 +151,8 @@ export class PackedItems {
   /** Takes over an item's row as it is now; undefined where it is gone. */
   set(item: number, row: ItemRow | undefined): void {
     this.#ids.reserve(item)
-    this.#bias = enlarged(this.#bias, (item + 1) * this.#model.outputs)
+    const { outputs } = this.#model
+    if (outputs > 1) this.#bias = enlarged(this.#bias, (item + 1) * outputs)
     const step = row ? row.step + 1 : 0
     if (step !== this.#ids.at.step[item]) {
       this.#leave(item)
@@ -162,11 +166,11 @@ export class PackedItems {
     const group = this.#groups[step]
     const { chunks, slotsPerChunk, words } = group
     if (group.count === chunks.length * slotsPerChunk)
-      chunks.push(this.#free.pop() ?? this.#kernels.allocate(Math.max(CHUNK, 16 * words)))
+      chunks.push(this.#free.pop() ?? this.#kernels.allocate(Math.max(CHUNK, 16 * (HEAD + words))))
     this.#ids.at.step[item] = step + 1
     this.#ids.at.slot[item] = group.count
-    group.owners = enlarged(group.owners, group.count + 1)
-    group.owners[group.count++] = item
+    this.#look()
+    this.#ints[addressOf(group, group.count++)] = item
   }
 
   /** The last of its size moves into the hole. */
@@ -174,16 +178,14 @@ export class PackedItems {
     const { step: steps, slot: slots } = this.#ids.at
     if (steps[item] === 0) return
     const group = this.#groups[steps[item] - 1]
-    const { chunks, owners, slotsPerChunk, words } = group
-    const last = owners[--group.count]
+    const { chunks, slotsPerChunk, words } = group
+    this.#look()
+    const [from, to] = [addressOf(group, --group.count), addressOf(group, slots[item])]
+    const last = this.#ints[from]
     steps[item] = 0
     if (last !== item) {
-      const slot = slots[item]
-      const [from, to] = [addressOf(group, group.count), addressOf(group, slot)]
-      this.#look()
-      for (let k = 0; k < words; k++) this.#ints[to + k * slotsPerChunk] = this.#ints[from + k * slotsPerChunk]
-      slots[last] = slot
-      owners[slot] = last
+      for (let k = 0; k < HEAD + words; k++) this.#ints[to + k * slotsPerChunk] = this.#ints[from + k * slotsPerChunk]
+      slots[last] = slots[item]
     }
     if (group.count <= (chunks.length - 1) * slotsPerChunk) this.#free.push(chunks.pop() as Address)
   }
@@ -192,9 +194,11 @@ export class PackedItems {
     const { outputs, heads, noise, fade } = this.#model
     const group = this.#groups[step]
     const { slotsPerChunk, size } = group
-    for (let c = 0; c < outputs; c++) this.#bias[item * outputs + c] = numbers[at + c]
     const f = this.#kernels.floats
-    const to = addressOf(group, this.#ids.at.slot[item])
+    const first = addressOf(group, this.#ids.at.slot[item])
+    if (outputs === 1) f[first + slotsPerChunk] = numbers[at]
+    else for (let c = 0; c < outputs; c++) this.#bias[item * outputs + c] = numbers[at + c]
+    const to = first + HEAD * slotsPerChunk
     const from = at + heads.item
     const tail = noise.tail(item)
     if (group.bits === 32) {
@@ -226,7 +230,7 @@ export class PackedItems {
   readVector(item: number, q: Float64Array): number {
     const { noise, fade } = this.#model
     const group = this.#groups[this.#ids.at.step[item] - 1]
-    const from = addressOf(group, this.#ids.at.slot[item])
+    const from = addressOf(group, this.#ids.at.slot[item]) + HEAD * group.slotsPerChunk
     const f = this.#kernels.floats
     const tail = noise.tail(item)
     this.#look()
@@ -240,78 +244,66 @@ export class PackedItems {
 
   /** Logits [items×outputs] of a user of the model and all items here; `x`: what the model combines for it. */
   scores(user: number, x: Floats = this.#model.combined(user)): Float32Array {
-    const { outputs, slopes, noise } = this.#model
+    const { outputs, slopes } = this.#model
     const { items } = this
     const k = this.#kernels
     const mark = k.mark()
-    const [place, products] = this.#multiply(x)
-    const f = k.floats
     const base = this.#model.baseOf(user)
-    const { step: steps, slot: slots } = this.#ids.at
-    const bias = this.#bias
+    const at = this.#scoreAll(x, outputs === 1 ? base[0] : 0)
+    const f = k.floats as Float32Array
     const out = new Float32Array(items.length * outputs)
-    const isFew = items.length <= FEW_ITEMS
-    for (let i = 0; i < items.length; i++) {
-      const item = items[i]
-      const product = f[place + (isFew ? i : noise.tail(item))] + f[products[steps[item] - 1] + slots[item]]
-      if (outputs === 1) out[i] = base[0] + bias[item] + product
-      else
+    const isDense = items.length === this.#ids.length
+    if (outputs === 1 && isDense) out.set(f.subarray(at, at + items.length))
+    else if (outputs === 1) for (let i = 0; i < items.length; i++) out[i] = f[at + items[i]]
+    else
+      for (let i = 0; i < items.length; i++)
         for (let c = 0; c < outputs; c++)
-          out[i * outputs + c] = base[c] + bias[item * outputs + c] + slopes[c] * product
-    }
+          out[i * outputs + c] = base[c] + this.#bias[items[i] * outputs + c] + slopes[c] * f[at + items[i]]
     k.release(mark)
     return out
   }
 
-  /** Where the second sums stand, by place in ε or by item where there are few, and the first, by slot, for each step. */
-  #multiply(x: Floats): [Address, Int32Array] {
+  /** Writes scores by item, but for those that are not here; returns where. */
+  #scoreAll(x: Floats, base: number): Address {
     const k = this.#kernels
     const { fade } = this.#model
-    const [left, faded, codes] = [k.allocate(x.length), k.allocate(x.length), k.allocate(x.length + 2)]
-    const isFew = this.#count <= FEW_ITEMS
-    const sums = isFew ? this.#count : NOISE_PLACES
-    const place = k.allocate(sums)
-    const products = Int32Array.from(this.#groups, ({ chunks, slotsPerChunk }) =>
-      k.allocate(chunks.length * slotsPerChunk),
-    )
+    const groups = this.#groups.filter(({ count }) => count > 0)
+    const [floats, faded, codes, liftCodes] = [0, 0, 16, 16].map((more) => k.allocate(x.length + more))
+    const out = k.allocate(this.#ids.length)
+    const isFew = this.#count <= FEW_ITEMS && groups.every(({ bits }) => bits < 32)
+    const sums = isFew ? NONE : k.allocate(NOISE_PLACES)
+    const tables = groups.map(({ chunks }) => k.allocate(chunks.length))
     const f = k.floats
     for (let n = 0; n < x.length; n++) {
-      f[left + n] = x[n]
+      f[floats + n] = x[n]
       f[faded + n] = x[n] * fade[n]
     }
-    const places = isFew ? { places: this.#tails } : {}
-    k.correlate({ out: place, input: this.#noise, weight: faded, count: sums, columns: x.length, ...places })
-    const factor = this.#writeCodes(codes, x)
-    this.#groups.forEach(({ chunks, slotsPerChunk, size, bits, words: all }, step) => {
-      const inner = Math.min(size, x.length)
-      const words = Math.min(all - 1, Math.ceil((x.length * bits) / 32))
-      chunks.forEach((right, n) => {
-        const out = products[step] + n * slotsPerChunk
-        if (bits === 32 || size === 0) k.multiply({ out, left, right, rows: 1, columns: slotsPerChunk, inner })
-        else
-          k.multiplyCodes({
-            ...{ out, codes: right, x: codes, words, bits, factor },
-            count: slotsPerChunk,
-            stride: slotsPerChunk,
-          })
-      })
+    if (!isFew) k.correlate({ out: sums, input: this.#noise, weight: faded, count: NOISE_PLACES, columns: x.length })
+    const factor = this.#writeCodes(codes, x, X_END)
+    const end = (LIFT_END.x * LIFT_END.columns) / Math.max(LIFT_END.columns, x.length)
+    const step = this.#writeCodes(liftCodes, f.subarray(faded, faded + x.length), end)
+    const lift = { x: liftCodes, noise: this.#noiseCodes, columns: x.length, factor: step * this.#noiseStep }
+    groups.forEach(({ chunks, slotsPerChunk: slots, size, bits, count }, g) => {
+      k.ints.set(chunks, tables[g])
+      const [columns, vector] = [Math.min(size, x.length), bits === 32 ? floats : codes]
+      k.scoreChunks({ out, chunks: tables[g], slots, count, bits, columns, x: vector, factor, base, sums, lift })
     })
     const { alone } = k
     // Waking another thread costs more than it saves.
     k.alone = true
     k.run()
     k.alone = alone
-    return [place, products]
+    return out
   }
 
   /** Writes x as whole numbers of 16 bits, zeros behind; returns what they count. */
-  #writeCodes(to: Address, x: Floats): number {
+  #writeCodes(to: Address, x: Floats, end: number): number {
     this.#look()
     let most = 0
     for (let n = 0; n < x.length; n++) most = Math.max(most, Math.abs(x[n]))
-    const steps = most === 0 ? 0 : X_END / most
-    this.#halves.fill(0, 2 * to, 2 * to + x.length + 4)
+    const steps = most === 0 ? 0 : end / most
+    this.#halves.fill(0, 2 * to, 2 * to + x.length + 16)
     for (let n = 0; n < x.length; n++) this.#halves[2 * to + n] = Math.floor(x[n] * steps + 0.5)
-    return most / X_END
+    return most / end
   }
 }

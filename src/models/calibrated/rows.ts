@@ -1,5 +1,6 @@
 /** What the models of the calibrated recipe have in common: rows of varying size, learned event by event. */
 
+import { liftPlace } from "../../kernels/codes.ts"
 import type { Floats } from "../../kernels/kernels.ts"
 import { Random } from "../../kernels/random.ts"
 import type { Side } from "../../types.ts"
@@ -77,8 +78,11 @@ export interface RowModel extends SizedModel {
   combined(user: number): Floats
   /** The same where rows of the items that stand for it are elsewhere: `read` writes one into `row` and says its step, −1 for none. */
   combinedBy?(user: number, row: Float32Array, read: (item: number) => number): Floats
-  /** The same of a row of a user that is in no table, of which `inputOf` says what its items count as. */
-  combinedFrom?(row: Float32Array, step: number, inputOf: (item: number) => Floats): Floats
+  /**
+   * Writes the same of a user's row that is in no table; returns how many numbers it has. `inputOf`: what an item counts as,
+   * empty where it has no row. The row may be overwritten meanwhile.
+   */
+  combineRow(out: Float64Array, from: { row: Float32Array; step: number }, inputOf: (item: number) => Floats): number
   /** What a user's logits start from, before an item's biases, one an output: a view until the next call. */
   baseOf(user: number): Float64Array
   /** What a product counts for, one an output. */
@@ -115,7 +119,7 @@ export class ItemNoise {
 
   /** Where ε(i) starts. */
   tail(item: number): number {
-    return (Math.imul(item + 1, 0x9e3779b1) >>> 18) & (NOISE_PLACES - 1)
+    return liftPlace(item)
   }
 }
 

@@ -296,23 +296,33 @@ export class SequenceModel implements RowModel {
     return this.#x.subarray(0, this.#width)
   }
 
-  /** x of a row that is in no table; `inputOf`: y of an item, empty where it has none. The row may be overwritten meanwhile. */
-  combinedFrom(row: Float32Array, step: number, inputOf: (item: number) => Floats): Float64Array {
-    const [x, latest, from] = [this.#x, this.#latest, this.heads.user]
+  combineRow(
+    out: Float64Array,
+    { row, step }: { row: Float32Array; step: number },
+    inputOf: (item: number) => Floats,
+  ): number {
+    const [latest, from] = [this.#latest, this.heads.user]
     let count = 0
     while (count < RECENT && row[count] > 0) latest[count] = row[count++] - 1
     this.#count = count
-    x.fill(0, 0, this.#width)
     let width = this.sizes[step]
-    for (let k = 0; k < width; k++) x[k] = row[from + k]
+    for (let k = 0; k < width; k++) out[k] = row[from + k]
     for (let a = 0; a < count; a++) {
       const w = DECAYS[count * RECENT + a]
       const y = inputOf(latest[a])
-      for (let k = 0; k < y.length; k++) x[k] += w * y[k]
-      if (y.length > width) width = y.length
+      const { length } = y
+      for (; width < length; width++) out[width] = 0
+      let k = 0
+      // Unrolled because V8 does not: two thirds of the time.
+      for (; k + 4 <= length; k += 4) {
+        out[k] += w * y[k]
+        out[k + 1] += w * y[k + 1]
+        out[k + 2] += w * y[k + 2]
+        out[k + 3] += w * y[k + 3]
+      }
+      for (; k < length; k++) out[k] += w * y[k]
     }
-    this.#width = width
-    return x.subarray(0, width)
+    return width
   }
 
   /** x of a user whose row, and those of its latest items, may be packed. */

@@ -112,6 +112,7 @@ export function itemRoutes({ recommender }: RouteContext<Recommender>): Route[] 
       tag,
       summary: "Items, a page at a time",
       access: "read",
+      slow: true,
       query: schema.ItemsQuery,
       gives: schema.ItemPage,
       handle: async ({ query: { n: count = 10, cursor, Cursor, q } }) => {

@@ -168,6 +168,7 @@ export function listRoutes(context: RouteContext<Recommender>, options: Feedback
         tag,
         summary: "Users like a user",
         access: "read",
+        slow: true,
         params: schema.UserPath,
         query: schema.ListQuery,
         gives: schema.Scores,

@@ -99,6 +99,7 @@ export function userRoutes(context: RouteContext<Recommender>): Route[] {
       tag,
       summary: "Forget a user, in memory and on disk",
       access: "write",
+      slow: true,
       params: schema.UserPath,
       gives: schema.RowAffected,
       handle: async ({ params, reply }) => {

@@ -1,0 +1,22 @@
+import { expect, test } from "vitest"
+import { best } from "../../src/engine/best.ts"
+import { Random } from "../../src/kernels/random.ts"
+
+test("the best are those a full sort puts first, whatever is left out", () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const random = new Random(seed, "best")
+    const length = random.integer(400)
+    // Few different values: many are equal. Some are −∞ or none at all.
+    const draw = () => [Number.NEGATIVE_INFINITY, Number.NaN][random.integer(20)] ?? random.integer(30) - 15
+    const drawn = Array.from({ length }, draw)
+    const values = seed % 2 === 0 ? Float32Array.from(drawn) : Float64Array.from(drawn)
+    const out = new Set(Array.from({ length: random.integer(60) }, () => random.integer(400)))
+    const isOut = (place: number) => out.has(place)
+    for (const count of [1, 10, 128, 129, 300]) {
+      const all = Array.from(values, (_, place) => place)
+      const fit = all.filter((place) => !isOut(place) && values[place] > Number.NEGATIVE_INFINITY)
+      const sorted = fit.sort((a, b) => values[b] - values[a] || a - b).slice(0, count)
+      expect(best(values, count, isOut), `seed ${seed}, ${count}`).toEqual(sorted)
+    }
+  }
+})

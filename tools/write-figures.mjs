@@ -1,0 +1,142 @@
+/**
+ * Writes the figures of tables that come from docs/results into README.md and docs. A comment before a table names the folders
+ * and, for each column after the first, what it holds:
+ *
+ *     <!-- figures default-ml-1m-binary: accuracy loss numbers held; default-movietweetings-binary: loss held -->
+ *
+ * The first `name` of a row is its method. `npm run lab -- <folder>` makes the results again, `node tools/write-figures.mjs`
+ * brings them into the tables; with --check it writes nothing and fails where a figure is another. In the section of such a
+ * table a figure of four decimals or more has to be one of the table's, or the difference of two of a column.
+ */
+
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const MARK = /^<!-- figures (.+) -->$/
+
+/** `.6274`: without the zero, as the pages print it. @param {number} value @param {number} digits */
+const short = (value, digits) => value.toFixed(digits).replace(/^(-?)0\./, "$1.")
+/** @param {number} bytes */
+const kilobytes = (bytes) => Math.round(bytes / 1000).toLocaleString("en")
+
+/** What a column may hold: the text of a cell, from the mean of a figure over seeds and the text that stands there. */
+const KINDS = {
+  accuracy: (mean) =>
+    short(
+      mean((result) => result.accuracy),
+      4,
+    ),
+  loss: (mean, { task }) =>
+    short(
+      mean((result) => result.loss),
+      task === "binary" ? 5 : 4,
+    ),
+  recall: (mean) =>
+    short(
+      mean((result) => result.recall),
+      4,
+    ),
+  ndcg: (mean) =>
+    short(
+      mean((result) => result.ndcg),
+      4,
+    ),
+  rows: (mean) => kilobytes(mean((result) => result.rowBytes)),
+  held: (mean, { text }) =>
+    `${kilobytes(mean(({ memory }) => memory.rows + memory.indicators + memory.met))}${text.endsWith(" kB") ? " kB" : ""}`,
+  /** Of methods without vectors there is none. */
+  numbers: (mean, { text, method }) =>
+    method.startsWith("plain-")
+      ? "–"
+      : ["user", "item"]
+          .map((side) => Math.round(mean(({ meanSize }) => meanSize[side])))
+          .join(text.includes("/") ? " / " : ", "),
+}
+
+/** The text with the figures there are, and what is wrong with it. @param {string} text @param {(folder: string) => any[]} read */
+export function writeFigures(text, read) {
+  const lines = text.split("\n")
+  const wrong = []
+  for (const [l, line] of lines.entries()) {
+    const marked = MARK.exec(line)
+    if (!marked) continue
+    const columns = marked[1].split(";").flatMap((part) => {
+      const [folder, kinds] = part.split(":").map((word) => word.trim())
+      return kinds.split(/\s+/).map((kind) => ({ records: read(folder), kind }))
+    })
+    let row = lines.findIndex((other, o) => o > l && other.startsWith("|")) + 2
+    for (; lines[row]?.startsWith("|"); row++) {
+      const cells = lines[row].split("|").map((cell) => cell.trim())
+      const method = /`([^`]+)`/.exec(cells[1])?.[1] ?? ""
+      for (const [c, { records, kind }] of columns.entries()) {
+        if (kind === "-") continue
+        if (!KINDS[kind]) throw new Error(`column: expected one of ${Object.keys(KINDS).join(", ")}, got ${kind}`)
+        const runs = records.filter(({ cell, status }) => status === "done" && cell.method === method)
+        if (runs.length === 0) wrong.push(`no results of ${method || cells[1]} for ${line}`)
+        else {
+          const mean = (of) => runs.reduce((sum, { result }) => sum + of(result), 0) / runs.length
+          const given = cells[c + 2].replaceAll("*", "")
+          const made = KINDS[kind](mean, { text: given, method, task: runs[0].cell.task })
+          if (made === given) continue
+          wrong.push(`${method}, ${kind}: the results have ${made}, the page ${given}`)
+          cells[c + 2] = cells[c + 2].replace(given, made)
+        }
+      }
+      lines[row] = `| ${cells.slice(1, -1).join(" | ")} |`
+    }
+  }
+  const written = lines.join("\n")
+  for (const section of written.split(/^## /m))
+    if (/^<!-- figures /m.test(section)) wrong.push(...strayFigures(section))
+  return { text: written, wrong }
+}
+
+/** Figures of a section's sentences that its tables do not have. @param {string} section */
+function strayFigures(section) {
+  const lines = section.split("\n")
+  const table = lines.filter((line) => line.startsWith("|")).map((line) => line.split("|"))
+  const width = Math.max(...table.map((cells) => cells.length))
+  const known = new Set()
+  for (let c = 1; c < width; c++) {
+    const values = table.flatMap((cells) =>
+      [...(cells[c] ?? "").matchAll(/(?<![\d.])\d?\.\d{4,}/g)].map(([text]) => text),
+    )
+    for (const a of values) {
+      known.add(a)
+      for (const b of values) {
+        const digits = a.split(".")[1].length
+        known.add(short(Math.abs(Number(a) - Number(b)), digits))
+        known.add(short(Math.abs(Number(a) - Number(b)), 4))
+      }
+    }
+  }
+  const said = lines.filter((line) => !line.startsWith("|") && !MARK.test(line)).join("\n")
+  return [...said.matchAll(/(?<![\d.])\d?\.\d{4,}/g)]
+    .filter(([figure]) => !known.has(figure))
+    .map(([figure]) => `${figure} in "${section.split("\n")[0]}" is in no table of the section`)
+}
+
+/** @param {string} folder */
+function readFolder(folder) {
+  const path = join(root, "docs/results", folder, "results.jsonl")
+  if (!existsSync(path)) throw new Error(`figures: expected a folder of docs/results, got ${folder}`)
+  return readFileSync(path, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line))
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const pages = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" }).map((name) => join("docs", name))
+  for (const page of ["README.md", ...pages]) {
+    if (!page.endsWith(".md") || /^docs.(api|results)\b/.test(page)) continue
+    const before = readFileSync(join(root, page), "utf8")
+    if (!/^<!-- figures /m.test(before)) continue
+    const { text, wrong } = writeFigures(before, readFolder)
+    for (const one of wrong) console.error(`${page}: ${one}`)
+    if (!process.argv.includes("--check") && text !== before) writeFileSync(join(root, page), text)
+    if (wrong.length > 0) process.exitCode = 1
+  }
+}
