@@ -124,6 +124,11 @@ export class SizeLog {
     changes.append(id, (grow >>> 11) | (estimate << 10))
   }
 
+  /** When a segment was closed, as far as that was told: in milliseconds, whole seconds; 0 where it was not. */
+  timeOf(segment: number): number {
+    return segment < this.#segments.length ? 1000 * this.#segments.at.second[segment] : 0
+  }
+
   /** Whether a second is that of its segment; the first one told is. */
   #isTimeOf(segment: number, second: number): boolean {
     const segments = this.#segments

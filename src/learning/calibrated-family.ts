@@ -147,7 +147,13 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     const latest = model.latestOf?.(from) ?? []
     const step = table.step(from)
     const [fresh, weight] = [model.meetOne("user", into), rows.indicators.frequency("user", from)]
-    if (fresh) rows.resize("user", into, { step, why: "met" })
+    if (fresh) {
+      model.resize("user", into, { step })
+      // By the segment's clock: that of the last reading is no part of a snapshot.
+      const { segments: segment, sizeLog } = rows
+      sizeLog?.add("user", into, { segment, time: sizeLog.timeOf(segment), step, why: "met" })
+      rows.note("user", into)
+    }
     const share = fresh ? 1 : weight / Math.max(1, weight + rows.indicators.frequency("user", into))
     const own = new Float32Array(table.size(into))
     table.read(into, own, 0)

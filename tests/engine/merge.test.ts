@@ -93,6 +93,23 @@ function contents(path: string): Buffer {
   return Buffer.concat(files.filter((file) => statSync(file).isFile()).map((file) => readFileSync(file)))
 }
 
+test("a guest merged into a new user right behind a snapshot leads to the same state as a replay of everything", async () => {
+  const directory = folder()
+  const recommender = await open({ directory })
+  await recommender.observe([...colours(100, 7), { user: "guest", item: "i1" }])
+  await recommender.snapshot()
+  await recommender.merge("guest", "ada")
+  const hash = await recommender.hash()
+  await recommender.abandon()
+  const copy = folder()
+  cpSync(directory, copy, { recursive: true, filter: (path) => !/snapshot|\.sock/.test(path) })
+  for (const path of [directory, copy]) {
+    const again = await open({ directory: path })
+    expect(await again.hash(), path === copy ? "replayed" : "from its snapshot").toBe(hash)
+    await again.close()
+  }
+})
+
 test("a replay gives the same bits, exports name the user, and erasing the user erases the guest from the disk", async () => {
   for (const task of ["topk", "binary"] as const) {
     const directory = folder()

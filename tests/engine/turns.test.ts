@@ -55,7 +55,7 @@ async function turnsDuring(work: Promise<unknown>): Promise<number> {
 }
 
 test("a scan of many users gives way every few milliseconds, and finds the nearest", async () => {
-  const reading = openSlowReading(20_000)
+  const reading = openSlowReading(80_000)
   const asked = reading.similarUsers("u7", { count: 3 })
   // 40 pieces of a millisecond, in slices of four.
   expect(await turnsDuring(asked)).toBeGreaterThan(6)

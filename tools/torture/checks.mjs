@@ -62,7 +62,9 @@ function hashCatalogue(recommender) {
 export async function examine(options, directory, { groups = [], ledger, ...further } = {}) {
   const recommender = await openPatiently(options, directory, further)
   try {
-    const hash = `${await recommender.hash()}, catalogue ${hashCatalogue(recommender)}`
+    // Who leaves for a limit gives up its name a moment later.
+    const catalogue = options.idle ? "" : `, catalogue ${await patiently(() => hashCatalogue(recommender))}`
+    const hash = `${await recommender.hash()}${catalogue}`
     const numbers = await numbersOf(recommender)
     const { damaged = [], memory, events, state } = recommender.status()
     const problem = await ledger?.check(recommender)
@@ -71,7 +73,7 @@ export async function examine(options, directory, { groups = [], ledger, ...furt
       let count = 0
       for (let at = 0; at < group.length; at += 5000) {
         const some = group.slice(at, at + 5000).map((number) => event(number, "somebody", "something"))
-        count += (await observePatiently(recommender, some)).duplicates
+        count += (await patiently(() => recommender.observe(some))).duplicates
       }
       known.push(count)
     }
@@ -83,10 +85,10 @@ export async function examine(options, directory, { groups = [], ledger, ...furt
 }
 
 /** What is damaged and made again meanwhile refuses for a moment. */
-async function observePatiently(recommender, events) {
+async function patiently(action) {
   for (const end = performance.now() + ERASURE; ; await wait(100)) {
     try {
-      return await recommender.observe(events)
+      return await action()
     } catch (error) {
       if (!isRefusal(error) || performance.now() > end) throw error
     }
