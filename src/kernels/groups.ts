@@ -36,6 +36,9 @@ interface Memory {
   ints: Int32Array
 }
 
+/** t stays within this: no bias is left out for good. */
+const MIX_MOST = 4
+
 /** Numbers of whole blocks. */
 export function blocks(size: number): number {
   return (size + 15) & ~15
@@ -43,7 +46,7 @@ export function blocks(size: number): number {
 
 /** Numbers that the work of groups takes. */
 export function groupWork({ widest, longest, rungs }: { widest: number; longest: number; rungs: number }): number {
-  return 3 * widest + (3 + rungs) * longest
+  return 3 * widest + (5 + rungs) * longest
 }
 
 /** One operation, group by group. */
@@ -55,6 +58,9 @@ class Groups {
   readonly #dx: Address
   readonly #z: Address
   readonly #e: Address
+  /** Errors with the slow and with the quick bias alone. */
+  #slow: number[] = []
+  #quick: number[] = []
   #width = 0
 
   constructor({ floats, ints }: Memory, p: LearnGroups) {
@@ -130,7 +136,7 @@ class Groups {
   }
 
   #weigh(g: number, rows: readonly number[], alone: boolean): number {
-    const [f, z, e, p] = [this.#f, this.#z, this.#e, this.#p]
+    const [f, z, p] = [this.#f, this.#z, this.#p]
     const weight = f[p.groups + g * GROUP_WORDS + GROUP_WEIGHT]
     rows.forEach((r, j) => {
       const row = this.#item(r)
@@ -139,16 +145,26 @@ class Groups {
       for (let k = 0; k < SCORERS; k++) sum += f[p.fusion + k] * this.#feature(r, k)
       f[z + j] = sum - f[p.chances + r]
     })
-    if (alone) {
-      f[e] = weight * sigmoid(f[z])
-      return softplus(f[z])
-    }
+    const m = this.#mix()
     const scores = rows.map((_, j) => f[z + j])
-    const loss = groupLoss(scores, alone)
-    scores.forEach((score, j) => {
-      f[e + j] = weight * (exp(score - scores[0] - loss) - (j === 0 ? 1 : 0))
+    const gaps = rows.map((r) => f[this.#item(r) + 1])
+    const errors = (share: number) => {
+      const own = scores.map((score, j) => score + share * gaps[j])
+      if (alone) return [weight * sigmoid(own[0])]
+      const loss = groupLoss(own, alone)
+      return own.map((score, j) => weight * (exp(score - own[0] - loss) - (j === 0 ? 1 : 0)))
+    }
+    this.#slow = errors(-m)
+    this.#quick = errors(1 - m)
+    errors(0).forEach((error, j) => {
+      f[this.#e + j] = error
     })
-    return loss
+    return groupLoss(scores, alone)
+  }
+
+  /** m */
+  #mix(): number {
+    return sigmoid(this.#f[this.#p.fusion + 2 * SCORERS])
   }
 
   /** What the group would have cost with p, its own item's q, and the y of a latest item cut to each rung up to their own. */
@@ -230,16 +246,20 @@ class Groups {
     const [f, x, dx, e, p] = [this.#f, this.#x, this.#dx, this.#e, this.#p]
     const { rate, l2 } = p.constants
     const width = this.#width
+    const m = this.#mix()
     if (fuses && p.features !== 0) this.#stepFusion(rows)
+    if (fuses) this.#stepMix(rows)
     f.fill(0, dx, dx + p.widest)
     rows.forEach((r, j) => {
       const [row, error] = [this.#item(r), f[e + j]]
       const shared = Math.min(this.#size(row), width)
-      const slow = rate.item * this.#slowed(row + 1, error * error * this.#squares(x, shared))
-      f[row] -= rate.bias * error
+      const pace = rate.item * this.#slowed(row + 2, error * error * this.#squares(x, shared))
+      const [slow, quick] = [-rate.slow * this.#slow[j], -rate.quick * this.#quick[j]]
+      f[row] += slow + m * (quick - slow)
+      f[row + 1] += quick - slow
       for (let k = 0; k < width; k++) f[dx + k] += error * this.#number(row, k)
       for (let k = row + ROW_HEAD; k < row + ROW_HEAD + shared; k++)
-        f[k] -= slow * (error * f[x + k - row - ROW_HEAD] + l2.item * f[k])
+        f[k] -= pace * (error * f[x + k - row - ROW_HEAD] + l2.item * f[k])
     })
     const user = this.#group(g, GROUP_USER)
     const held = this.#size(user)
@@ -248,7 +268,7 @@ class Groups {
       const row = this.#latest(g, a)
       if (row === 0) continue
       const [size, weight] = [this.#size(row), this.#weight(g, a)]
-      const slow = this.#slowed(row + 2, weight * weight * this.#squares(dx, size))
+      const slow = this.#slowed(row + 3, weight * weight * this.#squares(dx, size))
       this.#move(row + ROW_HEAD + blocks(size), size, { rate: rate.input * weight * slow, l2: l2.input })
     }
   }
@@ -256,6 +276,19 @@ class Groups {
   #move(at: Address, size: number, p: { rate: number; l2: number }): void {
     const f = this.#f
     for (let k = 0; k < size; k++) f[at + k] -= p.rate * (f[this.#dx + k] + p.l2 * f[at + k])
+  }
+
+  #stepMix(rows: readonly number[]): void {
+    const f = this.#f
+    const { rate, fusion } = this.#p.constants
+    const m = this.#mix()
+    const at = this.#p.fusion + 2 * SCORERS
+    const g = m * (1 - m) * rows.reduce((sum, r, j) => sum + f[this.#e + j] * f[this.#item(r) + 1], 0)
+    f[at + 1] += g * g
+    f[at] = Math.max(
+      -MIX_MOST,
+      Math.min(MIX_MOST, f[at] - (rate.mix * g) / Math.sqrt(Math.min(f[at + 1], fusion.most))),
+    )
   }
 
   #stepFusion(rows: readonly number[]): void {

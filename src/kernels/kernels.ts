@@ -393,7 +393,8 @@ export interface LearnGroups {
 }
 
 export interface GroupConstants {
-  rate: { bias: number; item: number; user: number; input: number }
+  /** Slow and quick: of the two biases of an item; mix: of how much the quick one is. */
+  rate: { slow: number; quick: number; mix: number; item: number; user: number; input: number }
   l2: { item: number; user: number; input: number }
   /** An accumulator counts no more than this. */
   most: number

@@ -50,9 +50,9 @@ export const LOGISTIC = 1
 export const SOFTMAX = 2
 
 /** A row that is learned from: numbers of its head, how many a vector has, where ε starts, its rung; then its vectors, each in whole blocks of 16. */
-export const ROW_SIZE = 3
-export const ROW_LIFT = 4
-export const ROW_STEP = 5
+export const ROW_SIZE = 4
+export const ROW_LIFT = 5
+export const ROW_STEP = 6
 export const ROW_HEAD = 8
 
 /** A group of rows to be learned; where it is judged, else 0, and its latest item that is judged, or −1. */

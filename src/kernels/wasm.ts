@@ -392,7 +392,7 @@ export class WasmKernels implements Kernels {
     tape.put(p.from, p.to, p.pass, p.passes, p.widest, p.longest, p.latest, p.rungs)
     tape.putAddresses(p.ladder)
     tape.putFloats(
-      rate.bias,
+      rate.slow,
       rate.item,
       rate.user,
       rate.input,
@@ -402,6 +402,8 @@ export class WasmKernels implements Kernels {
       most,
       fusion.rate,
       fusion.most,
+      rate.quick,
+      rate.mix,
     )
     tape.end()
   }

@@ -58,7 +58,7 @@ export class RowShare {
       heads,
       indicators.columns,
       policy?.context ?? null,
-      ...(model.fusion ? [model.fusion.weights.length] : []),
+      ...(model.fusion ? [model.fusion.count] : []),
     ])
     this.#global = model.global.slice()
     this.restart()
@@ -339,7 +339,7 @@ export class RowShare {
     const events = from.count()
     const global = from.doubles(rows.model.global.length)
     const { fusion } = rows.model
-    const learned = fusion && from.doubles(2 * fusion.weights.length)
+    const learned = fusion && from.doubles(fusion.count)
     const count = rows.returns.readEvidence(from)
     const learn = this.#search?.options.policy.readEvidence?.(from)
     return () => {
@@ -380,7 +380,7 @@ export class RowShare {
     if (!(time >= 0 && time <= END)) throw from.damaged("a time from 0", time)
     const biases = from.doubles(global.length)
     const { fusion } = rows.model
-    const weights = fusion && from.doubles(2 * fusion.weights.length)
+    const weights = fusion && from.doubles(fusion.count)
     const count = rows.returns.readAll(from)
     const learn = this.#search?.options.policy.readAll?.(from)
     from.count(0)

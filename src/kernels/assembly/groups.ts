@@ -5,16 +5,21 @@
 
 import {
   GROUP_ALONE, GROUP_COUNT, GROUP_FROM, GROUP_INPUT, GROUP_JUDGED, GROUP_OWN, GROUP_TO, GROUP_TRAIL, GROUP_USER, GROUP_WEIGHT,
-  GROUP_WORDS, ROW_HEAD, ROW_LIFT, ROW_SIZE, ROW_STEP,
+  GROUP_WORDS, ROW_HEAD, ROW_LIFT, ROW_SIZE, ROW_STEP, SCORERS,
 } from "../layout";
 import { expAll, groupLoss, sigmoid, softplus } from "./exact";
 import { difference, fromBrain } from "./packed";
 import { first, last } from "./share";
 import { mask, sumLanes } from "./vector";
 
+/** t stays within this: no bias is left out for good. */
+const MIX_MOST: f32 = 4;
+
 /** Where the operation's blocks are. */
 let rows: usize, chances: usize, features: usize, fusion: usize, decay: usize, lift: usize, constants: usize;
 let x: usize, dx: usize, z: usize, e: usize;
+/** Errors with the slow and with the quick bias of each item alone, and m. */
+let slow: usize, quick: usize, m: f32;
 /** z with numbers of a vector left off, the vector with fewer bits, and the parts of its rungs in z. */
 let other: usize, cut: usize, parts: usize;
 /** How many rungs there are; their sizes, and then their bits. */
@@ -75,6 +80,8 @@ export function learnGroups(p: usize): void {
   other = e + longest * 4;
   cut = other + longest * 4;
   parts = cut + widest * 4;
+  slow = parts + rungs * longest * 4;
+  quick = slow + longest * 4;
   for (let g = from; g < to; g++) {
     const group = groups + g * GROUP_WORDS * 4;
     const first = load<i32>(group + GROUP_FROM * 4);
@@ -83,6 +90,7 @@ export function learnGroups(p: usize): void {
     const high = first + negatives * (pass + 1) / passes;
     const weights = decay + load<i32>(group + GROUP_COUNT * 4) * latest * 4;
     combine(group, weights);
+    m = <f32>sigmoid(load<f32>(fusion + 2 * SCORERS * 4));
     const loss = weigh(group, low, high, pass == 0);
     if (pass == 0) {
       store<f32>(losses + g * 4, loss);
@@ -184,13 +192,36 @@ function weigh(group: usize, low: i32, high: i32, wantsLoss: bool): f32 {
   store<f32>(z, own);
   if (load<i32>(group + GROUP_ALONE * 4)) {
     store<f32>(e, <f32>(weight * sigmoid(own)));
+    const gap = gapOf(load<i32>(group + GROUP_OWN * 4));
+    store<f32>(slow, <f32>(weight * sigmoid(own - m * gap)));
+    store<f32>(quick, <f32>(weight * sigmoid(own + (<f32>1 - m) * gap)));
     return <f32>softplus(own);
   }
   for (let r = low; r < high; r++) store<f32>(z + (1 + r - low) * 4, logit(r));
-  const scale = <f32>weight / expAll(e, z, length);
-  for (let j = 0; j < length; j++) store<f32>(e + j * 4, load<f32>(e + j * 4) * scale);
-  store<f32>(e, load<f32>(e) - <f32>weight);
+  errors(e, z, length, <f32>weight);
+  errorsWith(slow, -m, group, low, length, <f32>weight);
+  errorsWith(quick, <f32>1 - m, group, low, length, <f32>weight);
   return wantsLoss ? groupLoss(z, length, false) : 0;
+}
+
+/** r − s of row r of the batch. */
+@inline
+function gapOf(r: i32): f32 {
+  return load<f32>(itemOf(r), 4);
+}
+
+/** weight·(softmax(z) − [the first]) */
+function errors(out: usize, z: usize, length: i32, weight: f32): void {
+  const scale = weight / expAll(out, z, length);
+  for (let j = 0; j < length; j++) store<f32>(out + j * 4, load<f32>(out + j * 4) * scale);
+  store<f32>(out, load<f32>(out) - weight);
+}
+
+/** The same with share·(r − s) more on every item. */
+function errorsWith(out: usize, share: f32, group: usize, low: i32, length: i32, weight: f32): void {
+  store<f32>(other, load<f32>(z) + share * gapOf(load<i32>(group + GROUP_OWN * 4)));
+  for (let j = 1; j < length; j++) store<f32>(other + j * 4, load<f32>(z + j * 4) + share * gapOf(low + j - 1));
+  errors(out, other, length, weight);
 }
 
 /** Σ of the squares of the first numbers. */
@@ -257,11 +288,14 @@ function squaresOfX(count: i32): f32 {
 }
 
 /** dx += e·q̂ of an item's row, and its step. */
-function stepItem(row: usize, error: f32): void {
+function stepItem(row: usize, error: f32, less: f32, more: f32): void {
   const size = sizeOf(row);
   const shared = min(size, width);
-  store<f32>(row, load<f32>(row) - constant(0) * error);
-  const rate = constant(1) * slowed(row + 4, error * error * squaresOfX(shared));
+  const moved = -constant(0) * less;
+  const further = -constant(10) * more - moved;
+  store<f32>(row, load<f32>(row) + moved + m * further);
+  store<f32>(row, load<f32>(row, 4) + further, 4);
+  const rate = constant(1) * slowed(row + 8, error * error * squaresOfX(shared));
   const keep = f32x4.splat(<f32>1 - rate * constant(4)), r = f32x4.splat(rate * error), s = f32x4.splat(error);
   let q = row + ROW_HEAD * 4, a = x, d = dx;
   let k = 0;
@@ -297,10 +331,15 @@ function step(group: usize, weights: usize, low: i32, high: i32, isFirst: bool):
   const own = load<i32>(group + GROUP_OWN * 4);
   const alone = load<i32>(group + GROUP_ALONE * 4) != 0;
   if (features && isFirst && !alone) stepFusion(own, low, high);
+  if (isFirst && !alone) stepMix(own, low, high);
   for (let k = 0; k < padded; k += 4) v128.store(dx + k * 4, f32x4.splat(0));
   squaresOf = -1;
-  stepItem(itemOf(own), load<f32>(e));
-  if (!alone) for (let r = low; r < high; r++) stepItem(itemOf(r), load<f32>(e + (1 + r - low) * 4));
+  stepItem(itemOf(own), load<f32>(e), load<f32>(slow), load<f32>(quick));
+  if (!alone)
+    for (let r = low; r < high; r++) {
+      const at = (1 + r - low) * 4;
+      stepItem(itemOf(r), load<f32>(e + at), load<f32>(slow + at), load<f32>(quick + at));
+    }
   const user: usize = <usize>load<u32>(group + GROUP_USER * 4) << 2;
   const held = sizeOf(user);
   const rate = constant(2) * slowed(user, squares(dx, held));
@@ -317,9 +356,21 @@ function step(group: usize, weights: usize, low: i32, high: i32, isFirst: bool):
       known = size;
       sum = squares(dx, size);
     }
-    const rate = constant(3) * weight * slowed(row + 8, weight * weight * sum);
+    const rate = constant(3) * weight * slowed(row + 12, weight * weight * sum);
     move(row + ROW_HEAD * 4 + blocks(size) * 4, dx, size, <f32>1 - rate * constant(6), rate);
   }
+}
+
+/** Steps t on the errors of the group. */
+function stepMix(own: i32, low: i32, high: i32): void {
+  let g = load<f32>(e) * gapOf(own);
+  for (let r = low; r < high; r++) g += load<f32>(e + (1 + r - low) * 4) * gapOf(r);
+  g *= m * (<f32>1 - m);
+  const at = fusion + 2 * SCORERS * 4;
+  const sum = load<f32>(at, 4) + g * g;
+  store<f32>(at, sum, 4);
+  const t = load<f32>(at) - constant(11) * g / sqrt<f32>(min(sum, constant(9)));
+  store<f32>(at, max<f32>(-MIX_MOST, min<f32>(MIX_MOST, t)));
 }
 
 /** Steps the weights of the features on the errors of the group. */

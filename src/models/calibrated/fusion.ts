@@ -7,6 +7,8 @@
  *   A_k ← A_k + g_k²     w_k ← max(0, w_k − 0.1·g_k/√min(A_k, 10⁵))       A_0 = 10
  *
  * The model learns by the same e: what the others do not know yet.
+ *
+ * Beside them stands how much of an item's bias is the quick one of two (sequence.ts): m = σ(t), t from 0.
  */
 
 import type { Floats } from "../../kernels/kernels.ts"
@@ -15,10 +17,14 @@ import type { State } from "../../kernels/state.ts"
 const SQUARES = 10
 /** What a step is multiplied by, and the most an accumulator counts. */
 export const FUSION_RATES = { rate: 0.1, most: 100_000 }
+/** t, and its accumulator, at first. */
+const MIX = [0, 1]
 
 export class Fusion {
   readonly weights: Float64Array
   readonly #squares: Float64Array
+  /** t and its accumulator. */
+  readonly #mix = Float64Array.from(MIX)
   /** Weights and accumulators as other processes know them. */
   #told: Float64Array
 
@@ -31,19 +37,22 @@ export class Fusion {
   reset(): void {
     this.weights.fill(0)
     this.#squares.fill(SQUARES)
+    this.#mix.set(MIX)
   }
 
-  /** Writes the weights, then their accumulators, for the kernels to learn them. */
+  /** How many numbers it is. */
+  get count(): number {
+    return 2 * this.weights.length + 2
+  }
+
+  /** Writes all numbers, for the kernels to learn them. */
   write(floats: Floats, at: number): void {
-    floats.set(this.weights, at)
-    floats.set(this.#squares, at + this.weights.length)
+    floats.set(this.all(), at)
   }
 
   /** Takes over what was learned of them. */
   read(floats: Floats, at: number): void {
-    const { length } = this.weights
-    this.weights.set(floats.subarray(at, at + length))
-    this.#squares.set(floats.subarray(at + length, at + 2 * length))
+    this.#set(floats.subarray(at, at + this.count))
   }
 
   /** What was learned since the last time, for other processes: steps add up, and so do squares. */
@@ -61,19 +70,25 @@ export class Fusion {
       this.weights[k] = Math.max(0, this.weights[k] + learned[k])
       this.#squares[k] += learned[length + k]
     }
-    for (let k = 0; k < 2 * length; k++) this.#told[k] += learned[k]
+    for (let k = 0; k < 2; k++) this.#mix[k] += learned[2 * length + k]
+    for (let k = 0; k < learned.length; k++) this.#told[k] += learned[k]
   }
 
-  /** Weights and accumulators. */
+  /** Weights, their accumulators, t and its accumulator. */
   all(): Float64Array {
-    return Float64Array.of(...this.weights, ...this.#squares)
+    return Float64Array.of(...this.weights, ...this.#squares, ...this.#mix)
   }
 
-  /** Takes over weights and accumulators, as told. */
-  put(all: Float64Array): void {
+  #set(all: Floats): void {
     const { length } = this.weights
     this.weights.set(all.subarray(0, length))
-    this.#squares.set(all.subarray(length))
+    this.#squares.set(all.subarray(length, 2 * length))
+    this.#mix.set(all.subarray(2 * length))
+  }
+
+  /** Takes over all numbers, as told. */
+  put(all: Float64Array): void {
+    this.#set(all)
     this.record()
   }
 
@@ -85,11 +100,13 @@ export class Fusion {
   save(state: State): void {
     state.put("weights", this.weights)
     state.put("squares", this.#squares)
+    state.put("mix", this.#mix)
   }
 
   load(state: State): void {
     this.reset()
     this.weights.set(state.take("weights", Float64Array))
     this.#squares.set(state.take("squares", Float64Array))
+    this.#mix.set(state.take("mix", Float64Array))
   }
 }

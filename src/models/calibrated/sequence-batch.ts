@@ -109,7 +109,7 @@ export class SequenceBatch {
     kernels.floats.set(decay, this.#decay)
     const ladder = kernels.allocate(2 * sizes.length)
     kernels.ints.set([...sizes, ...form.bits], ladder)
-    const fusion = kernels.allocate(2 * SCORERS)
+    const fusion = kernels.allocate(form.fusion.count)
     this.#base = kernels.mark()
     const widest = blocks(Math.max(...sizes))
     const { passes, latest, constants } = form
@@ -367,7 +367,7 @@ export class SequenceBatch {
   #formOf(side: Side): PackedForm {
     const { latest } = this.#form
     if (side === "user") return { whole: latest, head: 1, vectors: 1, lift: NONE }
-    return { whole: 0, head: 3, vectors: 2, lift: this.#lift }
+    return { whole: 0, head: 4, vectors: 2, lift: this.#lift }
   }
 
   /** Learns all groups in a pass. */

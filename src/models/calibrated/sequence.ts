@@ -6,7 +6,8 @@
  *   a new item's q_k = 16·2^−⌊log₄(k+1)⌋·ε_k, its y and a new p are 0
  *   π = softmax(ζ − log Q)          over a positive and its negatives; Q: the chance of each to be drawn as a negative
  *   e_j = π_j − [j is the positive]   a dislike stands alone: e = σ(z)      dx = Σ_j e_j·q̂_j
- *   b ← b − 0.1·e
+ *   b = (1 − m)·s + m·r     s ← s − 0.03·e_s     r ← r − 0.15·e_r     e_s, e_r: with s and with r in place of b
+ *   t ← t − 0.2·g/√min(A, 10⁵)     g = m·(1 − m)·Σ_j e_j·(r_j − s_j)     m = σ(t), t in −4 … 4
  *   A ← A + ‖G‖²     q ← q − 0.3·(G + 0.007·q)/√min(A, 80)         G = e·x
  *   the same for p:  p ← p − 0.3·(G + 0.01·p)/√min(A, 80)          G = dx
  *   and for y:       y ← y − 0.7·(G + 0.015·ω·y)/√min(A, 80)       G = ω·dx      A_0 = 0.4, one A a vector
@@ -22,7 +23,7 @@
  * counted; such an item is scored by that instead: its chance is P_a, all others share 1 − Σ P_a as the softmax has it.
  *
  * Two passes over the rows of a segment, each with a share of the negatives for its own. A latest item without a row (one
- * of another process) counts as ŷ = 0. Rows: a user's is [latest items, A of p, p], an item's [b, A of q, A of y, q, y];
+ * of another process) counts as ŷ = 0. Rows: a user's is [latest items, A of p, p], an item's [b, r − s, A of q, A of y, q, y];
  * no moments. Growing, but from nothing, and a turn of the frame leave the accumulators alone.
  */
 
@@ -60,7 +61,7 @@ const DECAY = 0.9
 const DEVIATION = 0.3
 /** ε is that much fainter: what stands in for numbers given back is noise. */
 const LIFT = 1 / 16
-const RATE = { bias: 0.1, item: 0.3, user: 0.3, input: 0.7 }
+const RATE = { slow: 0.03, quick: 0.15, mix: 0.2, item: 0.3, user: 0.3, input: 0.7 }
 const L2 = { item: 0.007, user: 0.01, input: 0.015 }
 /** A_0 of a vector. */
 const SQUARES = 0.4
@@ -101,7 +102,7 @@ export class SequenceModel implements RowModel {
   readonly bits: readonly Bits[]
   readonly seed: number
   readonly tables: Record<Side, EmbeddingTable>
-  readonly heads = { user: RECENT + 1, item: 3 }
+  readonly heads = { user: RECENT + 1, item: 4 }
   readonly vectors = { user: 1, item: 2 }
   readonly warmupEvents = 5
   /** By place among the different latest items: how often it came again, and how often it could have. */
