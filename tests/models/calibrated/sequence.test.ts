@@ -96,9 +96,16 @@ test("a new item's q is ε, 16 times as large, and half of that wherever k quadr
   expect(Math.abs(NOISE[5][0])).toBeGreaterThan(0)
 })
 
-const bias = (model: SequenceModel, item: number) => {
+/** b, or with `at` 1 what the quick bias is above the slow one. */
+const bias = (model: SequenceModel, item: number, at = 0) => {
   const { item: table } = model.tables
-  return (table.numbersOf(item) as Float32Array)[table.placeOf(item)]
+  return (table.numbersOf(item) as Float32Array)[table.placeOf(item) + at]
+}
+
+/** t and its accumulator. */
+function mixOf(model: SequenceModel): number[] {
+  const all = model.fusion.all()
+  return Array.from(all.subarray(-2))
 }
 
 /** x and z by the equations, with plain arrays. */
@@ -180,20 +187,19 @@ describe("the sequence model", () => {
     const { weights } = defined(model, user)
     const latest = model.latestOf(user).reverse()
     // `sum`: where the accumulator of the knob's vector stands.
-    const knobs: { side: "user" | "item"; id: number; at: number; rate: number; decay: number; sum?: number }[] = []
+    const knobs: { side: "user" | "item"; id: number; at: number; rate: number; decay: number; sum: number }[] = []
     const size = (side: "user" | "item", id: number) => SIZES[model.tables[side].step(id)]
     for (let k = 0; k < size("user", user); k++)
       knobs.push({ side: "user", id: user, at: 21 + k, rate: 0.3, decay: 0.01, sum: 20 })
     for (const id of new Set(candidates)) {
-      knobs.push({ side: "item", id, at: 0, rate: 0.1, decay: 0 })
       if (candidates.filter((other) => other === id).length > 1) continue
       for (let k = 0; k < size("item", id); k++)
-        knobs.push({ side: "item", id, at: 3 + k, rate: 0.3, decay: 0.007, sum: 1 })
+        knobs.push({ side: "item", id, at: 4 + k, rate: 0.3, decay: 0.007, sum: 2 })
     }
     latest.forEach((id, a) => {
       if (latest.indexOf(id) !== a || latest.lastIndexOf(id) !== a) return
       for (let k = 0; k < size("item", id); k++)
-        knobs.push({ side: "item", id, at: 3 + size("item", id) + k, rate: 0.7, decay: 0.015 * weights[a], sum: 2 })
+        knobs.push({ side: "item", id, at: 4 + size("item", id) + k, rate: 0.7, decay: 0.015 * weights[a], sum: 3 })
     })
     const cell = ({ side, id, at }: Pick<(typeof knobs)[number], "side" | "id" | "at">) => {
       const numbers = model.tables[side].numbersOf(id)
@@ -212,7 +218,6 @@ describe("the sequence model", () => {
     })
     const before = knobs.map((knob) => cell(knob).numbers[cell(knob).at])
     const expected = knobs.map(({ side, id, rate, decay, sum: at }, n) => {
-      if (at === undefined) return before[n] - rate * gradients[n]
       const same = knobs.map((other) => other.side === side && other.id === id && other.sum === at)
       const squares = gradients.reduce((all, gradient, m) => (same[m] ? all + gradient ** 2 : all), 0)
       const head = cell({ side, id, at })
@@ -245,6 +250,35 @@ describe("the sequence model", () => {
     })
     expect(knobs.length).toBeGreaterThan(30)
     expect(moved).toBeGreaterThan(1e-3)
+  })
+
+  test("of an item's two biases each learns as if it were alone, and the one that says more gets a larger part", () => {
+    const model = trained({ passes: 1 })
+    const batch = groups(1, 77)
+    const candidates = Array.from(batch.item)
+    const { z } = defined(model, batch.user[0])
+    const [t, squares] = mixOf(model)
+    const m = 1 / (1 + Math.exp(-t))
+    const gap = candidates.map((i) => bias(model, i, 1))
+    expect(Math.max(...gap.map(Math.abs)), "they differ").toBeGreaterThan(0.01)
+    const errors = (share: number) => {
+      const own = candidates.map((i, j) => Math.exp(z[i] - batch.logChance[j] + share * gap[j]))
+      const sum = own.reduce((all, one) => all + one, 0)
+      return own.map((one, j) => one / sum - (j === 0 ? 1 : 0))
+    }
+    const [both, slow, quick] = [errors(0), errors(-m), errors(1 - m)]
+    const expected = new Map([...ALL].map((i) => [i, [bias(model, i), bias(model, i, 1)]]))
+    candidates.forEach((i, j) => {
+      const [less, more] = [-0.03 * slow[j], -0.15 * quick[j]]
+      const now = expected.get(i) as number[]
+      now[0] += less + m * (more - less)
+      now[1] += more - less
+    })
+    const slope = m * (1 - m) * both.reduce((sum, error, j) => sum + error * gap[j], 0)
+    model.train(batch)
+    for (const [i, numbers] of expected)
+      for (const at of [0, 1]) expect(Math.abs(bias(model, i, at) - numbers[at]), `${i}[${at}]`).toBeLessThan(2e-6)
+    expect(mixOf(model)[0]).toBeCloseTo(t - (0.2 * slope) / Math.sqrt(squares + slope * slope), 5)
   })
 
   test("judges every rung of the user and of the positive: the loss after shrinking to it, before anything is learned", () => {
@@ -368,7 +402,7 @@ describe("the sequence model", () => {
     const row = new Float32Array(model.tables.item.size(0))
     model.tables.item.read(0, row, 0)
     expect(model.accepts("item", row)).toBe(true)
-    for (const at of [1, 2]) expect(model.accepts("item", row.with(at, 0.3))).toBe(false)
+    for (const at of [2, 3]) expect(model.accepts("item", row.with(at, 0.3))).toBe(false)
   })
 
   test("a dislike stands alone: its item falls for its user, and is not among the latest", () => {
