@@ -19,7 +19,7 @@ import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
 import { Worker } from "node:worker_threads"
 import { crc32 } from "node:zlib"
-import { afterEach, beforeAll, describe, expect, test } from "vitest"
+import { afterEach, beforeAll, describe, expect, test, vi } from "vitest"
 import { openDirectory } from "../../src/engine/directory.ts"
 import { weighRows } from "../../src/engine/event-types.ts"
 import { hashName } from "../../src/engine/intake.ts"
@@ -240,6 +240,26 @@ describe("coming back", () => {
         expect(memory.heldBytes).toBeLessThanOrEqual(memory.budget ?? Number.POSITIVE_INFINITY)
         if (memory.budget === null) expect(users.held).toBeGreaterThan(recommender.status().users.held)
       }
+  })
+
+  test("a budget decides alike whether the lookup's files are as they were or made again from the journal", async () => {
+    const directory = folder()
+    const options = { keepJournal: "all" as const, memoryBudget: "160000B" }
+    const first = await open(directory, options)
+    for (let n = 0; n < 20; n++) await first.observe(events(130, n))
+    await first.close()
+    vi.useFakeTimers({ toFake: ["Date"], now: 1_795_000_000_000 })
+    const hashes: string[] = []
+    for (const isKept of [true, false]) {
+      const copy = powerCut(directory)
+      for (const name of readdirSync(copy)) if (!isKept && name.startsWith("lookup")) rmSync(join(copy, name))
+      const again = await open(copy, options)
+      await again.observe(events(130, 77))
+      await again.drain()
+      hashes.push(await again.hash())
+    }
+    vi.useRealTimers()
+    expect(hashes[1]).toBe(hashes[0])
   })
 
   test("a snapshot has the tables that the document's Python looks for", async () => {

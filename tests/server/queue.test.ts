@@ -39,10 +39,10 @@ test("a stream of lines waits for a full queue instead of being refused", async 
   expect(answer).toMatchObject({ status: 200, body: { accepted: 12_000 } })
 })
 
-test("more requests than may be under way get 503; health is answered all the same", async () => {
-  service = await openService({ flags: { "request-limit": "3" } })
+test("streams of lines take half of the places: one more gets 503, and what is quick is answered all the same", async () => {
+  service = await openService({ flags: { "request-limit": "4" } })
   const ends: (() => void)[] = []
-  const streams = Array.from({ length: 3 }, () => {
+  const send = () => {
     const body = new ReadableStream({
       start(controller) {
         controller.enqueue(new TextEncoder().encode('{"user":"slow","item":"i"}\n'))
@@ -51,15 +51,22 @@ test("more requests than may be under way get 503; health is answered all the sa
     })
     const headers = { "content-type": "application/x-ndjson" }
     return fetch(`${service.url}/v1/interactions`, { method: "POST", headers, body, duplex: "half" } as RequestInit)
-  })
-  await until(async () => (await service.call("GET", "/v1/status")).status === 503)
-  const refused = await service.call("POST", "/v1/interactions", { body: events(1) })
+  }
+  const lines = () =>
+    service.call("POST", "/v1/interactions", {
+      body: JSON.stringify(events(1)[0]),
+      headers: { "content-type": "application/x-ndjson" },
+    })
+  const streams = [send(), send()]
+  await until(async () => (await lines()).status === 503)
+  const refused = await lines()
   expect(refused).toMatchObject({ status: 503, body: { error: "BUSY" } })
   expect(refused.headers.get("retry-after")).toBe("2")
-  expect((await service.call("GET", "/health/live")).status).toBe(200)
+  for (const path of ["/health/live", "/v1/status"]) expect((await service.call("GET", path)).status).toBe(200)
+  expect((await service.call("POST", "/v1/interactions", { body: events(1) })).status).toBe(200)
   for (const end of ends) end()
   for (const stream of await Promise.all(streams)) expect(await stream.json()).toEqual({ accepted: 1, duplicates: 0 })
-  expect((await service.call("GET", "/v1/status")).status).toBe(200)
+  expect((await lines()).status).toBe(200)
 })
 
 test("bodies that together are too much get 503, and what needs no body is answered", async () => {
