@@ -45,6 +45,14 @@ test.each(documents)("the links of %s lead somewhere", (path) => {
   expect(lost).toEqual([])
 })
 
+// Sites are built from these pages, and a builder takes an address for a link.
+test.each(documents)("%s links to no address of this machine", (path) => {
+  const text = textOf(path)
+    .replaceAll(/`[^`\n]*`/g, "")
+    .replaceAll(/^ {4}.*$/gm, "")
+  expect(text.match(/https?:\/\/(localhost|127\.0\.0\.1)[^\s)]*/g) ?? []).toEqual([])
+})
+
 test("there are links to check", () => {
   expect(linksOf("README.md").length).toBeGreaterThan(15)
 })

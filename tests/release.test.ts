@@ -75,6 +75,12 @@ test("flags of the compose file are the commands'", async () => {
   }
 })
 
+test("trainers of the compose file have no health check, and that of the image asks the port of the service", () => {
+  const text = readFileSync(join(ROOT, "deploy/compose.yaml"), "utf8")
+  expect(text.slice(text.indexOf("  trainer:"), text.indexOf("  service:"))).toContain("healthcheck: { disable: true }")
+  expect(lines.find((line) => line.startsWith("HEALTHCHECK"))).toContain("process.env.DESS_PORT")
+})
+
 test("the release checks the version, sets the addresses and publishes with provenance", () => {
   const text = readFileSync(join(ROOT, ".github/workflows/release.yml"), "utf8")
   expect(text).toContain("npm publish --provenance")
@@ -92,6 +98,10 @@ test("the release checks the version, sets the addresses and publishes with prov
   )
   expect(links.filter((link) => !link.startsWith("https://"))).toEqual([])
   expect(links).toContain("https://example.org/dess/blob/v1.2.3/docs/guide/quick-start.md")
+  const images = links.filter((link) => link.includes("docs/images/"))
+  expect(images.length).toBeGreaterThan(1)
+  for (const image of images)
+    expect(image).toMatch(/^https:\/\/example\.org\/dess\/raw\/v1\.2\.3\/docs\/images\/.*\.(png|svg)$/)
   for (const version of [20, 22, 24, 26])
     expect(readFileSync(join(ROOT, ".github/workflows/test.yml"), "utf8")).toMatch(new RegExp(`node: \\[.*${version}`))
 })

@@ -60,6 +60,56 @@ ${table(["option", "flag", "what it does", "default"], options)}
 `
 }
 
+/**
+ * Methods of an interface of src/engine/types.ts, by name: arguments, results and the first sentence of the comment. The
+ * compiler has no parser to call, and the formatter puts every member on a line of its own.
+ */
+function methodsOf(name) {
+  const source = readFileSync(join(root, "src/engine/types.ts"), "utf8")
+  const body = new RegExp(`^export interface ${name}\\b[^{]*\\{\\n(.*?)^\\}`, "ms").exec(source)?.[1]
+  const members = [
+    ...(body ?? "").matchAll(/^ {2}(?:\/\*\*([\s\S]*?)\*\/\n {2})?(?:readonly )?(\w+)(\(.*\))?: (.+)$/gm),
+  ]
+  const methods = new Map()
+  for (const [, comment = "", member, taken = "a property", given] of members) {
+    const [says] = comment
+      .replaceAll(/\s*\n \s*\* ?/g, " ")
+      .trim()
+      .split(/(?<=\.) (?=[A-Z`])/)
+    const row = methods.get(member) ?? { taken: [], given: new Set(), says }
+    row.taken.push(taken.startsWith("(") ? code(taken) : taken)
+    row.given.add(code(given))
+    methods.set(member, row)
+  }
+  if (methods.size < 3) throw new Error(`src/engine/types.ts: expected methods of ${name}, got ${methods.size}`)
+  return methods
+}
+
+function libraryPage() {
+  const rows = (methods) =>
+    [...methods].map(([name, { taken, given, says }]) => [
+      `\`${name}\``,
+      taken.map((one) => one.replaceAll("|", "\\|")).join(" or "),
+      [...given].map((one) => one.replaceAll("|", "\\|")).join(" or "),
+      cell(says),
+    ])
+  const head = ["method", "arguments", "result", "what it does"]
+  return `# Library
+
+Made by \`npm run docs:reference\` from the interfaces in \`src/engine/types.ts\`: change those, not this page.
+
+\`const recommender = await Recommender.open(options)\` opens one; its options are the [settings of the recommender](options.md#settings-of-the-service). The types named here are exported by \`dess\`, and every field of them has its comment, which an editor shows.
+
+## On one machine and of a cluster
+
+${table(head, rows(methodsOf("ServedRecommender")))}
+
+## On one machine only
+
+${table(head, rows(methodsOf("Recommender")))}
+`
+}
+
 /** The OpenAPI description of a service that is started for it. */
 async function askForApi() {
   const child = spawn(process.execPath, [main, "serve", "--port", "0", "--threads", "1"], { env: environment })
@@ -121,6 +171,7 @@ ${tags.map(part).join("\n\n")}
 }
 
 const pages = {
+  "library.md": libraryPage(),
   "commands.md": commandsPage(),
   "options.md": optionsPage(),
   "http.md": apiPage(await askForApi()),

@@ -58,7 +58,7 @@ const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: str
 
 function usage(): string {
   const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}`)
-  return `dess – a streaming recommender whose embeddings grow with the evidence
+  return `dess – a recommender that learns from every event, with vectors sized to the evidence
 
 Usage: dess <command> [options]
 

@@ -27,7 +27,7 @@ export interface RecommenderOptions
   > {
   /** Where events, ids, items and snapshots are kept (created when missing). Without: in memory only. */
   directory?: string | undefined
-  /** The most that may grow with ids: vectors, names, what users have met, items. Default: no limit. */
+  /** What the process may take above an empty Node, kept within about 1.25 times; old ids make room for new ones. Default: no limit. */
   memoryBudget?: Bytes | undefined
   /** Default "topk". */
   task?: Task | undefined
@@ -682,6 +682,7 @@ export interface ServedRecommender {
   forget(user: Id): Promise<Receipt>
   /** Every catalogue entry with its features. */
   items(): Iterable<ItemView & { features: readonly number[] | null }>
+  /** How it is: events, ids, memory, freshness, what is wrong. */
   status(): Status
   /** As `status` says it. */
   readonly state: Status["state"]
@@ -700,6 +701,7 @@ export interface ServedRecommender {
 
 /** A recommender on one machine. */
 export interface Recommender extends ServedRecommender {
+  /** As above, and with the position of the source the events come from. */
   observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
   /** The position that was given last with events of a source. */
   source(name: string): string | undefined
@@ -712,7 +714,7 @@ export interface Recommender extends ServedRecommender {
   retract(user: Id, item: Id, type?: string): Promise<number>
   /** Users nearest to a user, best first. An unknown user: NOT_FOUND. Score: the cosine. */
   similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>
-  /** The same at once, in order of their index. */
+  /** What `list` gives, at once, in order of their index. */
   ids(side: Side, options?: PageOptions): string[]
   /** Takes items out of the catalogue, the model and every list; says how many were known. */
   deleteItems(items: Id | readonly Id[]): Promise<number>

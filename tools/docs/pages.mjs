@@ -48,6 +48,11 @@ export const SECTIONS = [
   },
   {
     text: "Reference",
-    pages: { "reference/commands": "Commands", "reference/options": "Options", "reference/http": "HTTP API" },
+    pages: {
+      "reference/library": "Library",
+      "reference/commands": "Commands",
+      "reference/options": "Options",
+      "reference/http": "HTTP API",
+    },
   },
 ]

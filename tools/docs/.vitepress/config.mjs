@@ -1,7 +1,7 @@
 import { SECTIONS } from "../pages.mjs"
 
 /** Pages link to files of the repository, which are not part of the site. */
-const OUTSIDE = /(^|\/)(examples|src|tests|bench|Dockerfile|README|CONTRIBUTING|SECURITY|CHANGELOG|CITATION)/
+const OUTSIDE = /(^|\/)(examples|deploy|src|tests|bench|Dockerfile|README|CONTRIBUTING|SECURITY|CHANGELOG|CITATION)/
 
 export default {
   title: "dess",
