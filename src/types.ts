@@ -34,7 +34,7 @@ export interface Segment extends InteractionBatch {
   trainLength: number
   /** When it was closed, in milliseconds since 1970; live only. */
   time?: number
-  /** How many events each row counts as, 0 or more; left out where it is 1 of all. */
+  /** How many events each row counts as, 0 or more. Default: 1 for every row. */
   weight?: Float32Array | undefined
   /** Whether people may come back to items. Default false. */
   repeats?: boolean

@@ -98,7 +98,7 @@ function libraryPage() {
 
 Made by \`npm run docs:reference\` from the interfaces in \`src/engine/types.ts\`: change those, not this page.
 
-\`const recommender = await Recommender.open(options)\` opens one; its options are the [settings of the recommender](options.md#settings-of-the-service). The types named here are exported by \`dess\`, and every field of them has its comment, which an editor shows.
+\`const recommender = await Recommender.open(options)\` opens one; its options are the [settings of the recommender](options.md#settings-of-the-service). The package's declarations have the types named here with a comment on every field, which an editor shows.
 
 ## On one machine and of a cluster
 

@@ -89,7 +89,7 @@ export class Scrubbing {
   }
 }
 
-/** How many events a forgotten user had in the log, once they are gone; undefined where that takes longer. */
+/** Waits until a forgotten user's events are removed from the log and returns how many there were; undefined after `milliseconds`. */
 export async function whenForgotten(
   cluster: Cluster,
   p: { partition: number; asked: string; milliseconds: number },

@@ -72,7 +72,7 @@ export async function createGlobal(cluster: Cluster, positions: readonly string[
   await redis.send(key, ["HSET", key, ...Object.entries(fields).flatMap(([name, value]) => [name, String(value)])])
 }
 
-/** Versions take turns in two places. */
+/** Versions are written to two keys alternately. */
 function bytesKey(cluster: Cluster, version: number): string {
   return cluster.keys.of(0, `dense:${version % 2}:0`)
 }

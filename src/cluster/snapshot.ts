@@ -76,7 +76,7 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
     catalogue.setTotals({ likes: sum("likes"), classes: [0, 1, 2, 3, 4].map((c) => sum(`class${c}`)) })
     const events = before.reduce((total, { applied }) => total + applied, 0)
     const bytes = await write(place, { cluster, run, features, catalogue, details, events })
-    // Streams need not reach back behind it.
+    // Trainers may trim their streams up to the snapshot.
     for (const { partition, offset } of before) {
       const key = cluster.keys.of(partition, "state")
       if (offset !== "0-0") await cluster.redis.send(key, ["HSET", key, "snapshot", offset])

@@ -7,7 +7,7 @@ export interface PartitionStatus {
   partition: number
   /** null: without an owner at the moment. */
   owner: string | null
-  /** Times it changed hands. */
+  /** How often the owner has changed: the fencing token. */
   fence: number
   /** Events ever, and of them learned. */
   appended: number

@@ -50,7 +50,7 @@ export async function openDuck({ memoryBytes, threads, temporary }: DuckOptions)
   const connection = await instance.connect()
   const open = new Set([connection])
 
-  // A statement ends the stream that is open on its connection, without a word: each stream has its own.
+  // A new statement silently ends the open stream of its connection, so each stream has a connection of its own.
   async function* stream(sql: string): AsyncGenerator<DuckChunk> {
     const own = await instance.connect()
     open.add(own)
@@ -163,7 +163,7 @@ export class DuckWriter {
 
 /** A text file whose bytes DuckDB unpacks: zstd, which Node.js before 22.15 does not know. */
 export function duckTextFile({ stream }: Duck, path: string): TextFile {
-  // One line a row, parted by what no text holds. From a line that is not UTF-8 on it is asked for as latin-1: the bytes stay as they are.
+  // One row per line: the delimiter occurs in no text. From the first line that is not UTF-8 on, the file is read as latin-1, which keeps the bytes.
   const sql = (encoding: string) => `SELECT line FROM read_csv(${quote(path)}, columns = {'line': 'VARCHAR'},
     compression = 'zstd', encoding = '${encoding}', delim = '\u0001\u0002\u0003\u0004', quote = '', escape = '',
     header = false, auto_detect = false, strict_mode = false, max_line_size = ${16 << 20})`

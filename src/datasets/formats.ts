@@ -24,7 +24,7 @@ export interface FileChoice {
   implicit?: boolean
 }
 
-/** Rows on their way, and which columns they are made of. */
+/** The rows of a file, block by block, and the columns they are read from. */
 export interface Rows {
   reading: Reading
   blocks: AsyncIterable<RatingBlock>
@@ -74,7 +74,7 @@ export async function readTexts(files: readonly TextFile[], p: FileChoice, optio
   return { reading, blocks: blocks() }
 }
 
-/** What has to be said loudly of how files were read. */
+/** Notes for the user on how files were read. */
 export function describeReading({ taken, ignored, implicit, untimed, leastSignal }: Reading, tally: Tally): string[] {
   const count = (n: number) => n.toLocaleString("en")
   const notes: string[] = []

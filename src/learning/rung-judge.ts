@@ -1,7 +1,8 @@
 /**
- * Judges both arms of a rung while rows are trained on. Each row of a segment is predicted with its user, and its item, cut to every size up to the one held before it is learned, and the policy learns these at the
- * next segment (method.md §3, step 1): it plays the last rung held and studies those below. Then it decides on the ids of
- * that segment, and on ids that are met no more.
+ * Judges both arms of a rung during training. Before a row of a segment is learned, it is predicted with its user, and
+ * with its item, cut to every size up to the one held. The policy learns from these predictions at the next segment
+ * (method.md §3, step 1): it plays the last rung held and learns about those below. Then it decides on the ids of that
+ * segment, and on ids that are no longer met.
  */
 
 import { Warmup } from "../ids/warmup.ts"
@@ -30,8 +31,8 @@ import { SegmentMemory } from "./segment-memory.ts"
 import type { Resizing, SizedRows } from "./sized-rows.ts"
 
 /**
- * Ids gone through per event and side, so each every few turns; where nothing but what costs nothing is given back there is
- * no hurry. And for how many turns one met of late may be away.
+ * Ids checked per event and side, so that each is checked every few turns; slower where only numbers that cost nothing
+ * are given back. And for how many turns an id met lately may be away.
  */
 const SWEEP = 0.25
 const LEISURELY_SWEEP = 1 / 16

@@ -70,7 +70,7 @@ export class SharedRun {
     })
   }
 
-  /** From memory only; a change not taken yet stays to be taken. */
+  /** Drops a row from memory only; changes not yet sent are kept and sent later. */
   dropRow(side: Side, index: number): void {
     this.#share.drop(side, index)
     this.#evaluator.history?.drop(side, index)

@@ -10,7 +10,7 @@ export const SECTIONS = [
       "guide/lists": "Lists",
       "guide/memory": "Memory",
       "guide/moving": "Moving from disco-rec or Gorse",
-      "guide/questions": "Twenty questions",
+      "guide/questions": "Questions of a newcomer",
     },
   },
   {
