@@ -68,7 +68,9 @@ const source = {
 
 const recommender = {
   directory: Type.String({ minLength: 1, description: "where everything is kept; without: in memory only" }),
-  memoryBudget: bytes("what the process may take above an empty Node, kept within about 1.25 times; old ids make room for new ones"),
+  memoryBudget: bytes(
+    "what the process may take above an empty Node, kept within about 1.25 times; old ids make room for new ones",
+  ),
   task: choice(["topk", "binary", "multiclass"], "what is learned"),
   method: Type.String({ description: "how embeddings are sized, as in dess run --help" }),
   model: choice(["ncf", "mf", "distance"], "the head"),

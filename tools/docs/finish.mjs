@@ -1,6 +1,6 @@
-/** Puts the replay page and the API reference into the site, and writes llms.txt: every page with its first sentence. */
+/** Puts the replay page and the API reference into the site, and writes llms.txt: every page with what it is about. */
 
-import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs"
+import { cpSync, existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { SECTIONS } from "./pages.mjs"
 
@@ -13,12 +13,9 @@ if (existsSync(join(root, "docs/api"))) cpSync(join(root, "docs/api"), join(site
 const lines = ["# dess", "", "> A recommender for Node.js that learns from every event as it comes.", ""]
 for (const { text, pages } of SECTIONS) {
   lines.push(`## ${text}`, "")
-  for (const [page, title] of Object.entries(pages)) {
-    const markdown = readFileSync(join(root, "docs", `${page}.md`), "utf8")
-    const first = markdown.split("\n").find((line) => /^[A-Z`*]/.test(line)) ?? ""
-    const [sentence] = first.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").split(/(?<=[.?!]) /)
+  for (const [page, { title, says }] of Object.entries(pages)) {
     cpSync(join(root, "docs", `${page}.md`), join(site, `${page}.md`))
-    lines.push(`- [${title}](/${page}.md): ${sentence}`)
+    lines.push(`- [${title}](/${page}.md): ${says}`)
   }
   lines.push("")
 }

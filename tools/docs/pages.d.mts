@@ -1,1 +1,1 @@
-export const SECTIONS: readonly { text: string; pages: Record<string, string> }[]
+export const SECTIONS: readonly { text: string; pages: Record<string, { title: string; says: string }> }[]

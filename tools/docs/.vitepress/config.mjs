@@ -1,15 +1,11 @@
 import { SECTIONS } from "../pages.mjs"
 
-/** Pages link to files of the repository, which are not part of the site. */
-const OUTSIDE = /(^|\/)(examples|deploy|src|tests|bench|Dockerfile|README|CONTRIBUTING|SECURITY|CHANGELOG|CITATION)/
-
 export default {
   title: "dess",
   description: "A recommender for Node.js that learns from every event as it comes.",
   srcDir: "work",
   outDir: "../../site",
   cleanUrls: true,
-  ignoreDeadLinks: [OUTSIDE, /\/results\//],
   themeConfig: {
     search: { provider: "local" },
     nav: [
@@ -19,7 +15,7 @@ export default {
     ],
     sidebar: SECTIONS.map(({ text, pages }) => ({
       text,
-      items: Object.entries(pages).map(([link, title]) => ({ text: title, link: `/${link}` })),
+      items: Object.entries(pages).map(([link, { title }]) => ({ text: title, link: `/${link}` })),
     })),
   },
   // Angle brackets in tables and texts are text.
