@@ -170,10 +170,12 @@ export class Lookup {
     return this.#runs.reduce((sum, { run }) => sum + run.heldBytes, layers)
   }
 
-  /** Of them those that stay: what waits to be written comes and goes. */
+  /**
+   * Of them those that a budget counts: without a directory all. With one they are on disk; what is in memory of files goes
+   * by when they were merged, and two openings of one directory must decide alike.
+   */
   get keptBytes(): number {
-    if (this.#options.directory === undefined) return this.heldBytes
-    return this.heldBytes - this.#newest.bytes - (this.#frozen?.bytes ?? 0)
+    return this.#options.directory === undefined ? this.heldBytes : 0
   }
 
   /** Bytes of items' details, where they are not on disk. */

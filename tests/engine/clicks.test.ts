@@ -79,7 +79,7 @@ class Plain {
     const scale = Math.sqrt(likes.reduce((sum, _, a) => sum + 0.9 ** a, 0))
     likes.forEach((item, a) => {
       if (!items.has(item)) return
-      const y = items.placeOf(item) + 3 + 8
+      const y = items.placeOf(item) + 4 + 8
       for (let k = 0; k < 8; k++) x[k] += (0.9 ** a / scale) * items.numbersOf(item)[y + k]
     })
     const out = new Set(seen ? [] : [...(index === undefined ? [] : (this.#met.get(index) ?? [])), ...guest])
@@ -89,7 +89,7 @@ class Plain {
       if (!items.has(item)) continue
       const [numbers, at] = [items.numbersOf(item), items.placeOf(item)]
       let z = numbers[at]
-      for (let k = 0; k < 8; k++) z += x[k] * numbers[at + 3 + k]
+      for (let k = 0; k < 8; k++) z += x[k] * numbers[at + 4 + k]
       const { neighbours, fusion } = model
       if (neighbours)
         for (const [k, f] of neighbourScores(neighbours, likes, item).entries()) z += fusion.weights[k] * f
