@@ -44,11 +44,9 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
     const tried = trials.length > 0 ? tryOut(reader, asker, trials) : undefined
     // A chance is one of all items.
     const some = only && !tried && !reader.follow ? only.filter(isKnown) : undefined
-    const known = some ?? reader.items
-    const logits = tried ?? scoresOf(reader, asker as Asker, some)
-    const returning = tried ? undefined : reader.comeBack?.(asker as Asker)
-    const all = withReturns({ items: known, values: toValues(logits, reader.outputs) }, returning)
-    const { items, values } = reader.follow ? drawToKin(all, catalogue) : all
+    const { items, values } = tried
+      ? toRanked(catalogue, reader, { items: reader.items, values: toValues(tried, reader.outputs) })
+      : scoreItems(catalogue, reader, { asker: asker as Asker, some }).drawn
     if (query.lasting) outlast(values, items, catalogue)
     if (reader.follow && rules.factors) toLogOdds(values)
     else if (reader.follow) scored = chances(values)
@@ -64,6 +62,21 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
   // What is new stands at the end.
   const { chosen } = selection
   return describe(catalogue, [...chosen.slice(fresh), ...chosen.slice(0, fresh)], scored)
+}
+
+/** What all items, or some, are ranked by for somebody: as the model knows them, and with newcomers drawn to their kin. */
+export function scoreItems(
+  catalogue: Catalogue,
+  reader: Reader,
+  { asker, some }: { asker: Asker; some?: Int32Array | undefined },
+): Record<"known" | "drawn", Scored> {
+  const values = toValues(scoresOf(reader, asker, some), reader.outputs)
+  const known = withReturns({ items: some ?? reader.items, values }, reader.comeBack?.(asker))
+  return { known, drawn: toRanked(catalogue, reader, known) }
+}
+
+function toRanked(catalogue: Catalogue, reader: Reader, scored: Scored): Scored {
+  return reader.follow ? drawToKin(scored, catalogue) : scored
 }
 
 /** Takes newcomers for the places kept for them; returns how many. */
@@ -158,7 +171,7 @@ function describe(
  * From what is next to what lasts: ζ/3 + log(1 + t), t an item's decayed count of likes. What a session is about passes by,
  * what is popular of late stays; the odds of the model, less sure of themselves, say for whom.
  */
-function outlast(values: Float32Array, items: Int32Array, catalogue: Catalogue): void {
+export function outlast(values: Float32Array, items: Int32Array, catalogue: Catalogue): void {
   for (let i = 0; i < values.length; i++) values[i] = values[i] / 3 + Math.log(1 + catalogue.trend(items[i]))
 }
 

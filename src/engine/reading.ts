@@ -43,7 +43,7 @@ import type {
   SimilarUser,
   Variant,
 } from "./types.ts"
-import { explainItem, NOTHING } from "./why.ts"
+import { explainItems, UNEXPLAINED } from "./why.ts"
 
 const LIST_OPTIONS = [
   ...(["count", "offset", "exclude", "only", "categories"] as const),
@@ -196,17 +196,12 @@ export class Reading {
   ): Recommendation[] {
     const { reader } = this.#model
     const names = this.#catalogue.names.item
-    const { factors } = this.rules.compile(options)
-    const asker = findAsker(this.#catalogue, reader, asked)
     const items = list.filter(({ source }) => source === "model").map(({ item }) => names.find(item) as number)
-    const lifts = asker && reader.lifts ? reader.lifts(asker, items) : []
-    const found = new Map(items.map((item, i) => [names.name(item), { item, lifts: lifts[i] }]))
-    return list.map((one) => {
-      const known = found.get(one.item)
-      if (!known?.lifts)
-        return { ...one, why: { parts: { ...NOTHING, popularity: one.source === "trending" ? 1 : 0 }, items: [] } }
-      return { ...one, why: explainItem(known.lifts, factors?.[known.item] ?? 1, (item) => names.name(item)) }
+    const found = explainItems(this.#catalogue, reader, {
+      asker: findAsker(this.#catalogue, reader, asked),
+      ...{ items, lasting: options.lasting ?? false, factors: this.rules.compile(options).factors },
     })
+    return list.map((one) => ({ ...one, why: found.get(names.find(one.item) as number) ?? UNEXPLAINED }))
   }
 
   #checkPage(options: ListOptions) {

@@ -306,13 +306,15 @@ export interface RecommendOptions extends ListOptions {
 /** What speaks for an item of a list. */
 export interface Why {
   /**
-   * Shares of what raises it above other items; they add up to 1, or are 0 where nothing does. taste: the user's own vector. latest: what the vectors of
-   * the latest items say. neighbours: what others did after them. popularity: everybody. again: the user may come back to
-   * it. boost: the request's own.
+   * What the log of its score's odds is the sum of, for items of source "model"; 0 for others. Each is what it has more than
+   * the mean of some 200 items. taste: the user's own vector. recency: what the vectors of the latest 20 items say, the
+   * latest most. neighbours: what others did after them. popularity: everybody. new: it has few events, and items like it
+   * raise it. again: all of it, where the user may come back to it. boost: the request's own. base: the odds of such a mean
+   * item.
    */
-  parts: { taste: number; latest: number; neighbours: number; popularity: number; again: number; boost: number }
-  /** The user's items behind `latest` and `neighbours`, at most five, with their shares of the whole. */
-  items: { item: string; share: number }[]
+  parts: Record<"taste" | "recency" | "neighbours" | "popularity" | "new" | "again" | "boost" | "base", number>
+  /** The user's items that speak for it, at most five, and what each adds to `recency` and `neighbours`; most first. */
+  items: { item: string; adds: number }[]
 }
 
 /** What somebody without an id clicked on, oldest first, and what kind of list it is to be. */
@@ -703,6 +705,8 @@ export interface ServedRecommender {
 export interface Recommender extends ServedRecommender {
   /** As above, and with the position of the source the events come from. */
   observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
+  /** Erasures under way end as `pending` and go on at the next start: for a process that is about to close. */
+  suspendErasures(): void
   /** The position that was given last with events of a source. */
   source(name: string): string | undefined
   /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */

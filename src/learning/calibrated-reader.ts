@@ -252,6 +252,8 @@ export class CalibratedReader implements Reader {
       return items.map((item) => {
         const one = parts.get(item)
         return {
+          base: bias + taste + inputs.reduce((sum, input) => sum + input, 0),
+          isKnown: one !== undefined,
           taste: one ? one.taste - taste : 0,
           latest: latest.map((other, a) => ({ item: other, lift: one ? one.inputs[a] - inputs[a] : 0 })),
           neighbours: one?.neighbours ?? 0,

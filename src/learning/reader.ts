@@ -49,8 +49,12 @@ export interface LabelledTrial {
   stays?: boolean
 }
 
-/** What raises an item's logit above that of other items. */
+/** What raises an item's logit above the mean of other items. */
 export interface ItemLifts {
+  /** The mean logit of other items, without what neighbours say. */
+  base: number
+  /** Whether the item has a row; without one nothing raises it. */
+  isKnown: boolean
   /** The user's own vector. */
   taste: number
   /** What each of the latest items says. */

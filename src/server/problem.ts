@@ -58,6 +58,8 @@ const NO_ROOM = "disk: expected room, got %; writing is refused until there is s
 const NO_RIGHT = "disk: expected to be allowed to write, got %; writing is refused until it is allowed"
 const NO_FILES = "open files: expected room for one more, got %; try again later"
 
+const TOO_LARGE = "body: expected at most as much as --body-limit says (8 MB by default), got more; send less at once"
+
 /** Error codes of the operating system for the service's own files. */
 const DISK_TROUBLE: Record<string, string> = {
   ENOSPC: NO_ROOM,
@@ -98,6 +100,7 @@ export function describeError(error: unknown): Answer {
   if (error instanceof Refusal) return { status: error.status, error: error.code, message: error.message }
   const { statusCode = 500, message = "" } = error as Partial<FastifyError>
   const status = statusCode >= 400 && statusCode < 500 ? statusCode : 500
+  if (status === 413) return { status, error: "BAD_REQUEST", message: TOO_LARGE }
   // Internal errors are for the log, not for the caller.
   return status === 500
     ? { status, error: "INTERNAL", message: "service: something went wrong; its log says what", log: true }

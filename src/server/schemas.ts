@@ -209,15 +209,16 @@ export const AfterQuery = shape({ after: After })
 export const CountQuery = shape({ count: page.count })
 export const SimilarUsers = Type.Array(shape({ user: Type.String(), score: Type.Number() }))
 
-const Share = Type.Number({ minimum: 0, maximum: 1 })
+const Part = Type.Number()
 const Why = shape(
   {
     parts: shape({
-      ...{ taste: Share, latest: Share, neighbours: Share, popularity: Share, again: Share, boost: Share },
+      ...{ taste: Part, recency: Part, neighbours: Part, popularity: Part },
+      ...{ new: Part, again: Part, boost: Part, base: Part },
     }),
-    items: Type.Array(shape({ item: Type.String(), share: Share })),
+    items: Type.Array(shape({ item: Type.String(), adds: Type.Number() })),
   },
-  "Shares of what raises the item above others; they add up to 1. The user's items behind latest and neighbours.",
+  "What the log of the odds of a score of the model is the sum of, and what the user's items add to recency and neighbours.",
 )
 
 export const Recommendations = Type.Array(

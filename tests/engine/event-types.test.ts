@@ -224,6 +224,33 @@ test("what cannot be is refused by name, and nothing is taken", async () => {
   for (const [options, message] of refused) await expect(Recommender.open(options)).rejects.toThrow(message)
 })
 
+test("wrong types at a restart are refused and those before stay; right ones take their place", async () => {
+  const directory = folder()
+  const events = [
+    { user: "ada", item: "looked at", type: "view" },
+    { user: "ada", item: "bought", type: "purchase" },
+  ]
+  const first = await open({ directory, types: TYPES })
+  await first.observe(events)
+  await first.close()
+  const wrong: unknown[] = [Number.NaN, Number.POSITIVE_INFINITY, "1", null, 11]
+  for (const view of wrong)
+    await expect(Recommender.open({ ...OPTIONS, directory, types: { view } as never })).rejects.toThrow(
+      /expected a number/,
+    )
+  await expect(Recommender.open({ ...OPTIONS, directory, types: null as never })).rejects.toThrow(/types: expected/)
+  const second = await open({ directory })
+  await expect(second.observe({ ...events[0], type: "buy" })).rejects.toThrow(
+    /expected one of view, cart, purchase, skip/,
+  )
+  expect(itemsOf(await second.recommend("ada"))).toEqual(["looked at"])
+  await second.close()
+  const third = await open({ directory, types: { buy: 1 } })
+  await expect(third.observe(events)).rejects.toThrow(/expected one of buy, got "view"/)
+  expect(await third.observe({ ...events[0], type: "buy" })).toMatchObject({ accepted: 1 })
+  expect(third.status().events.accepted).toBe(3)
+})
+
 test("a guest's items have types: a view is not left out, a purchase is, a skip says nothing is liked", async () => {
   const recommender = await open({ types: TYPES })
   await recommender.observe(plant().map(({ type: _, ...event }) => ({ ...event, type: "view" })))

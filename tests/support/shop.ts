@@ -6,6 +6,7 @@ import type {
   ItemEntry,
   ListOptions,
   Recommendation,
+  RecommendOptions,
   ServedRecommender,
 } from "../../src/engine/types.ts"
 
@@ -40,15 +41,33 @@ export interface Request {
   ask(recommender: ServedRecommender): Promise<Recommendation[]>
 }
 
-export const REQUESTS: Request[] = RULES.flatMap((rules): Request[] => {
-  const guest: GuestOptions = { ...rules, items: ["item 2", "item 32"] }
-  const post = (path: string, body: object, ask: Request["ask"]): Request => ({ method: "POST", path, body, ask })
-  return [
-    post("/v1/users/user%203/recommendations", rules, (live) => live.recommend("user 3", rules)),
-    post("/v1/users/nobody/recommendations", rules, (live) => live.recommend("nobody", rules)),
-    post("/v1/recommendations", guest, (live) => live.recommend(guest)),
-    post("/v1/items/item%204/similar", rules, (live) => live.similar("item 4", rules)),
-    post("/v1/popular", rules, (live) => live.popular(rules)),
-    post("/v1/new", rules, (live) => live.newest(rules)),
-  ]
-})
+const post = (path: string, body: object, ask: Request["ask"]): Request => ({ method: "POST", path, body, ask })
+const GUEST = { items: ["item 2", "item 32"] }
+
+const forUser = (rules: RecommendOptions): Request =>
+  post("/v1/users/user%203/recommendations", rules, (live) => live.recommend("user 3", rules))
+
+const forGuest = (rules: Omit<GuestOptions, "items">): Request => {
+  const guest = { ...rules, ...GUEST }
+  return post("/v1/recommendations", guest, (live) => live.recommend(guest))
+}
+
+export const REQUESTS: Request[] = RULES.flatMap((rules): Request[] => [
+  forUser(rules),
+  post("/v1/users/nobody/recommendations", rules, (live) => live.recommend("nobody", rules)),
+  forGuest(rules),
+  post("/v1/items/item%204/similar", rules, (live) => live.similar("item 4", rules)),
+  post("/v1/popular", rules, (live) => live.popular(rules)),
+  post("/v1/new", rules, (live) => live.newest(rules)),
+])
+
+/** With what only the top-k task has: reasons, lists that last. */
+export const TOPK_REQUESTS: Request[] = [
+  ...REQUESTS,
+  ...RULES.flatMap((rules) =>
+    [
+      { ...rules, why: true },
+      { ...rules, why: true, lasting: true, seen: true },
+    ].flatMap((more) => [forUser(more), forGuest(more)]),
+  ),
+]
