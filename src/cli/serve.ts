@@ -48,7 +48,11 @@ export async function serveCommand(args: string[]): Promise<void> {
   })
   const { settings, keys } = configuration
   say(`listening on ${service.url} (${keys.write ? "with API keys" : "this machine only, without API keys"})`)
-  const { stopped, isStopping } = untilSignal(service.stop)
+  const { stopped, isStopping } = untilSignal(service.stop, () => {
+    const { reached } = line
+    line.done()
+    return reached === undefined ? "finishing what was accepted" : `the replay is interrupted at ${reached}`
+  })
   try {
     await service.ready
     line.done()
@@ -68,13 +72,16 @@ export async function serveCommand(args: string[]): Promise<void> {
 }
 
 /** Resolves when a signal has stopped the service; a second signal does not wait. */
-function untilSignal(stop: () => Promise<void>): { stopped: Promise<void>; isStopping: () => boolean } {
+function untilSignal(
+  stop: () => Promise<void>,
+  describeStop: () => string,
+): { stopped: Promise<void>; isStopping: () => boolean } {
   let asked = false
   const stopped = new Promise<void>((resolve, reject) => {
     const onSignal = (signal: NodeJS.Signals) => {
       if (asked) process.exit(signal === "SIGINT" ? 130 : 143)
       asked = true
-      say("stopping: finishing what was accepted")
+      say(`stopping: ${describeStop()}`)
       stop().then(() => {
         say("stopped")
         resolve()
