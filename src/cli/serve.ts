@@ -63,7 +63,16 @@ export async function serveCommand(args: string[]): Promise<void> {
     throw error
   }
   const place = settings.cluster === undefined ? settings.directory : `the cluster (role ${settings.role ?? "both"})`
-  say(place ? `ready; everything is kept in ${place}` : "ready; in memory only, nothing is kept (--directory)")
+  const sayReady = () =>
+    say(place ? `ready; everything is kept in ${place}` : "ready; in memory only, nothing is kept (--directory)")
+  if (service.state() === "refusing") {
+    say("reading only: writing is refused until the disk takes it")
+    const watch = setInterval(() => {
+      if (service.state() === "refusing") return
+      clearInterval(watch)
+      if (service.state() === "learning") sayReady()
+    }, 200).unref()
+  } else sayReady()
   if (settings.demo) {
     const kept = place ? `; its users and items stay in ${place}, use another for yours` : ""
     say(`feeding a simulated film shop: 50,000 events at once, then ${settings.rate} events per second${kept}`)
