@@ -12,7 +12,8 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, expect, test } from "vitest"
+import { afterAll, expect, test, vi } from "vitest"
+import { exportCommand } from "../../src/cli/export.ts"
 import { openContents } from "../../src/engine/contents.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { rebuild } from "../../src/engine/rebuild.ts"
@@ -177,11 +178,17 @@ test("what a recovered journal has lost is reported whenever it is opened, expor
   writeFileSync(join(directory, journal), bytes)
   await (await open(directory, { recover: true })).close()
   const again = await open(directory)
-  expect(again.status().damaged?.join()).toMatch(/are gone/)
+  expect(again.status().damaged?.join()).toMatch(/were damaged and are gone/)
   await again.close()
   const contents = await openContents(directory)
-  expect(contents).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/are gone/)] })
+  const said = /were damaged or missing when it was recovered, and are gone$/
+  expect(contents).toMatchObject({ isWhole: false, gone: [expect.stringMatching(said)] })
   await contents.close()
+  const write = vi.spyOn(process.stderr, "write").mockReturnValue(true)
+  vi.spyOn(console, "log").mockReturnValue()
+  await exportCommand([join(folder, "lists.csv"), "--lists", "--directory", directory])
+  expect(write.mock.calls.join()).toMatch(/were damaged and are gone/)
+  vi.restoreAllMocks()
   const rebuilt = await rebuild({ directory, out: join(folder, "gap-new"), options: { threads: 1 } })
   expect(rebuilt).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/are gone/)] })
 })
