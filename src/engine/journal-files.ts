@@ -46,6 +46,8 @@ import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
 const PATTERN = /^journal-(\d{12,})\.log$/
 /** Bytes of records that are deflated together. */
 const BLOCK_BYTES = 16_384
+/** Written anew within a moment, also when the process is about to end. */
+const QUICK_BYTES = 4 * 2 ** 20
 /** Closed files are joined until they have so many bytes. */
 const JOINED_BYTES = 2 ** 22
 /** What must fit before writing is taken up again after a failure. */
@@ -377,12 +379,15 @@ export class JournalFiles {
     this.#settleNames()
   }
 
+  /** True: large files are not written anew any more, and one that is under way stays as it was. */
+  isClosing = false
+
   /** Packs closed files and joins small ones with those before them. */
   async pack(): Promise<void> {
     this.#settleNames()
     for (let f = 0; f < this.#files.length; f++) {
       const file = this.#files[f]
-      if (file.end === undefined || file.isPacked) continue
+      if (file.end === undefined || file.isPacked || (this.isClosing && file.bytes > QUICK_BYTES)) continue
       const before = this.#files[f - 1]
       const joins = before?.isPacked && before.bytes + file.bytes <= JOINED_BYTES
       await this.#rewrite(joins ? [before, file] : [file])
@@ -408,6 +413,7 @@ export class JournalFiles {
     let hasLeft = false
     let bytes = FILE_HEADER_BYTES
     const header = () => encodeFileHeader({ id: this.#id, first, end, isPacked: true, hasLeft })
+    const isLong = old.reduce((sum, file) => sum + file.bytes, 0) > QUICK_BYTES
     try {
       await replaceFileSlowly(path, async (append, rewrite) => {
         await append(header())
@@ -424,6 +430,7 @@ export class JournalFiles {
         }
         for (const file of old)
           for (const placed of this.#readFile(file, file.first)) {
+            if (this.isClosing && isLong) throw closing()
             if (placed.position !== position + block.length) {
               await flush()
               await append(encodeGap(position, placed.position - position))
@@ -595,4 +602,12 @@ async function recoverFile(
   } finally {
     closeSync(file)
   }
+}
+
+/** What long work ends with when the process is about to end: it is done at the next start. */
+export function closing(): DessError {
+  return new DessError(
+    "CLOSED",
+    "journal: expected to be written anew, it is being closed; that is done after the next start",
+  )
 }

@@ -875,7 +875,12 @@ export class LiveRecommender implements Recommender {
     }, milliseconds).unref()
   }
 
+  suspendErasures(): void {
+    if (this.#directory) this.#directory.files.isClosing = true
+  }
+
   close(): Promise<void> {
+    this.suspendErasures()
     this.#closing ??= this.#close()
     return this.#closing
   }

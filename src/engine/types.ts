@@ -703,6 +703,8 @@ export interface ServedRecommender {
 /** A recommender on one machine. */
 export interface Recommender extends ServedRecommender {
   observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
+  /** Erasures under way end as `pending` and go on at the next start: for a process that is about to close. */
+  suspendErasures(): void
   /** The position that was given last with events of a source. */
   source(name: string): string | undefined
   /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */

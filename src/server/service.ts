@@ -122,6 +122,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const stop = async () => {
     leaving.abort()
     clearInterval(watch)
+    if (recommender && isOnOneMachine(recommender)) recommender.suspendErasures()
     // A connection that was busy when closing began would stay open for its next request.
     const idle = setInterval(() => app.server.closeIdleConnections(), 100)
     await app.close().finally(() => clearInterval(idle))

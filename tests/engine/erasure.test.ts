@@ -2,7 +2,7 @@
 
 import { mkdirSync, readdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
-import { beforeAll, describe, expect, test } from "vitest"
+import { beforeAll, describe, expect, test, vi } from "vitest"
 import { openDirectory } from "../../src/engine/directory.ts"
 import { findTraces } from "../../src/engine/erasure.ts"
 import { hashName } from "../../src/engine/intake.ts"
@@ -285,4 +285,27 @@ test("an erasure that is done leaves no hash of the name in the journal", async 
   expect(records.filter(({ kind }) => kind === "forget")).toEqual([{ kind: "forget", user: 0, former: [], hash: null }])
   expect(JSON.stringify(records)).not.toContain(hashName("Ada"))
   expect(readdirSync(directory).filter((name) => name.endsWith(".part"))).toEqual([])
+})
+
+test("closing does not wait for an erasure: it is pending, nothing is half written, and the next start finishes it", async () => {
+  const directory = folder()
+  const first = await open(directory)
+  const note = { comment: "x".repeat(4000) }
+  for (let n = 0; n < 3000; n += 500)
+    await first.putNotes(
+      "user",
+      Array.from({ length: 500 }, (_, k) => ({ id: `guest ${n + k}`, note })),
+    )
+  await first.observe(Array.from({ length: 400 }, (_, n) => ({ user: `user ${n % 8}`, item: `item ${n % 9}` })))
+  await first.putNotes("user", [{ id: "guest seven", note }])
+  expect(filesWith(directory, "guest seven")).not.toEqual([])
+  const erased = first.forget("guest seven")
+  first.suspendErasures()
+  expect(await erased).toMatchObject({ found: true, status: "pending" })
+  await first.close()
+  expect(readdirSync(directory).filter((name) => name.endsWith(".part"))).toEqual([])
+  const second = await open(directory)
+  await vi.waitFor(() => expect(second.status().erasures?.pending).toBe(0), { timeout: 60_000, interval: 50 })
+  await second.close()
+  expect(filesWith(directory, "guest seven")).toEqual([])
 })
