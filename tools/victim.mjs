@@ -149,7 +149,7 @@ function watch(child, { http, tell }) {
   }
   child.stderr.on("data", (text) => {
     complaint = (complaint + text).slice(-10_000)
-    if (http && String(text).includes("ready;")) begin(/http:\/\/\S+/.exec(complaint)[0])
+    if (http && /ready;|reading only:/.test(String(text))) begin(/http:\/\/\S+/.exec(complaint)[0])
   })
   child.on("message", (message) => {
     if (message.started) begin()

@@ -62,17 +62,17 @@ export async function exportCommand(args: string[]): Promise<void> {
   const writer = await openTableWriter(file, lists ? LISTS : items ? ITEMS : EVENTS)
   const progress = new Progress("export")
   let rows = 0
-  let gone: string[] = []
+  const gone: string[] = []
   try {
     if (lists)
-      for await (const row of listsOf(resolve(directory), values.count ?? 10)) {
+      for await (const row of listsOf(resolve(directory), values.count ?? 10, gone)) {
         writer.add(row)
         progress.update(++rows)
       }
     else {
       const contents = await openContents(resolve(directory))
       try {
-        gone = items ? [] : contents.gone
+        if (!items) gone.push(...contents.gone)
         for await (const row of items ? contents.items() : contents.events()) {
           const properties = "properties" in row ? JSON.stringify(row.properties) : undefined
           writer.add({ ...row, properties })
@@ -90,12 +90,12 @@ export async function exportCommand(args: string[]): Promise<void> {
     progress.done()
   }
   if (values.json) return console.log(JSON.stringify({ file, rows, isWhole: gone.length === 0 }))
-  for (const text of gone) process.stderr.write(`dess: ${text} (--keep-journal all keeps them)\n`)
+  for (const text of gone) process.stderr.write(`dess: ${text}\n`)
   console.log(`${rows.toLocaleString("en")} ${lists ? "rows of lists" : items ? "items" : "events"} written to ${file}`)
 }
 
-/** The list of every user there is. */
-async function* listsOf(directory: string, count: number) {
+/** The list of every user there is; what is gone of what they were learned from is added to `gone`. */
+async function* listsOf(directory: string, count: number, gone: string[]) {
   if (!existsSync(directory))
     throw new DessError("NOT_FOUND", `directory: expected a recommender's, got ${show(directory)}`)
   const line = new ReplayLine("replaying the journal")
@@ -103,6 +103,7 @@ async function* listsOf(directory: string, count: number) {
     line.done(),
   )
   try {
+    gone.push(...(recommender.status().damaged ?? []))
     for (let offset = 0; ; offset += PAGE) {
       const users = recommender.ids("user", { offset, count: PAGE })
       for (const user of users) {

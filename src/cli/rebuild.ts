@@ -2,7 +2,8 @@
 
 import { rebuild } from "../engine/rebuild.ts"
 import { DessError, show } from "../errors.ts"
-import { dropUndefined } from "../learning/options.ts"
+import { dropUndefined, RUN_OPTIONS } from "../learning/options.ts"
+import { SAVED_METHOD_NAMES } from "../policies/methods.ts"
 import { describeFlags, parseFlags, runFlags } from "./flags.ts"
 import { formatSeconds, ReplayLine } from "./terminal.ts"
 
@@ -17,7 +18,7 @@ const DIRECTORIES = {
 } as const
 const LEARNED = runFlags(
   ["task", "method", "recipe", "price", "sizes", "seed", "model", "negatives", "likeThreshold"],
-  ({ help }) => help,
+  (option) => (option === RUN_OPTIONS.method ? `how ids get their sizes: ${SAVED_METHOD_NAMES}` : option.help),
 )
 const idle = { type: "string", examples: ["30d"] } as const
 const LIMITS = {

@@ -48,7 +48,11 @@ export async function serveCommand(args: string[]): Promise<void> {
   })
   const { settings, keys } = configuration
   say(`listening on ${service.url} (${keys.write ? "with API keys" : "this machine only, without API keys"})`)
-  const { stopped, isStopping } = untilSignal(service.stop)
+  const { stopped, isStopping } = untilSignal(service.stop, () => {
+    const { reached } = line
+    line.done()
+    return reached === undefined ? "finishing what was accepted" : `the replay is interrupted at ${reached}`
+  })
   try {
     await service.ready
     line.done()
@@ -59,7 +63,16 @@ export async function serveCommand(args: string[]): Promise<void> {
     throw error
   }
   const place = settings.cluster === undefined ? settings.directory : `the cluster (role ${settings.role ?? "both"})`
-  say(place ? `ready; everything is kept in ${place}` : "ready; in memory only, nothing is kept (--directory)")
+  const sayReady = () =>
+    say(place ? `ready; everything is kept in ${place}` : "ready; in memory only, nothing is kept (--directory)")
+  if (service.state() === "refusing") {
+    say("reading only: writing is refused until the disk takes it")
+    const watch = setInterval(() => {
+      if (service.state() === "refusing") return
+      clearInterval(watch)
+      if (service.state() === "learning") sayReady()
+    }, 200).unref()
+  } else sayReady()
   if (settings.demo) {
     const kept = place ? `; its users and items stay in ${place}, use another for yours` : ""
     say(`feeding a simulated film shop: 50,000 events at once, then ${settings.rate} events per second${kept}`)
@@ -68,13 +81,16 @@ export async function serveCommand(args: string[]): Promise<void> {
 }
 
 /** Resolves when a signal has stopped the service; a second signal does not wait. */
-function untilSignal(stop: () => Promise<void>): { stopped: Promise<void>; isStopping: () => boolean } {
+function untilSignal(
+  stop: () => Promise<void>,
+  describeStop: () => string,
+): { stopped: Promise<void>; isStopping: () => boolean } {
   let asked = false
   const stopped = new Promise<void>((resolve, reject) => {
     const onSignal = (signal: NodeJS.Signals) => {
       if (asked) process.exit(signal === "SIGINT" ? 130 : 143)
       asked = true
-      say("stopping: finishing what was accepted")
+      say(`stopping: ${describeStop()}`)
       stop().then(() => {
         say("stopped")
         resolve()

@@ -117,19 +117,29 @@ export class Progress {
   }
 }
 
-/** How far a replay of the journal is, on stderr: a line that moves on a terminal, else a line every ten seconds. */
+/** How far a replay of the journal is, on stderr: a line that moves on a terminal, else one after two seconds and every ten. */
 export class ReplayLine {
   readonly #label: string
-  #reported = 0
+  #reported: number | undefined
   #isDrawn = false
+  #latest: ReplayProgress | undefined
 
   constructor(label: string) {
     this.#label = label
   }
 
-  update({ events, share, elapsed, remaining }: ReplayProgress): void {
-    const pause = process.stderr.isTTY ? 200 : 10_000
-    if (elapsed < 1000 || elapsed - this.#reported < pause) return
+  /** How far it is, in words; undefined when there is no replay under way. */
+  get reached(): string | undefined {
+    if (!this.#latest) return undefined
+    const { events, share } = this.#latest
+    return `${(100 * share).toFixed(0)} % of the journal, ${events.toLocaleString("en")} events`
+  }
+
+  update(progress: ReplayProgress): void {
+    this.#latest = progress
+    const { events, share, elapsed, remaining } = progress
+    const [first, pause] = process.stderr.isTTY ? [1000, 200] : [2000, 10_000]
+    if (elapsed < (this.#reported === undefined ? first : this.#reported + pause)) return
     this.#reported = elapsed
     const left = remaining === null ? "" : `, ${formatSeconds(remaining / 1000)} left`
     const rate = Math.round((1000 * events) / elapsed).toLocaleString("en")
@@ -141,6 +151,7 @@ export class ReplayLine {
   done(): void {
     if (this.#isDrawn) process.stderr.write("\r\u001b[K")
     this.#isDrawn = false
+    this.#latest = undefined
   }
 }
 

@@ -170,11 +170,21 @@ function parseDescription(text: string): Description | undefined {
   }
 }
 
+/** The same, taken from a snapshot where the description is damaged or missing. */
+export function recoverCreated(path: string): FixedOptions | undefined {
+  return readCreated(path) ?? findDescription(path)?.created
+}
+
 function describeFromSnapshot(path: string): Description | undefined {
+  const found = findDescription(path)
+  if (found) writeDescription(path, found)
+  return found
+}
+
+function findDescription(path: string): Description | undefined {
   const { found } = readNewest(listSnapshots(path))
   const { journal, created } = (found?.state.get("engine") ?? {}) as { journal?: string; created?: FixedOptions }
   if (journal === undefined || created === undefined) return undefined
-  writeDescription(path, { id: journal, created })
   return { format: FORMAT, id: journal, created }
 }
 

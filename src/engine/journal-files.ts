@@ -554,14 +554,15 @@ async function recoverFile(
 ): Promise<string[]> {
   const gone: string[] = []
   const file = openSync(path, "r")
-  const say = (from: number, to: number | undefined) =>
+  const say = (from: number, to: number | undefined, why: "damaged" | "missing") =>
     gone.push(
-      `${path.slice(path.lastIndexOf("journal-"))}: records ${from} to ${to === undefined ? "the end" : to - 1} are gone`,
+      `${path.slice(path.lastIndexOf("journal-"))}: records ${from} to ${to === undefined ? "the end" : to - 1} were ${why} and are gone`,
     )
   try {
     const size = fstatSync(file).size
     const kept: { position: number; count: number; from: number; to: number }[] = []
     let [at, position] = [FILE_HEADER_BYTES, first]
+    let isClean = false
     for (;;) {
       const reader = new FrameReader({ file, size, at, position })
       for (const frame of reader) {
@@ -570,18 +571,19 @@ async function recoverFile(
       }
       const { ending } = reader
       position = ending.next
-      if (ending.kind === "clean") break
+      isClean = ending.kind === "clean"
+      if (isClean) break
       const next = reader.findFrame(ending.at + 1)
       if (!next || next.position >= (following ?? Number.POSITIVE_INFINITY)) {
-        if (ending.kind === "damaged" && following === undefined) say(position, undefined)
+        if (ending.kind === "damaged" && following === undefined) say(position, undefined, "damaged")
         break
       }
-      if (next.position > position) say(position, next.position)
+      if (next.position > position) say(position, next.position, "damaged")
       at = next.at
       position = next.position
     }
-    if (following !== undefined && position < following) say(position, following)
-    if (following === undefined && header?.end !== undefined) say(header.end, undefined)
+    if (following !== undefined && position < following) say(position, following, isClean ? "missing" : "damaged")
+    if (following === undefined && header?.end !== undefined) say(header.end, undefined, "missing")
     if (gone.length === 0 && header) return gone
     await replaceFileSlowly(path, async (append) => {
       await append(encodeFileHeader({ id, first, end: following, isPacked: false, hasLeft: true }))

@@ -3,16 +3,17 @@
  * damaged. The events keep their order, times and segments; who leaves for idleness or room is decided anew.
  */
 
-import { existsSync, readdirSync } from "node:fs"
-import { resolve, sep } from "node:path"
+import { existsSync, readdirSync, rmdirSync, rmSync } from "node:fs"
+import { dirname, join, resolve, sep } from "node:path"
 import { DessError, show } from "../errors.ts"
 import { Names } from "../ids/names.ts"
 import { SIDES, type Side } from "../types.ts"
-import { openDirectory } from "./directory.ts"
+import { openDirectory, recoverCreated } from "./directory.ts"
+import { tryTo } from "./disk.ts"
 import { FormerNames } from "./former-names.ts"
 import type { JournalFiles, Placed } from "./journal-files.ts"
 import { Recommender } from "./open.ts"
-import { completeOptions, type FixedOptions, fixedOptions } from "./options.ts"
+import { type FixedOptions, fixedOptions } from "./options.ts"
 import {
   type EventExtra,
   type EventRow,
@@ -24,6 +25,7 @@ import {
 } from "./records.ts"
 import type { Shown } from "./shown-items.ts"
 import { openSource, type Source } from "./source.ts"
+import { tryOptions } from "./try-options.ts"
 import { giveWay } from "./turns.ts"
 import type { RecommenderOptions, ReplayProgress } from "./types.ts"
 
@@ -63,30 +65,57 @@ export async function rebuild(p: RebuildOptions): Promise<Rebuilt> {
     throw new DessError("INVALID_ARGUMENT", `out: expected a new or empty directory, got ${show(p.out)}`)
   if (`${out}${sep}`.startsWith(`${from}${sep}`))
     throw new DessError("INVALID_ARGUMENT", `out: expected a directory outside the old one, got ${show(p.out)}`)
+  // Options are refused before anything is made or mended.
+  const known = recoverCreated(from)
+  const options = { ...(known ? givenOptions(known) : {}), ...p.options }
+  const created = fixedOptions(await tryOptions(options))
   const source = await openSource(from, p.recover === true)
-  const { isWhole, gone } = source
-  let dropped = 0
+  const missing = missingFolders(out)
   try {
-    // Refused before there is a folder.
-    const created = fixedOptions(completeOptions({ ...givenOptions(source.created), ...p.options }))
-    const target = await openDirectory(out)
-    try {
-      target.create(created)
-      const copy = new Copy(source, target.files)
-      await copy.run(p.onCopied)
-      dropped = copy.dropped
-    } finally {
-      await target.close()
-    }
-  } finally {
-    await source.close()
+    const dropped = await copyInto(out, { source, created, onCopied: p.onCopied }).finally(() => source.close())
+    return { ...(await learn(out, p)), dropped, isWhole: source.isWhole, gone: source.gone }
+  } catch (error) {
+    tryTo(() => removeMade(out, missing))
+    throw error
   }
+}
+
+/** A folder and those above it that do not exist, the innermost first. */
+function missingFolders(path: string): string[] {
+  return existsSync(path) || dirname(path) === path ? [] : [path, ...missingFolders(dirname(path))]
+}
+
+/** Empties a folder, and removes those that were missing. */
+function removeMade(out: string, missing: readonly string[]): void {
+  for (const name of readdirSync(out)) rmSync(join(out, name), { recursive: true, force: true })
+  for (const folder of missing) rmdirSync(folder)
+}
+
+interface CopyOptions {
+  source: Source
+  created: FixedOptions
+  onCopied: RebuildOptions["onCopied"]
+}
+
+/** Makes a directory with the records of a source; returns how many rows were dropped. */
+async function copyInto(out: string, { source, created, onCopied }: CopyOptions): Promise<number> {
+  const target = await openDirectory(out)
+  try {
+    target.create(created)
+    const copy = new Copy(source, target.files)
+    await copy.run(onCopied)
+    return copy.dropped
+  } finally {
+    await target.close()
+  }
+}
+
+async function learn(out: string, p: RebuildOptions): Promise<Omit<Rebuilt, "dropped" | "isWhole" | "gone">> {
   const recommender = await Recommender.open({ ...p.options, directory: out, onReplay: p.onReplay })
   try {
     const hash = await (recommender as Recommender & { hash(): Promise<string> }).hash()
     const { events, users, items, segments } = recommender.status()
-    const known = { events: events.accepted, users: users.known, items: items.known, segments }
-    return { ...known, dropped, isWhole, gone, hash }
+    return { events: events.accepted, users: users.known, items: items.known, segments, hash }
   } finally {
     await recommender.close()
   }

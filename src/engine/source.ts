@@ -44,7 +44,10 @@ function readSource(directory: Directory): Source {
   const end = new Catalogue(0)
   const { lookup, recent, gaps, types } = loadEnd(directory, end)
   const gone = directory.gone.length > 0 ? [...directory.gone] : gaps
-  if (files.first > 0) gone.unshift(`journal: records before ${files.first} are no longer kept`)
+  if (files.first > 0)
+    gone.unshift(
+      `journal: records before ${files.first} are not there: dropped after a snapshot (--keep-journal all keeps them), or their files are missing`,
+    )
   return {
     created: directory.created as FixedOptions,
     isWhole: gone.length === 0,
@@ -75,7 +78,10 @@ function loadEnd({ path, files }: Directory, catalogue: Catalogue) {
   const gaps: string[] = []
   let expected = files.first
   const goOnAt = (position: number) => {
-    if (position > expected) gaps.push(`journal: records ${expected} to ${position - 1} are gone`)
+    if (position > expected)
+      gaps.push(
+        `journal: records ${expected} to ${position - 1} were damaged or missing when it was recovered, and are gone`,
+      )
     expected = position + 1
   }
   const { names } = catalogue

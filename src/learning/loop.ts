@@ -10,6 +10,7 @@
 import { DessError } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
 import type { ModelBatch, PassResult } from "../models/model.ts"
+import { SAVED_METHOD_NAMES } from "../policies/methods.ts"
 import { cutSegments } from "../stream/segments.ts"
 import type { Stream } from "../stream/stream.ts"
 import { type ItemFeatures, type Segment, SIDES, type Side } from "../types.ts"
@@ -291,7 +292,7 @@ export function liveOf(learner: Learner): LiveLearner {
   if (learner.live) return learner.live
   throw new DessError(
     "UNSUPPORTED",
-    "method: expected one that can be saved (dess-cv, dess-fre, esapn, fixed-<n>, uniform-<s>, never-, always- or random-grow) opened for live use, got another",
+    `method: expected one that can be saved (${SAVED_METHOD_NAMES}) opened for live use, got another`,
   )
 }
 

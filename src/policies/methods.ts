@@ -39,6 +39,11 @@ export type Method =
 export const METHOD_NAMES =
   "dess-cv, dess-fre, dess-cv-cold, dess-fre-cold, esapn, darts, autoemb, fixed-<n>[@<bits>], uniform-<s>[@<bits>], hash-<rows>[@<bits>], never-grow, always-grow, random-grow, prune-<kB>, sample-<kB>, plain-bias, plain-factor-<k>, plain-popular, plain-trending, plain-recent-<n>, plain-knn, plain-neighbours, isgd, isgd-<k>, ease, ease-<n>"
 
+/** Those whose state can be saved, which live use needs. */
+export const SAVED_METHOD_NAMES = METHOD_NAMES.split(", ")
+  .filter((name) => !/^(darts|autoemb|hash-|plain-|isgd|ease)/.test(name))
+  .join(", ")
+
 const NAMED: Record<string, Method> = {
   "dess-fre": { family: "search", policy: { name: "dess", context: "fre" }, initial: "warm" },
   "dess-cv": { family: "search", policy: { name: "dess", context: "cv" }, initial: "warm" },

@@ -144,6 +144,8 @@ function addStatus(page: Page, status: Status): void {
   page.gauge("dess_freshness_seconds", "From acceptance to visibility in lists, recent versions.", fresh)
   page.gauge("dess_journal_events", "Events a start would replay.", journal?.events)
   page.gauge("dess_journal_bytes", "Size of the store.", journal?.bytes)
+  const failing = journal && Number(status.snapshotFailure !== undefined)
+  page.gauge("dess_snapshot_failing", "1 while the snapshot that was due cannot be written.", failing)
   page.gauge("dess_snapshot_timestamp_seconds", "When the last was taken.", seconds(snapshot?.time))
   page.gauge("dess_cluster_partitions", "Partitions of the cluster.", cluster?.partitions)
   page.gauge("dess_cluster_partitions_owned", "Partitions with a trainer.", cluster?.owned)

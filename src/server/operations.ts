@@ -71,11 +71,12 @@ export function operationRoutes({ recommender, stopping }: RouteContext, metrics
 function describeHealth(status: Status | DessError, isStopping: boolean): Static<typeof schema.Health> {
   if (isStopping) return { status: "stopping" }
   if (status instanceof DessError) return { status: "starting", reason: withoutPaths(status.message) }
-  const { state, replay, erasures, reason } = status
+  const { state, replay, erasures, reason, snapshotFailure } = status
   return {
     status: state === "learning" ? "ready" : state,
     ...(reason === undefined ? {} : { reason: withoutPaths(reason) }),
     ...(replay ? { replay } : {}),
+    ...(snapshotFailure === undefined ? {} : { snapshotFailure: withoutPaths(snapshotFailure) }),
     ...(erasures && erasures.pending > 0 ? { erasuresPending: erasures.pending } : {}),
   }
 }

@@ -455,6 +455,9 @@ export const Health = shape({
   status: Type.String(),
   reason: Type.Optional(Type.String()),
   replay: Type.Optional(Replay),
+  snapshotFailure: Type.Optional(
+    Type.String({ description: "Why the last snapshot that was due could not be written; it is tried again." }),
+  ),
   erasuresPending: Type.Optional(Type.Integer({ description: "Users whose removal is noted and not done." })),
 })
 

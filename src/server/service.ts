@@ -2,7 +2,7 @@
 
 import { setTimeout as wait } from "node:timers/promises"
 import { Recommender } from "../engine/open.ts"
-import type { ReplayProgress, ServedRecommender } from "../engine/types.ts"
+import type { ReplayProgress, ServedRecommender, Status } from "../engine/types.ts"
 import { DessError } from "../errors.ts"
 import { createApp } from "./app.ts"
 import { type Configuration, recommenderOptions, sourceOptions } from "./configuration.ts"
@@ -23,6 +23,7 @@ export interface Service {
   url: string
   /** Resolves when the recommender has taken up its directory; refuses when it cannot. */
   ready: Promise<void>
+  state(): Status["state"] | "starting"
   /** Answers what is under way, learns what was accepted, writes a snapshot. Idempotent. */
   stop(): Promise<void>
 }
@@ -48,6 +49,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let recommender: ServedRecommender | undefined
   /** Why it has not been opened yet. */
   let obstacle: string | undefined
+  const state = () => recommender?.state ?? "starting"
   const app = createApp({
     recommender() {
       if (recommender) return recommender
@@ -56,7 +58,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         obstacle ?? "recommender: expected it to be ready, it is still taking up its directory",
       )
     },
-    state: () => recommender?.state ?? "starting",
+    state,
     keys,
     bodyBytes,
     requests: settings.requestLimit,
@@ -95,7 +97,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     if (isOnOneMachine(live)) await live.caughtUp()
     const { damaged = [], built, state, reason = "" } = live.status()
     if (state === "refusing") onError(new DessError("CLOSED", reason), "start")
-    watch = setInterval(tellRefusals(live, onError), WATCH).unref()
+    watch = setInterval(tellFailures(live, onError), WATCH).unref()
     for (const text of damaged) onError(new DessError("INVALID_DATA", text), "start")
     if (built) onError(new DessError("UNSUPPORTED", describeBuilt(built)), "start")
     if (leaving.signal.aborted) return
@@ -133,6 +135,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   return {
     url,
     ready,
+    state,
     stop() {
       stopping ??= stop()
       return stopping
@@ -159,10 +162,18 @@ async function untilThereIsRoom(
   }
 }
 
-/** Says when writing is refused, and when it is taken up again. */
-function tellRefusals(live: ServedRecommender, onError: ServiceOptions["onError"]): () => void {
+/** Says when writing is refused or snapshots fail, once for each cause, and when it works again. */
+function tellFailures(live: ServedRecommender, onError: ServiceOptions["onError"]): () => void {
   let reported = live.state
+  let cause: string | undefined
   return () => {
+    const { snapshotFailure } = live.status()
+    if (snapshotFailure !== cause) {
+      const text = snapshotFailure ?? "snapshot: they are written again"
+      const advice = snapshotFailure === undefined ? "" : "; nothing is lost without it, it is tried again by itself"
+      onError(new DessError("UNAVAILABLE", `${text}${advice}`), "snapshot")
+      cause = snapshotFailure
+    }
     if (live.state === reported) return
     if (live.state === "refusing") onError(new DessError("CLOSED", live.status().reason ?? ""), "disk")
     else if (reported === "refusing") onError(new DessError("CLOSED", "writing: it is taken up again"), "disk")

@@ -14,7 +14,7 @@ import { afterEach, beforeAll, expect, test } from "vitest"
 import { Random } from "../../src/kernels/random.ts"
 import { buildCommand, dess } from "../support/command.ts"
 import { describeWithFaults, Faults, runUnderFaults } from "../support/faults.ts"
-import { killServices, serve } from "../support/serve.ts"
+import { killServices, serve, start } from "../support/serve.ts"
 import { until } from "../support/service.ts"
 
 const PROGRAM = join(import.meta.dirname, "../support/disk-faults-child.mjs")
@@ -161,6 +161,38 @@ describeWithFaults("a failing disk", () => {
     }
   })
 
+  test("a service whose snapshots fail says so on stderr, in its metrics and health, and when they work again", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "dess-disk-snapshot-"))
+    const faults = new Faults({ folder })
+    const args = ["--directory", join(folder, "directory"), "--snapshot-events", "10", "--segment", "10"]
+    try {
+      const { url, stderr } = await serve(args, faults.env())
+      const send = (round: number) => {
+        const events = Array.from({ length: 20 }, (_, n) => ({ user: `u${n % 5}`, item: `i${round + n}` }))
+        const headers = { "content-type": "application/json" }
+        return fetch(`${url}/v1/interactions`, { method: "POST", headers, body: JSON.stringify(events) })
+      }
+      const failing = async (value: number) =>
+        (await (await fetch(`${url}/metrics`)).text()).includes(`\ndess_snapshot_failing ${value}\n`)
+      expect(await failing(0)).toBe(true)
+      faults.arm({ folder, classes: ["rename"], code: "ENOSPC" })
+      let round = 0
+      await until(async () => (await send(round++)).status === 200 && (await failing(1)))
+      const health = await fetch(`${url}/health/ready`)
+      expect(health.status).toBe(200)
+      expect(await health.json()).toEqual({ status: "ready", snapshotFailure: expect.stringContaining("ENOSPC") })
+      await until(async () => stderr().includes("nothing is lost without it"))
+      faults.disarm()
+      await until(async () => (await send(round++)).status === 200 && (await failing(0)))
+      await until(async () => stderr().includes("snapshot: they are written again"))
+      expect(stderr().match(/nothing is lost without it/g)).toHaveLength(1)
+    } finally {
+      killServices()
+      faults.close()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+
   test("a service on a full disk reports it, reads, and resumes writing when there is space", async () => {
     const folder = mkdtempSync(join(tmpdir(), "dess-disk-service-"))
     const faults = new Faults({ folder })
@@ -193,12 +225,15 @@ describeWithFaults("a failing disk", () => {
       expect((await fetch(`${first.url}/v1/users/ada/recommendations`)).status).toBe(200)
       first.child.kill("SIGTERM")
       expect(await first.exit, first.stderr()).toBe(0)
-      const second = await serve(["--directory", directory], env)
+      const second = await start(["--directory", directory], env)
+      await until(async () => second.stderr().includes("reading only: writing is refused"))
       expect(await readiness(second.url)).toBe(503)
       expect((await send(second.url, "bea")).status).toBe(503)
       expect((await fetch(`${second.url}/v1/users/ada/recommendations`)).status).toBe(200)
+      expect(second.stderr()).not.toContain("ready;")
       faults.limit(null)
       await until(async () => (await readiness(second.url)) === 200)
+      await until(async () => second.stderr().includes("ready; everything is kept in"))
       for (const [user, duplicates] of [
         ["ada", 1],
         ["bea", 0],

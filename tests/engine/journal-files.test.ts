@@ -292,7 +292,8 @@ describe("damage", () => {
       const kept = told(files)
       const right = new Set(numbered(records))
       for (const one of kept) expect(right.has(one), `${where}: ${one.slice(0, 60)}`).toBe(true)
-      if (kept.length < records.length) expect(gone.join(), where).toMatch(/records \d+ to (\d+|the end) are gone/)
+      if (kept.length < records.length)
+        expect(gone.join(), where).toMatch(/records \d+ to (\d+|the end) were (damaged|missing) and are gone/)
       // Those said to be gone are those that are.
       const positions = new Set(kept.map((one) => Number(one.split(" ")[0])))
       const said = gone.flatMap((text) => /records (\d+) to (\d+|the end)/.exec(text)?.slice(1, 3) ?? [])
@@ -334,7 +335,7 @@ describe("damage", () => {
         const right = numbered(records)
         expect(() => told(openFiles(directory)), where).toThrow(/--recover/)
         const gone = await recoverJournal(directory, ID)
-        expect(gone.join(), where).toMatch(/records \d+ to (\d+|the end) are gone/)
+        expect(gone.join(), where).toMatch(/records \d+ to (\d+|the end) were missing and are gone/)
         const kept = told(openFiles(directory))
         const after = place === "middle" ? right.slice(frames[3].next) : []
         expect(kept, where).toEqual([...right.slice(0, place === "middle" ? frames[1].next : frames[3].next), ...after])

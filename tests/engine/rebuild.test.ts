@@ -12,13 +12,16 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, expect, test } from "vitest"
+import { afterAll, expect, test, vi } from "vitest"
+import { exportCommand } from "../../src/cli/export.ts"
 import { openContents } from "../../src/engine/contents.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { rebuild } from "../../src/engine/rebuild.ts"
 import type { LiveRecommender } from "../../src/engine/recommender.ts"
+import { tryOptions } from "../../src/engine/try-options.ts"
 import type { RecommenderOptions } from "../../src/engine/types.ts"
 import { Random } from "../../src/kernels/random.ts"
+import { METHOD_NAMES, SAVED_METHOD_NAMES } from "../../src/policies/methods.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "dess-rebuild-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -98,6 +101,40 @@ test("another method and task learn the same events", async () => {
   await expect(rebuild({ directory, out: join(directory, "in") })).rejects.toThrow(/outside the old one/)
 })
 
+test("a rebuild that fails leaves nothing made and nothing mended, and the next one succeeds", async () => {
+  const directory = join(folder, "failing")
+  const recommender = await open(directory, { task: "topk" })
+  await fill(recommender, 9)
+  await recommender.close()
+  const journal = join(directory, readdirSync(directory).find((name) => name.startsWith("journal-")) ?? "")
+  const damaged = readFileSync(journal)
+  damaged[Math.floor(damaged.length / 2)] ^= 1
+  writeFileSync(journal, damaged)
+  const out = join(folder, "made", "new")
+  const call = { directory, out, recover: true }
+  await expect(rebuild({ ...call, options: { method: "plain-popular" } })).rejects.toThrow(/that can be saved/)
+  expect(readFileSync(journal).equals(damaged)).toBe(true)
+  expect(existsSync(join(folder, "made"))).toBe(false)
+  const onCopied = () => {
+    throw new Error("stopped on the way")
+  }
+  await expect(rebuild({ ...call, options: { threads: 1 }, onCopied })).rejects.toThrow("stopped on the way")
+  expect(existsSync(join(folder, "made"))).toBe(false)
+  expect((await rebuild({ ...call, options: { threads: 1 } })).events).toBeGreaterThan(100)
+})
+
+test("every method that --help names can be saved, and no other", async () => {
+  for (const name of METHOD_NAMES.split(", ")) {
+    const method = name.replace(/\[.*/, "").replace(/<.*?>/, "8")
+    const tried = tryOptions({ method, task: "topk", sizes: [2, 4, 8], threads: 1, features: ["a"] })
+    const isSaved = await tried.then(
+      () => true,
+      (error: Error) => !error.message.includes("can be saved"),
+    )
+    expect([name, isSaved]).toEqual([name, SAVED_METHOD_NAMES.split(", ").includes(name)])
+  }
+})
+
 test("erased users are not in it, and indices given to others mean whom they meant", async () => {
   const [directory, out] = [join(folder, "erased"), join(folder, "erased-new")]
   const recommender = await open(directory)
@@ -141,11 +178,17 @@ test("what a recovered journal has lost is reported whenever it is opened, expor
   writeFileSync(join(directory, journal), bytes)
   await (await open(directory, { recover: true })).close()
   const again = await open(directory)
-  expect(again.status().damaged?.join()).toMatch(/are gone/)
+  expect(again.status().damaged?.join()).toMatch(/were damaged and are gone/)
   await again.close()
   const contents = await openContents(directory)
-  expect(contents).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/are gone/)] })
+  const said = /were damaged or missing when it was recovered, and are gone$/
+  expect(contents).toMatchObject({ isWhole: false, gone: [expect.stringMatching(said)] })
   await contents.close()
+  const write = vi.spyOn(process.stderr, "write").mockReturnValue(true)
+  vi.spyOn(console, "log").mockReturnValue()
+  await exportCommand([join(folder, "lists.csv"), "--lists", "--directory", directory])
+  expect(write.mock.calls.join()).toMatch(/were damaged and are gone/)
+  vi.restoreAllMocks()
   const rebuilt = await rebuild({ directory, out: join(folder, "gap-new"), options: { threads: 1 } })
   expect(rebuilt).toMatchObject({ isWhole: false, gone: [expect.stringMatching(/are gone/)] })
 })

@@ -68,6 +68,7 @@ test("during a replay lists come from the snapshot, progress is reported everywh
   expect(await refused.json()).toMatchObject({ error: "CLOSED" })
   service.child.kill("SIGTERM")
   expect(await service.exit).toBe(0)
+  expect(service.stderr()).toMatch(/stopping: the replay is interrupted at \d+ % of the journal, [\d,]+ events\n/)
   // The snapshot that was there, and one of what was done.
   const snapshots = readdirSync(directory).filter((name) => name.startsWith("snapshot-"))
   expect(snapshots.length).toBe(2)
