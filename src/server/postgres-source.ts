@@ -2,8 +2,8 @@
 
 import { setTimeout as wait } from "node:timers/promises"
 import type { Client } from "pg"
-import { type ColumnChoice, describeColumns, findEventColumns } from "../datasets/header.ts"
-import { createEventReader } from "../datasets/live-rows.ts"
+import type { ColumnChoice } from "../datasets/header.ts"
+import { createEventReader } from "../datasets/live-events.ts"
 import type { Event, Recommender } from "../engine/types.ts"
 import { DessError, missingPackage } from "../errors.ts"
 import { observePatiently } from "./lines.ts"
@@ -102,22 +102,22 @@ async function step(
 }
 
 /** Observes rows with their position, so that both are kept or neither. A row that is no event is told and passed over. */
-function observer(recommender: Recommender, { columns, signal, onError, say }: Following): Apply {
-  const read = createEventReader(columns)
-  let isDescribed = false
+function observer(recommender: Recommender, { columns: choice, signal, onError, say }: Following): Apply {
+  const reader = createEventReader(choice)
+  let described = ""
   return async (rows, { name, portion }) => {
-    if (!isDescribed) {
-      const names = Object.keys(rows[0].fields)
-      const places = { ...findEventColumns(names, columns, "source"), ...further(names) }
-      say?.(`source: columns: ${describeColumns(names, places)}`)
-      isDescribed = true
-    }
+    // Columns that are no longer there are no fault of the rows: they wait until somebody mends it.
+    const columns = reader.describe(rows[0].fields)
+    if (columns !== described) say?.(`source: ${columns}`)
+    described = columns
     const taken: string[] = []
     const observe = async (some: readonly Row[]): Promise<void> => {
       const ids = some.map(({ id }) => id)
       const source = { name, position: portion.after([...taken, ...ids]) }
       try {
-        const events: Event[] = some.map(({ id, fields }) => read(plain(fields), () => `row ${id.split("/")[0]}`))
+        const events: Event[] = some.flatMap(
+          ({ id, fields }) => reader.read(plain(fields), () => `row ${id.split("/")[0]}`) ?? [],
+        )
         await observePatiently(recommender, events, { signal, source, replace: true })
       } catch (error) {
         if (!(error instanceof DessError) || error.code !== "INVALID_DATA") throw error
@@ -133,11 +133,6 @@ function observer(recommender: Recommender, { columns, signal, onError, say }: F
     }
     await observe(rows)
   }
-}
-
-function further(names: readonly string[]): Record<string, number> {
-  const found = ["type", "weight", "key"].filter((name) => names.includes(name))
-  return Object.fromEntries(found.map((name) => [name, names.indexOf(name)]))
 }
 
 /** Takes back what rows name. Doing it twice is the same as once, so the position may come after. */
