@@ -127,11 +127,13 @@ export async function importCommand(args: string[]): Promise<void> {
   const name = `import:${await file.hash()}`
   const target: Target =
     known ?? (url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY))
-  const progress = new Progress("import", total, LINE_EVERY)
+  // From the first batch on: sorting before it says nothing of the time that taking needs.
+  let progress: Progress | undefined
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
   try {
     const before = values.again ? 0 : Number(target.source?.(name) ?? 0)
     for await (const batch of file.batches()) {
+      progress ??= new Progress("import", total, LINE_EVERY)
       const from = counts.rows
       counts.rows += batch.length
       if (items) counts.accepted += await target.putItems(batch as ItemEntry[])
@@ -155,7 +157,7 @@ export async function importCommand(args: string[]): Promise<void> {
       )
     throw error
   } finally {
-    progress.done()
+    progress?.done()
     await target.close()
   }
   const seconds = (performance.now() - started) / 1000

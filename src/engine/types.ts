@@ -280,6 +280,8 @@ export interface ListOptions {
   diversity?: number | undefined
   /** What of its catalogue entry comes with each item. Default: nothing. */
   include?: readonly Included[] | undefined
+  /** False for a list that no user is shown: it gets no id and is not counted (`experiments`). Default true. */
+  counted?: boolean | undefined
 }
 
 export type Included = "title" | "categories" | "properties"

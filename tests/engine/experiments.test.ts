@@ -91,6 +91,24 @@ test("lists have ids, and what names them is counted by kind, variant and place"
   await recommender.close()
 })
 
+test("a list that nobody is shown has no id and is not counted", async () => {
+  const recommender = await shop({ variants: HALVES })
+  const hidden = { counted: false, count: 3 }
+  const lists = await Promise.all([
+    recommender.recommend("u1", hidden),
+    recommender.recommend({ items: ["i1"], ...hidden }),
+    recommender.similar("i1", hidden),
+    recommender.popular(hidden),
+    recommender.newest(hidden),
+  ])
+  for (const list of lists) expect([list.id, list.variant]).toEqual([undefined, undefined])
+  const { variants } = recommender.experiments?.() ?? { variants: [] }
+  expect(variants.flatMap(({ lists }) => lists).map(({ impressions }) => impressions)).toEqual([0, 0])
+  await expect(recommender.popular({ counted: "no" as never })).rejects.toThrow(/counted: expected true or false/)
+  expect((await recommender.popular({ counted: true })).id).toBeDefined()
+  await recommender.close()
+})
+
 test("a variant without lists gets none, one of what is popular that, and an event sent again counts once", async () => {
   const variants: Variants = { off: { share: 0.5, list: "off" }, popular: { share: 0.5, list: "popular" } }
   const recommender = await shop({ variants })
