@@ -161,6 +161,23 @@ export function readHeader(
   }
 }
 
+/** The columns of rows that name a user, an item or both, and perhaps a type. */
+export function readIdHeader(
+  header: readonly string[],
+  { choice, where }: { choice: ColumnChoice; where: string },
+): Pick<Reading, "taken" | "ignored"> {
+  const taken: Reading["taken"] = {}
+  const keys = header.map(keyOf)
+  for (const role of ["user", "item", "type"] as const) {
+    const chosen = choice[role]
+    if (chosen !== undefined && header.includes(chosen)) taken[role] = chosen
+    else if (NAMES[role].some((name) => keys.includes(name))) taken[role] = header[recognise(role, header, where)]
+  }
+  if (taken.user === undefined && taken.item === undefined)
+    throw new DessError("INVALID_DATA", `columns: expected one of users or of items, got ${list(header)} (${where})`)
+  return { taken, ignored: header.filter((name) => !Object.values(taken).includes(name)) }
+}
+
 /** Says which columns are taken for what, and which are not read. */
 export function describeColumns({ taken, ignored }: Pick<Reading, "taken" | "ignored">): string {
   const nameOf = (name: string) => (/^\d+$/.test(name) ? `column ${name}` : show(name))

@@ -34,7 +34,7 @@ export class EventMaker {
       item: this.#items[item],
       rating: rows.rating[row],
       timestamp: rows.timestamp[row],
-      further: type === undefined ? rows.further[row] : { type, ...rows.further[row] },
+      extras: type === undefined ? rows.extras[row] : { type, ...rows.extras[row] },
     })
   }
 
@@ -80,8 +80,8 @@ export function createEventReader(choice: ColumnChoice): {
   }
 }
 
-function eventOf({ user, item, rating, timestamp, further }: CheckedRow): EventRow {
-  const event: EventRow = { user, item, ...further }
+function eventOf({ user, item, rating, timestamp, extras }: CheckedRow): EventRow {
+  const event: EventRow = { user, item, ...extras }
   if (rating !== NONE) event.rating = rating
   if (timestamp !== NONE) event.timestamp = timestamp
   return event

@@ -28,7 +28,7 @@ export class RatingBlock {
   /** Where it stands in the file, from 1. */
   line = new Int32Array(0)
   /** Of live events only. */
-  readonly further: Further[] = []
+  readonly extras: Extras[] = []
   readonly #file: string
 
   /** `file`: "ratings.csv, line", for messages. */
@@ -39,7 +39,7 @@ export class RatingBlock {
   /** Forgets the rows and makes room for `capacity`. */
   reset(capacity: number): void {
     this.length = 0
-    this.further.length = 0
+    this.extras.length = 0
     if (capacity <= this.user.length) return
     this.user = new Int32Array(capacity)
     this.item = new Int32Array(capacity)
@@ -55,7 +55,7 @@ export class RatingBlock {
 }
 
 /** What a live event may have beside its columns. */
-export interface Further {
+export interface Extras {
   type?: string
   weight?: number
   key?: string
@@ -215,12 +215,12 @@ export function takeRow(
     onBad(error)
     return
   }
-  const { user, item, rating, timestamp, further } = checked
+  const { user, item, rating, timestamp, extras } = checked
   rows.user[at] = names.users.internText(user)
   rows.item[at] = names.items.internText(item)
   rows.rating[at] = rating === NONE && !live ? POSITIVE : rating
   rows.timestamp[at] = timestamp === NONE && !live ? tally.rows : timestamp
-  if (live) rows.further[at] = further
+  if (live) rows.extras[at] = extras
   rows.length++
   tally.rows++
 }
@@ -231,7 +231,7 @@ export interface CheckedRow {
   item: string
   rating: number
   timestamp: number
-  further: Further
+  extras: Extras
 }
 
 type RowRules = Pick<ReadOptions, "scale" | "live"> & { reading: Reading }
@@ -256,10 +256,10 @@ export function checkRow(row: LooseRow, { where, ...rules }: RowRules & { where:
   const weight = isMissing(row.weight) ? undefined : asNumber(row.weight)
   if (Number.isNaN(weight))
     throw new DessError("INVALID_DATA", `weight: expected a number, got ${show(row.weight)} (${where()})`)
-  return { user, item, rating, timestamp, further: furtherOf(textOf(row.type), weight, textOf(row.key)) }
+  return { user, item, rating, timestamp, extras: extrasOf(textOf(row.type), weight, textOf(row.key)) }
 }
 
-function furtherOf(type: string, weight: number | undefined, key: string): Further {
+function extrasOf(type: string, weight: number | undefined, key: string): Extras {
   return {
     ...(type === "" ? {} : { type }),
     ...(weight === undefined ? {} : { weight }),
@@ -377,7 +377,7 @@ function takeRecords(rows: RatingBlock, block: RecordBlock, options: TakeOptions
       refuse(rowMessage(rowOf(recordTexts(block, r), places), { ...options, reading }, rows.where(row)), onBad)
       continue
     }
-    if (live && !takeFurther(rows, block, { places, first: f, row, onBad })) continue
+    if (live && !takeExtras(rows, block, { places, first: f, row, onBad })) continue
     user[row] = users.intern(bytes, start[u], end[u])
     item[row] = items.intern(bytes, start[i], end[i])
     rating[row] = stars
@@ -388,7 +388,7 @@ function takeRecords(rows: RatingBlock, block: RecordBlock, options: TakeOptions
 }
 
 /** Type, weight and key of a live event; says whether they are valid. */
-function takeFurther(
+function takeExtras(
   rows: RatingBlock,
   block: RecordBlock,
   { places, first, row, onBad }: Pick<ReadOptions, "onBad"> & { places: ColumnPlaces; first: number; row: number },
@@ -400,7 +400,7 @@ function takeFurther(
     refuse(`weight: expected a number, got ${show(text)} (${rows.where(row)})`, onBad)
     return false
   }
-  rows.further[row] = furtherOf(textAt(places.type), weight, textAt(places.key))
+  rows.extras[row] = extrasOf(textAt(places.type), weight, textAt(places.key))
   return true
 }
 
