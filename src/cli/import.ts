@@ -25,7 +25,7 @@ import { DATA_OPTIONS } from "../experiments/data.ts"
 import { openRemote } from "../server/client.ts"
 import { observePatiently } from "../server/lines.ts"
 import { DEFAULT_SCALE, parseRatingScale, type RatingScale } from "../stream/interaction.ts"
-import { describeFlags, onlyFile, parseArguments, type parseFlags, runFlags } from "./flags.ts"
+import { describeFlags, flagOf, onlyFile, parseArguments, type parseFlags, runFlags } from "./flags.ts"
 import { formatSeconds, noteLatin1, Progress, ReplayLine } from "./terminal.ts"
 
 const FLAGS = {
@@ -116,6 +116,7 @@ export async function importCommand(args: string[]): Promise<void> {
   const path = onlyFile("import", positionals)
   if ((directory === undefined) === (url === undefined))
     throw new DessError("INVALID_ARGUMENT", "target: expected --directory or --url, one of them (dess import --help)")
+  refuseIdle(values)
   const started = performance.now()
   // A directory that is there says what types weigh; one that is not is made when the file is known to be good.
   const known = directory !== undefined && readCreated(directory) ? await openDirectory(values) : undefined
@@ -167,6 +168,20 @@ export async function importCommand(args: string[]): Promise<void> {
   const passed = bad > 0 ? `, ${bad.toLocaleString("en")} bad rows passed over` : ""
   const noun = items ? "items" : "events"
   console.log(`${counts.accepted.toLocaleString("en")} ${noun} taken${again}${passed}, in ${formatSeconds(seconds)}`)
+}
+
+/** Refuses options that would change nothing. */
+function refuseIdle(values: Flags): void {
+  const given = (names: readonly string[]) => names.find((name) => values[name as keyof Flags] !== undefined)
+  const kept = given([...Object.keys(TYPE_FLAGS), ...Object.keys(CREATION_FLAGS), "again"])
+  if (values.url !== undefined && kept !== undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `--${flagOf(kept)}: expected with --directory only: a service has its own settings and knows every row it took`,
+    )
+  const ofEvents = values.items ? given(["type", "as", "again", ...Object.keys(TYPE_FLAGS)]) : undefined
+  if (ofEvents !== undefined)
+    throw new DessError("INVALID_ARGUMENT", `--${flagOf(ofEvents)}: expected with events, got it with --items`)
 }
 
 /** A file's rows as events or items, checked as the recommender checks them. */

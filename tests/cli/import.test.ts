@@ -208,6 +208,30 @@ test("a file that is larger than what is sorted at once is taken span by span, i
   expect(same.spans(10).every(([from, to]) => from < to)).toBe(true)
 })
 
+test.each([
+  [["--url", "http://127.0.0.1:1", "--method", "uniform-16"], /--method: expected with --directory only/],
+  [["--url", "http://127.0.0.1:1", "--rating-scale", "0-10"], /--rating-scale: expected with --directory only/],
+  [["--url", "http://127.0.0.1:1", "--types", "{}"], /--types: expected with --directory only/],
+  [["--url", "http://127.0.0.1:1", "--again"], /--again: expected with --directory only/],
+  [["--directory", "none", "--items", "--as", "view"], /--as: expected with events, got it with --items/],
+  [["--directory", "none", "--items", "--type", "kind"], /--type: expected with events, got it with --items/],
+])("refuses options that would change nothing: %s", async (words, message) => {
+  await expect(importCommand([fileOf(["user,item", "ada,dune"]), ...words])).rejects.toThrow(message)
+})
+
+test("a directory that is there keeps what it was created with", async () => {
+  const file = fileOf(["user,item,rating", "ada,dune,4"])
+  await importCommand([file, "--directory", directory])
+  for (const words of [
+    ["--method", "uniform-16"],
+    ["--rating-scale", "0-10"],
+    ["--like-threshold", "2"],
+    ["--task", "binary"],
+  ])
+    await expect(importCommand([file, "--directory", directory, ...words])).rejects.toThrow(/expected .*got/)
+  expect(await accepted()).toBe(1)
+})
+
 test("dess export --lists writes everybody's list, as recommend gives it", async () => {
   const file = fileOf(["user,item,rating,timestamp", ...rows(3000)])
   await importCommand([file, "--directory", directory])
