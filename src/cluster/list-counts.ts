@@ -9,7 +9,7 @@ import type { Catalogue } from "../engine/catalogue.ts"
 import { type Count, Experiments, ListCounts } from "../engine/experiments.ts"
 import type { Cluster } from "./cluster.ts"
 
-/** Times that are told for one that is read. */
+/** Writes for each read. */
 const READ_EVERY = 5
 /** Seconds that counts are kept after the last list. */
 const KEPT = 90 * 24 * 3600

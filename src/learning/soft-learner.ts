@@ -82,7 +82,7 @@ export class SoftLearner implements Learner {
     return { pass, ids }
   }
 
-  /** Sets the mixtures of the ids at hand. */
+  /** Sets the mixtures of the segment's ids. */
   #direct(side: Side, controller: Controller, column: Int32Array): void {
     const ids = [...new Set(column)]
     if (ids.length === 0) return

@@ -18,7 +18,7 @@ export interface MemoryCurve extends Record<Side, readonly number[]> {
   interactions: readonly number[]
 }
 
-/** What a rule knows of the segment at hand: ids met that can grow, events so far, and two numbers it keeps. */
+/** What a rule knows of the current segment: ids met that can grow, events so far, and two numbers it keeps. */
 interface Now {
   met: Record<Side, Int32Array>
   events: number

@@ -1,4 +1,4 @@
-/** A size policy from outside: what its author is told, and the check of what comes back. */
+/** A size policy from outside: its input, and the check of its output. */
 
 import { DessError, show } from "../errors.ts"
 import type { Side, Task } from "../types.ts"

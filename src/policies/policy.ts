@@ -77,7 +77,7 @@ export interface SizePolicy {
   release?(side: Side, choices: Choices): Uint8Array
   /** Sets sizes of any ids once those of a segment have rows. `events`: so far. */
   arrange?(rows: Record<Side, ArrangedRows>, events: number): void
-  /** Told after each round how much time has passed, in turns, and on how many of its events both sides held each rung. */
+  /** Called after each round with the time passed, in turns, and the events on which both sides held each rung. */
   advanceTime?(p: { turns: number; events: number; held: readonly number[] }): void
   /** What one more number for everybody must save per event, in loss; for policies that release. */
   price?: number
@@ -90,7 +90,7 @@ export interface SizePolicy {
   /** What it has learned, where it learns. */
   save?(state: State): void
   load?(state: State): void
-  /** What it has learned since it was told to record, from many processes: written, and read to be added. */
+  /** What it has learned since recording began: written here, added up from many processes. */
   record?(): void
   writeEvidence?(out: Packer): void
   readEvidence?(firstSegment: Unpacker): () => void
