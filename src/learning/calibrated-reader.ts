@@ -109,7 +109,7 @@ export class CalibratedReader implements Reader {
     this.refresh(arrays.changed)
   }
 
-  /** Packs items anew whose rows have changed. */
+  /** Packs items again whose rows have changed. */
   refresh(items: ArrayLike<number>): void {
     this.#clearInputs()
     this.#own.neighbours?.outdate()

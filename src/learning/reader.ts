@@ -16,7 +16,7 @@ export interface SharedRegion {
   length: number
 }
 
-/** A version, but for what stands in the region. */
+/** A version, except what is in the shared region. */
 export interface Published {
   /** Items that can be scored; scores come in this order. Left out where rows are read where they lie. */
   items?: Int32Array
