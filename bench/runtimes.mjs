@@ -22,7 +22,12 @@ export async function run(words = []) {
   const best = new Map(programs.map(({ version }) => [version, {}]))
   for (let round = 0; round < Number(given("--rounds", "3")); round++)
     for (const { version, program } of programs) {
-      const child = [fileURLToPath(import.meta.url), "measure", given("--data", "synthetic"), given("--events", "200000")]
+      const child = [
+        fileURLToPath(import.meta.url),
+        "measure",
+        given("--data", "synthetic"),
+        given("--events", "200000"),
+      ]
       const { status, stdout, stderr } = spawnSync(program, child, { encoding: "utf8" })
       if (status !== 0) throw new Error(`Node ${version}: ${stderr}`)
       const held = best.get(version)
