@@ -510,7 +510,7 @@ export class LiveRecommender implements Recommender {
     return this.#give("recommend", this.#read().recommendAs(variant, user, options), { ...options, user })
   }
 
-  /** Counts a list that is given, and gives it its id. */
+  /** Counts a list and gives it its id. */
   #give(kind: ListKind, list: Recommendation[], { counted, user }: GivenList): RecommendationList {
     if (this.#state === "replaying" || !isCounted(counted)) return list
     const experiments = this.#experiments
