@@ -237,8 +237,9 @@ class ImportFile {
 
   /** Of the file and of how it is read. */
   async hash(): Promise<string> {
-    const { as, items, skipBad } = this.#values
-    const hash = createHash("sha256").update(JSON.stringify([columnsOf(this.#values), as, items, skipBad]))
+    // Not of skipBad: a file without bad rows gives the same events with and without it, one with them only with it.
+    const { as, items } = this.#values
+    const hash = createHash("sha256").update(JSON.stringify([columnsOf(this.#values), as, items]))
     const files = items ? [itemFileOf(this.#path)] : (await findSource(this.#path)).files
     for (const file of files) for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer)
     return hash.digest("hex").slice(0, 32)
