@@ -251,13 +251,20 @@ class ImportFile {
       yield* this.#read()
       return
     }
-    for (const [from, to] of this.#times.spans(MOST_SORTED)) {
+    const spans = this.#times.spans(MOST_SORTED)
+    for (const [part, [from, to]] of spans.entries()) {
       const some: (Event & { timestamp: number })[] = []
-      for await (const batch of this.#readEvents())
+      const progress = new Progress(`sorting part ${part + 1} of ${spans.length}`, undefined, LINE_EVERY)
+      let rows = 0
+      for await (const batch of this.#readEvents()) {
         for (const event of batch) {
           const { timestamp = 0 } = event
           if (timestamp >= from && timestamp < to) some.push({ ...event, timestamp })
         }
+        rows += batch.length
+        progress.update(rows, this.#share)
+      }
+      progress.done()
       some.sort((a, b) => a.timestamp - b.timestamp)
       for (let first = 0; first < some.length; first += BATCH) yield some.slice(first, first + BATCH)
     }

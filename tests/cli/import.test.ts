@@ -286,8 +286,8 @@ test("types that a directory keeps are checked before the first row is taken", a
   expect(await accepted()).toBe(30)
 })
 
-test("how far it is, in per cent and with the time left, is told while a file is checked and while it is taken", async () => {
-  const file = fileOf(["user,item,rating,timestamp", ...rows(100_000)])
+test("how far it is, in per cent and with the time left, is told while a file is checked, sorted and taken", async () => {
+  const file = fileOf(["user,item,rating,timestamp", ...rows(100_000).reverse()])
   const clock = vi.spyOn(performance, "now")
   let now = 0
   clock.mockImplementation(() => (now += 400))
@@ -296,6 +296,6 @@ test("how far it is, in per cent and with the time left, is told while a file is
   } finally {
     clock.mockRestore()
   }
-  for (const label of ["checking", "import"])
+  for (const label of ["checking", "sorting part 1 of 1", "import"])
     expect(told).toMatch(new RegExp(`dess: ${label} [█░]+ +\\d+ %, [\\d,]+, [\\d,]+/s, (\\d+ min )?\\d+ s left`))
 })
