@@ -31,7 +31,7 @@ export interface Rows {
 }
 
 /** The rows of a text file. */
-export async function readText(file: TextFile, p: FileChoice, options: ReadOptions): Promise<Rows> {
+async function readText(file: TextFile, p: FileChoice, options: ReadOptions): Promise<Rows> {
   const { choice, implicit = false } = p
   const plain = Object.keys(choice).length === 0 && !implicit
   const name = basename(file.path)

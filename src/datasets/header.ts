@@ -15,7 +15,7 @@ export type ColumnChoice = Partial<Record<ColumnRole | KindRole, string>>
 /** Place of each column, from 0; −1 for a rating, timestamp, type or signal that is not there. */
 export type ColumnPlaces = Record<EventRole | "signal", number>
 
-export const ROLES: readonly ColumnRole[] = ["user", "item", "rating", "timestamp"]
+const ROLES: readonly ColumnRole[] = ["user", "item", "rating", "timestamp"]
 const EVENT_ROLES: readonly EventRole[] = [...ROLES, "type"]
 
 /** Which columns of a file were taken for what, and what that means. */

@@ -4,7 +4,7 @@ import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
 import type { Catalogue } from "./catalogue.ts"
 
 /** Of somebody's latest items that are not learned, so many count. */
-export const MOST_RECENT = 20
+const MOST_RECENT = 20
 
 /** A user's index, undefined for somebody without; and what was done that neither rows nor catalogue tell, oldest first. */
 export interface Someone {
