@@ -66,7 +66,7 @@ export interface ReaderOptions {
   wait?: number | undefined
   /** Users kept in memory. Default 10,000. */
   users?: number | undefined
-  /** Called with what is worth a line of a log. */
+  /** Called with lines for a log. */
   onNote?: ((text: string) => void) | undefined
 }
 
@@ -192,7 +192,7 @@ export class ClusterRecommender implements ServedRecommender {
     return this.#give("recommend", reading.recommendAs(variant, user, query), user)
   }
 
-  /** Counts a list that is given, and gives it its id. */
+  /** Counts a list and gives it its id. */
   #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
     const given = this.#lists.experiments?.give(kind, user)
     if (!given) return list
@@ -290,7 +290,7 @@ export class ClusterRecommender implements ServedRecommender {
 
   // Operations
 
-  /** The user's log gets what the guest met, to stand for it and teach nothing; the guest is forgotten. */
+  /** The user's log gets what the guest met, as history that is not learned again; the guest is forgotten. */
   async merge(guest: Id, user: Id): Promise<Merged> {
     this.#may("writer")
     const names = checkMerge(guest, user)

@@ -32,7 +32,7 @@ export interface CheckedEvent {
   comment: string
   /** How many events it counts as; below 0: the item is disliked. */
   weight: number
-  /** Whether the item may be recommended all the same. */
+  /** Whether the item may still be recommended. */
   stays: boolean
   list?: string
   place?: number
@@ -91,7 +91,7 @@ export function checkSource(source: SourcePosition | undefined): SourcePosition 
   return { name, position }
 }
 
-/** Whether a list is for somebody without an id; refuses a guest without items, or with options beside. */
+/** Whether a list is for a guest, who has no id; refuses a guest without items, or with options beside. */
 export function isGuest(first: Id | GuestOptions, options: object = {}): first is GuestOptions {
   if (typeof first !== "object" || first === null) return false
   if (!Array.isArray(first.items))
@@ -215,7 +215,7 @@ export function checkType(type: unknown, place = ""): string {
 export interface CheckedTrial {
   item: string
   rating: number
-  /** Whether the item may be recommended all the same. */
+  /** Whether the item may still be recommended. */
   stays?: boolean
 }
 

@@ -509,7 +509,7 @@ export class LiveRecommender implements Recommender {
     return this.#give("recommend", this.#read().recommendAs(variant, user, options), user)
   }
 
-  /** Counts a list that is given, and gives it its id. */
+  /** Counts a list and gives it its id. */
   #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
     if (this.#state === "replaying") return list
     const experiments = this.#experiments
