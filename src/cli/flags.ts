@@ -36,7 +36,7 @@ export function parseArguments<const F extends Readonly<Record<string, Flag>>>(
   return { values: Object.fromEntries(read) as Values<F>, positionals }
 }
 
-const flagOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+export const flagOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
 function readFlag(flag: string, schema: Schema, text: string): unknown {
   const { type, anyOf, items = {}, properties, format } = schema
