@@ -54,7 +54,7 @@ while from <= #rows do
 end
 `
 
-export const SCRIPTS = {
+const SCRIPTS = {
   /** KEYS counts, this call. ARGV seconds to remember the call, seconds to keep the counts, then field and number, each. */
   addCounts: script(`if not redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[1]) then return 0 end
 for i = 3, #ARGV, 2 do redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1]) end
