@@ -12,6 +12,8 @@ import {
   checkName,
   checkOptionNames,
   checkTrials,
+  type GivenList,
+  isCounted,
   isGuest,
   toArray,
 } from "../engine/check.ts"
@@ -183,17 +185,18 @@ export class ClusterRecommender implements ServedRecommender {
   recommend(user: Id, options?: RecommendOptions): Promise<RecommendationList>
   recommend(guest: GuestOptions): Promise<RecommendationList>
   async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<RecommendationList> {
-    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first))
+    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first), first)
     const { after, ...query } = options
     const reading = await this.#with(first, { after })
     const { experiments } = this.#lists
     const user = checkName("user", first)
     const variant = experiments?.settingsOf(experiments.variantOf(user))
-    return this.#give("recommend", reading.recommendAs(variant, user, query), user)
+    return this.#give("recommend", reading.recommendAs(variant, user, query), { ...query, user })
   }
 
   /** Counts a list and gives it its id. */
-  #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
+  #give(kind: ListKind, list: Recommendation[], { counted, user }: GivenList): RecommendationList {
+    if (!isCounted(counted)) return list
     const given = this.#lists.experiments?.give(kind, user)
     if (!given) return list
     return Object.assign(list, { id: given.id }, given.variant === undefined ? {} : { variant: given.variant })
@@ -210,15 +213,15 @@ export class ClusterRecommender implements ServedRecommender {
   }
 
   async similar(item: Id, options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("similar", this.#read().similar(item, options))
+    return this.#give("similar", this.#read().similar(item, options), options)
   }
 
   async popular(options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("popular", this.#read().general("trending", options))
+    return this.#give("popular", this.#read().general("trending", options), options)
   }
 
   async newest(options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("newest", this.#read().general("new", options))
+    return this.#give("newest", this.#read().general("new", options), options)
   }
 
   predict(user: Id, item: Id): Promise<Prediction>

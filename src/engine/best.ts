@@ -37,16 +37,24 @@ function kthLargest(values: Float32Array | Float64Array, k: number): number {
   return values[k - 1]
 }
 
-/** Places of the `count` largest values, best first; of equals the earlier. −∞ is never chosen, nor a place that is left out. */
+/** Values of which the largest may be known. */
+const BLOCK = 16
+
+/**
+ * Places of the `count` largest values, best first; of equals the earlier. −∞ is never chosen, nor a place that is left out.
+ * `maxima`: what no value of every 16 is above.
+ */
 export function best(
   values: Float32Array | Float64Array,
   count: number,
   isOut: (place: number) => boolean = () => false,
+  maxima?: Float32Array,
 ): number[] {
   if (count > FEW) return bestOfMany(withoutThose(values, isOut), count)
   const found = new Int32Array(count)
   let [length, least] = [0, Number.NEGATIVE_INFINITY]
   for (let i = 0; i < values.length; i++) {
+    if (maxima && i % BLOCK === 0) while (i < values.length && !(maxima[i / BLOCK] > least)) i += BLOCK
     // Most places end here; what may not be chosen is asked of the few others.
     if (!(values[i] > least) || isOut(i)) continue
     const value = values[i]

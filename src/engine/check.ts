@@ -100,6 +100,18 @@ export function isGuest(first: Id | GuestOptions, options: object = {}): first i
   throw new DessError("INVALID_ARGUMENT", `options: expected beside the guest's items, got ${show(options)} after them`)
 }
 
+/** A list that is given: whether it counts, and whose it is. */
+export interface GivenList {
+  counted?: boolean | undefined
+  user?: string | undefined
+}
+
+/** Whether a list counts as shown. */
+export function isCounted(counted: unknown): boolean {
+  if (counted === undefined || typeof counted === "boolean") return counted ?? true
+  throw new DessError("INVALID_ARGUMENT", `counted: expected true or false, got ${show(counted)}`)
+}
+
 export function checkSide(side: unknown): Side {
   if (side === "user" || side === "item") return side
   throw new DessError("INVALID_ARGUMENT", `side: expected "user" or "item", got ${show(side)}`)

@@ -30,6 +30,8 @@ export interface Ranked {
   source: Source
   /** By item: not 0 where it may not be taken. */
   blocked?: Uint8Array | undefined
+  /** What no value of every 16 is above. */
+  maxima?: Float32Array | undefined
 }
 
 export class Selection {
@@ -60,13 +62,13 @@ export class Selection {
       this.#takeDiverse(ranked)
       return
     }
-    const { items, values, source, blocked } = ranked
+    const { items, values, source, blocked, maxima } = ranked
     const toItem = (place: number) => (items ? items[place] : place)
     const isOut = blocked && ((place: number) => blocked[toItem(place)] !== 0)
     // With caps more may be looked at than are taken.
     let seen = 0
     for (let wanted = this.#total - this.chosen.length; !this.isFull; wanted *= 4) {
-      const places = best(values, wanted, isOut)
+      const places = best(values, wanted, isOut, maxima)
       for (const place of places.slice(seen)) this.#add({ item: toItem(place), value: values[place], source })
       if (places.length < wanted || caps.length === 0) return
       seen = places.length

@@ -17,6 +17,15 @@ test("the best are those a full sort puts first, whatever is left out", () => {
       const fit = all.filter((place) => !isOut(place) && values[place] > Number.NEGATIVE_INFINITY)
       const sorted = fit.sort((a, b) => values[b] - values[a] || a - b).slice(0, count)
       expect(best(values, count, isOut), `seed ${seed}, ${count}`).toEqual(sorted)
+      expect(best(values, count, isOut, maximaOf(values)), `seed ${seed}, ${count}, maxima`).toEqual(sorted)
     }
   }
 })
+
+/** The largest of every 16. */
+function maximaOf(values: Float32Array | Float64Array): Float32Array {
+  return Float32Array.from({ length: Math.ceil(values.length / 16) }, (_, b) => {
+    const numbers = Array.from(values.subarray(16 * b, 16 * b + 16)).filter((value) => !Number.isNaN(value))
+    return Math.max(...numbers)
+  })
+}
