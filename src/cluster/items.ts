@@ -41,6 +41,8 @@ export class Items {
   readonly #put: PutRow
   readonly #index = new Map<string, number>()
   readonly #names: string[] = []
+  /** By index: its place in the order items became known, the same for all processes. */
+  readonly #born: number[] = []
   readonly #popularity = new Map<number, Popularity>()
   /** Rows announced by their owners and not needed here yet. */
   readonly #late = new Map<number, Uint8Array>()
@@ -86,6 +88,11 @@ export class Items {
     return fade(trend, this.owners[index % this.#cluster.partitions].clock - clock, this.#cluster.partitions)
   }
 
+  /** What a catalogue has of an item; `born` is undefined where an earlier release named it. */
+  about(index: number): { events: number; trend: number; born: number | undefined } {
+    return { events: this.popularity(index).events, trend: this.trend(index), born: this.#born[index] }
+  }
+
   /** Reads everything of an owner. `lazily`: rows wait until they are caught up with. */
   async load(owner: number, { lazily } = { lazily: false }): Promise<OwnerState> {
     const { keys, redis, partitions } = this.#cluster
@@ -112,16 +119,19 @@ export class Items {
     return this.owners[owner]
   }
 
-  #take(index: number, { name, row, popularity }: Stored, lazily = false): void {
-    if (this.#names[index] === undefined) {
-      this.#index.set(name, index)
-      this.#names[index] = name
-    }
+  #take(index: number, { name, born, row, popularity }: Stored, lazily = false): void {
+    if (this.#names[index] === undefined) this.#setName(index, name, born)
     if (popularity) this.#popularity.set(index, popularity)
     this.#late.delete(index)
     // A copy: a part would keep all of what came with it in memory.
     if (lazily && row.length > 0) this.#late.set(index, new Uint8Array(row))
     else this.#put(index, row.length > 0 ? row : undefined)
+  }
+
+  #setName(index: number, name: string, born: number | undefined): void {
+    this.#index.set(name, index)
+    this.#names[index] = name
+    if (born !== undefined) this.#born[index] = born
   }
 
   /** Puts the rows that wait of some items, or of all; returns whose those were. */
@@ -174,32 +184,38 @@ export class Items {
 
   /** What is stored of an item. */
   record(index: number, row: Uint8Array): Buffer {
-    return encodeStored({ name: this.#names[index] ?? "", row, popularity: this.popularity(index) })
+    const [name, born] = [this.#names[index] ?? "", this.#born[index]]
+    return encodeStored({ name, born, row, popularity: this.popularity(index) })
   }
 
-  /** Gives numbers to names that have none here, asking their owners. */
-  async meet(names: Iterable<string>): Promise<void> {
-    const { keys } = this.#cluster
-    const byOwner = new Map<number, string[]>()
-    for (const name of new Set(names)) {
-      if (this.#index.has(name)) continue
+  /**
+   * Gives numbers to names that have none here, asking their owners. `born`: when each became known; by default they are
+   * the latest, in this order.
+   */
+  async meet(names: Iterable<string>, born?: ReadonlyMap<string, number>): Promise<void> {
+    const { keys, redis } = this.#cluster
+    const unknown = [...new Set(names)].filter((name) => !this.#index.has(name))
+    if (unknown.length === 0) return
+    const counter = keys.of(0, "born")
+    const last = born ? 0 : Number(await redis.send(counter, ["INCRBY", counter, String(unknown.length)]))
+    const byOwner = new Map<number, { name: string; born: number }[]>()
+    unknown.forEach((name, at) => {
       const owner = keys.partitionOf(name)
-      const there = byOwner.get(owner)
-      if (there) there.push(name)
-      else byOwner.set(owner, [name])
-    }
+      const there = byOwner.get(owner) ?? []
+      there.push({ name, born: born?.get(name) ?? last - unknown.length + at + 1 })
+      byOwner.set(owner, there)
+    })
     await Promise.all(
       [...byOwner].map(async ([owner, some]) => {
         const args: Argument[] = [keys.of(owner, "items:"), String(ROWS_PER_BUCKET)]
-        for (const name of some) args.push(name, encodeStored({ name, row: new Uint8Array(0) }))
-        const hashes = some.map((name) => keys.names("items", owner, name))
-        const numbers = (await this.#cluster.run("meet", [keys.of(owner, "home"), ...hashes], args)) as number[]
+        for (const one of some) args.push(one.name, String(one.born), encodeStored({ ...one, row: new Uint8Array(0) }))
+        const hashes = some.map(({ name }) => keys.names("items", owner, name))
+        const found = (await this.#cluster.run("meet", [keys.of(owner, "home"), ...hashes], args)) as Buffer[]
         // A number that a failed master took with it would be given twice: a replica must know it, where there is one.
-        await this.#cluster.redis.send(hashes[0], ["WAIT", "1", "200"])
-        numbers.forEach((number, i) => {
-          const index = keys.index(owner, number)
-          this.#index.set(some[i], index)
-          this.#names[index] = some[i]
+        await redis.send(hashes[0], ["WAIT", "1", "200"])
+        found.forEach((text, i) => {
+          const [number, first] = String(text).split(" ")
+          this.#setName(keys.index(owner, Number(number)), some[i].name, first === undefined ? undefined : Number(first))
         })
       }),
     )
@@ -213,10 +229,7 @@ export class Items {
   /** Reads the names of items that other processes named. */
   async fetchNames(indices: Iterable<number>): Promise<void> {
     const unknown = [...indices].filter((index) => this.#names[index] === undefined)
-    for (const { index, stored } of await this.#read(unknown)) {
-      this.#index.set(stored.name, index)
-      this.#names[index] = stored.name
-    }
+    for (const { index, stored } of await this.#read(unknown)) this.#setName(index, stored.name, stored.born)
   }
 
   async #read(indices: Iterable<number>): Promise<{ index: number; stored: Stored }[]> {

@@ -151,7 +151,7 @@ export class Mirror implements ReadModel {
     const name = this.#items.name(index)
     if (name === undefined) return
     if (this.#catalogue.names.item.name(index) === undefined) this.#catalogue.names.item.set(index, name)
-    this.#catalogue.setItem(index, { events: this.#items.popularity(index).events, trend: this.#items.trend(index) })
+    this.#catalogue.setItem(index, this.#items.about(index))
   }
 
   /** Adds new items to the catalogue, and from time to time updates the trend of all. */

@@ -221,22 +221,26 @@ return {tonumber(head[1]), head[3], table.concat(bytes)}`,
     true,
   ),
 
-  /** Numbers of item names, given to new ones. KEYS home, hash of names each. ARGV prefix of lists, rows in one, then name and record of a new one, each. → numbers. */
-  meet: script(`local numbers = {}
+  /**
+   * Numbers of item names, given to new ones. KEYS home, hash of names each. ARGV prefix of lists, rows in one, then name,
+   * when a new one became known, and its record, each. → "number when" each.
+   */
+  meet: script(`local all = {}
 for i = 2, #KEYS do
-  local name, record = ARGV[2 * i - 1], ARGV[2 * i]
-  local number = redis.call('HGET', KEYS[i], name)
-  if not number then
-    number = redis.call('HINCRBY', KEYS[1], 'items', 1) - 1
-    redis.call('HSET', KEYS[i], name, number)
+  local name, born, record = ARGV[3 * i - 3], ARGV[3 * i - 2], ARGV[3 * i - 1]
+  local known = redis.call('HGET', KEYS[i], name)
+  if not known then
+    local number = redis.call('HINCRBY', KEYS[1], 'items', 1) - 1
+    known = number .. ' ' .. born
+    redis.call('HSET', KEYS[i], name, known)
     local list, place = ARGV[1] .. math.floor(number / ARGV[2]), number % ARGV[2]
     local length = redis.call('LLEN', list)
     for _ = length + 1, place do redis.call('RPUSH', list, '') end
     if length > place then redis.call('LSET', list, place, record) else redis.call('RPUSH', list, record) end
   end
-  numbers[#numbers + 1] = tonumber(number)
+  all[#all + 1] = known
 end
-return numbers`),
+return all`),
 
   /** Users by name. KEYS state, hash of names each. ARGV prefix of lists, rows in one, names. → [offset, number or −1, record, …]. */
   users: script(

@@ -162,6 +162,14 @@ export class Catalogue {
     this.#changeKin(item)
   }
 
+  #setBorn(item: number, born: number): void {
+    this.#items.reserve(item)
+    if (this.#items.at.born[item] === born) return
+    this.#items.at.born[item] = born
+    this.#clock = Math.max(this.#clock, born)
+    this.#changeKin(item)
+  }
+
   #changeKin(item: number): void {
     if (this.kinChanges === "all") return
     if (this.kinChanges.size >= MOST_CHANGES) this.kinChanges = "all"
@@ -268,7 +276,8 @@ export class Catalogue {
   }
 
   /** Takes what is known of an item from elsewhere. */
-  setItem(item: number, { events, trend }: { events: number; trend: number }): void {
+  setItem(item: number, { events, trend, born }: { events: number; trend: number; born?: number | undefined }): void {
+    if (born !== undefined) this.#setBorn(item, born)
     this.know(item)
     this.#items.at.events[item] = events
     if (events >= NEWCOMER_EVENTS) this.#settle(item)

@@ -244,7 +244,7 @@ export function chooseFresh({ items, values }: Scored, catalogue: Catalogue, cou
     if (events >= FRESH_EVENTS || !catalogue.isNewcomer(item)) return Number.NEGATIVE_INFINITY
     return values[i] + 1 / Math.sqrt(1 + events) - Math.log(1 + catalogue.shown.count(item) / SHOWN)
   })
-  const places = best(bounds, count)
+  const places = best(bounds, count, { tie: (place) => catalogue.born(items[place]) })
   for (const place of places) catalogue.shown.add(items[place])
   return places
 }
