@@ -215,7 +215,11 @@ export class Items {
         await redis.send(hashes[0], ["WAIT", "1", "200"])
         found.forEach((text, i) => {
           const [number, first] = String(text).split(" ")
-          this.#setName(keys.index(owner, Number(number)), some[i].name, first === undefined ? undefined : Number(first))
+          this.#setName(
+            keys.index(owner, Number(number)),
+            some[i].name,
+            first === undefined ? undefined : Number(first),
+          )
         })
       }),
     )
