@@ -2,8 +2,11 @@
  * Items with few events start where items like them stand. Alike are items with a category, a value of a property or nearly
  * the direction of a feature vector in common: each of these is a group, and a small group says more than a large one.
  *
- *   m = Σ_g m_g/|g| / Σ_g 1/|g|             m_g: the mean logit of the settled items of group g, for this very user
+ *   m = Σ_g m_g/|g| / Σ_g 1/|g|             m_g: the mean logit of the other items of group g, for this very user
  *   z' = max(z, (n·z + 5·m)/(n + 5))        n: its events; z' = m where it has no row yet
+ *
+ * In m_g an item of n events counts n/(n + 20): where hardly anything is settled yet, those few items are the popular ones,
+ * and standing where they stand would put what nobody has met before what is liked.
  *
  * A logit is linear in an item's vector, so z' is that of a row which started at the weighted mean of those items' rows.
  * With every event its own counts for more. Directions are told apart by the sides of random planes that vectors lie on:
@@ -17,8 +20,11 @@ import { Random } from "../kernels/random.ts"
 import { best } from "./best.ts"
 import type { Catalogue } from "./catalogue.ts"
 
-/** Events by which half of what an item's own vector says is believed. */
+/** Events by which half of what an item's own vector says is believed, of itself and of items like it. */
 const KIN = 5
+const SETTLED = 20
+/** What others of a group must count together: less is what rounding leaves. */
+const LEAST_WEIGHT = 1e-6
 /** Up to here an item may have a place that is kept for what is new. */
 const FRESH_EVENTS = 5
 /** Places given to an item by which its odds are halved. */
@@ -35,7 +41,7 @@ export interface Scored {
 }
 
 interface Group {
-  /** Its items that are no newcomers, in order. */
+  /** Its items, in the order they became known. */
   members: number[]
   /** Newcomers in it. */
   uses: number
@@ -46,35 +52,32 @@ class Kin {
   readonly newcomers = new Map<number, Int32Array>()
   /** Only those that newcomers are in. */
   readonly groups = new Map<number, Group>()
-  /** By item that is no newcomer. */
-  readonly #settled = new Map<number, Int32Array>()
+  /** The groups of every item. */
+  readonly #groupsOf = new Map<number, Int32Array>()
 
   update(catalogue: Catalogue): void {
     const { kinChanges } = catalogue
     if (kinChanges !== "all" && kinChanges.size === 0) return
-    const changed =
-      kinChanges === "all"
-        ? new Set([...catalogue.entries.keys(), ...this.newcomers.keys(), ...this.#settled.keys()])
-        : kinChanges
+    const changed = kinChanges === "all" ? new Set([...catalogue.entries.keys(), ...this.#groupsOf.keys()]) : kinChanges
     catalogue.kinChanges = new Set()
     const created = new Set<number>()
     const touched = new Set<Group>()
     for (const item of changed) {
       const now = catalogue.entries.has(item) ? groupsOf(catalogue, item) : undefined
       const isNew = now !== undefined && catalogue.isNewcomer(item)
-      const known = (isNew ? this.newcomers : this.#settled).get(item)
-      if (known && now && known.length === now.length && known.every((group, g) => group === now[g])) continue
+      const known = this.#groupsOf.get(item)
+      const stays = known && now && known.length === now.length && known.every((group, g) => group === now[g])
+      if (stays && isNew === this.newcomers.has(item)) continue
       this.#remove(item)
+      if (!now) continue
+      this.#groupsOf.set(item, now)
       if (isNew) this.#addNewcomer(item, now, created)
-      else if (now) {
-        this.#settled.set(item, now)
-        for (const group of now) if (!created.has(group)) this.#join(item, group, touched)
-      }
+      for (const group of now) if (!created.has(group)) this.#join(item, group, touched)
     }
     if (created.size > 0)
-      for (const [item, groups] of this.#settled)
+      for (const [item, groups] of this.#groupsOf)
         for (const group of groups) if (created.has(group)) this.#join(item, group, touched)
-    for (const { members } of touched) members.sort((a, b) => a - b)
+    for (const { members } of touched) members.sort((a, b) => catalogue.born(a) - catalogue.born(b))
   }
 
   #addNewcomer(item: number, groups: Int32Array, created: Set<number>): void {
@@ -102,12 +105,12 @@ class Kin {
       if (known && --known.uses === 0) this.groups.delete(group)
     }
     this.newcomers.delete(item)
-    for (const group of this.#settled.get(item) ?? []) {
+    for (const group of this.#groupsOf.get(item) ?? []) {
       const members = this.groups.get(group)?.members
       const at = members?.indexOf(item) ?? -1
       if (at >= 0) members?.splice(at, 1)
     }
-    this.#settled.delete(item)
+    this.#groupsOf.delete(item)
   }
 }
 
@@ -175,16 +178,24 @@ function signaturesOf(vector: readonly number[]): number[] {
 /** By item: its place among those scored, while values are drawn. */
 let places = new Int32Array(0)
 
-/** The mean value of a group's items; NaN where none has a value. */
-function meanOf(members: readonly number[], values: Float32Array): number {
-  let [sum, count] = [0, 0]
+/** What an item's value counts in the means of its groups; 0 where it has none. */
+function weightOf(item: number, values: Float32Array, catalogue: Catalogue): number {
+  const place = places[item]
+  if (place < 0 || Number.isNaN(values[place])) return 0
+  const events = catalogue.events(item)
+  return events / (events + SETTLED)
+}
+
+/** The sum of a group's values, times what each counts, and what they count together. */
+function sumOf(members: readonly number[], values: Float32Array, catalogue: Catalogue): { sum: number; total: number } {
+  let [sum, total] = [0, 0]
   for (let m = 0; m < members.length; m++) {
-    const place = places[members[m]]
-    if (place < 0 || Number.isNaN(values[place])) continue
-    sum += values[place]
-    count++
+    const weight = weightOf(members[m], values, catalogue)
+    if (weight === 0) continue
+    sum += weight * values[places[members[m]]]
+    total += weight
   }
-  return count > 0 ? sum / count : Number.NaN
+  return { sum, total }
 }
 
 /** The values with those of newcomers drawn to items like them; newcomers without a value come behind. */
@@ -195,22 +206,26 @@ export function drawToKin({ items, values }: Scored, catalogue: Catalogue): Scor
   if (places.length < catalogue.itemCount) places = new Int32Array(2 * catalogue.itemCount)
   places.fill(-1)
   for (let i = 0; i < items.length; i++) if (items[i] < places.length) places[items[i]] = i
-  const means = new Map<number, number>()
-  for (const [group, { members }] of groups) means.set(group, meanOf(members, values))
+  const sums = new Map<number, { sum: number; total: number; others: number }>()
+  for (const [group, { members }] of groups)
+    sums.set(group, { ...sumOf(members, values, catalogue), others: members.length - 1 })
   const out = values.slice()
   const behind: Record<"items" | "values", number[]> = { items: [], values: [] }
   for (const [item, own] of newcomers) {
+    const place = places[item]
+    const weight = weightOf(item, values, catalogue)
     let [sum, total] = [0, 0]
     for (let g = 0; g < own.length; g++) {
-      const mean = means.get(own[g]) as number
-      if (Number.isNaN(mean)) continue
-      const weight = 1 / (groups.get(own[g]) as Group).members.length
-      sum += weight * mean
-      total += weight
+      const group = sums.get(own[g]) as { sum: number; total: number; others: number }
+      // Without itself.
+      const rest = group.total - weight
+      if (!(rest > LEAST_WEIGHT)) continue
+      const mean = (group.sum - (weight === 0 ? 0 : weight * values[place])) / rest
+      sum += mean / group.others
+      total += 1 / group.others
     }
     if (total === 0) continue
     const mean = sum / total
-    const place = places[item]
     if (place < 0) {
       behind.items.push(item)
       behind.values.push(mean)
