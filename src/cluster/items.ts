@@ -44,6 +44,8 @@ export class Items {
   /** By index: its place in the order items became known, the same for all processes. */
   readonly #born: number[] = []
   readonly #popularity = new Map<number, Popularity>()
+  /** Deleted: what a process that has not heard of it yet writes of them does not count. */
+  readonly #gone = new Set<number>()
   /** Rows announced by their owners and not needed here yet. */
   readonly #late = new Map<number, Uint8Array>()
   /** By owner: the last update read, and what its rows contain. */
@@ -110,7 +112,7 @@ export class Items {
           const list = keys.rows("items", owner, first)
           const records = (await redis.send(list, ["LRANGE", list, "0", "-1"])) as Buffer[]
           records.forEach((record, place) => {
-            if (record.length > 0) this.#take(keys.index(owner, first + place), decodeStored(record), lazily)
+            this.#takeRecord(keys.index(owner, first + place), record, lazily)
           })
         }),
       )
@@ -119,7 +121,26 @@ export class Items {
     return this.owners[owner]
   }
 
+  /** An empty one: the item was deleted, or has only a number yet. */
+  #takeRecord(index: number, record: Buffer, lazily: boolean): void {
+    if (record.length > 0) this.#take(index, decodeStored(record), lazily)
+    else if (this.#names[index] !== undefined) this.drop(index)
+  }
+
+  /** An item was deleted. Its name may get another number. */
+  drop(index: number): void {
+    this.#gone.add(index)
+    const name = this.#names[index]
+    if (name !== undefined && this.#index.get(name) === index) this.#index.delete(name)
+    delete this.#names[index]
+    delete this.#born[index]
+    this.#popularity.delete(index)
+    this.#late.delete(index)
+    this.#put(index, undefined)
+  }
+
   #take(index: number, { name, born, row, popularity }: Stored, lazily = false): void {
+    if (this.#gone.has(index)) return
     if (this.#names[index] === undefined) this.#setName(index, name, born)
     if (popularity) this.#popularity.set(index, popularity)
     this.#late.delete(index)
@@ -177,14 +198,15 @@ export class Items {
 
   /** Applies an owner's update; returns the items whose rows came. `lazily`: rows wait until they are caught up with. */
   applyUpdate(owner: number, { seq, update, lazily }: { seq: number; update: OwnerUpdate; lazily: boolean }): number[] {
-    for (const { index, record } of update.rows) this.#take(index, decodeStored(record), lazily)
+    for (const { index, record } of update.rows) this.#takeRecord(index, record, lazily)
     this.owners[owner] = { ...this.owners[owner], seq, applied: update.applied, clock: update.clock }
     return update.rows.map(({ index }) => index)
   }
 
-  /** What is stored of an item. */
+  /** What is stored of an item; nothing of one that was deleted. */
   record(index: number, row: Uint8Array): Buffer {
-    const [name, born] = [this.#names[index] ?? "", this.#born[index]]
+    const [name, born] = [this.#names[index], this.#born[index]]
+    if (name === undefined) return Buffer.alloc(0)
     return encodeStored({ name, born, row, popularity: this.popularity(index) })
   }
 
@@ -232,7 +254,7 @@ export class Items {
 
   /** Reads the names of items that other processes named. */
   async fetchNames(indices: Iterable<number>): Promise<void> {
-    const unknown = [...indices].filter((index) => this.#names[index] === undefined)
+    const unknown = [...indices].filter((index) => this.#names[index] === undefined && !this.#gone.has(index))
     for (const { index, stored } of await this.#read(unknown)) this.#setName(index, stored.name, stored.born)
   }
 

@@ -16,7 +16,7 @@ import type { Run } from "../learning/loop.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
 import { decodeStored } from "./encoding.ts"
-import { Entries, readEntry, writeEntries } from "./entries.ts"
+import { Entries, readEntry, removeItems, writeEntries } from "./entries.ts"
 import { readGlobal } from "./global-state.ts"
 import { Items, putInto } from "./items.ts"
 import { compareIds, START } from "./log.ts"
@@ -129,17 +129,33 @@ export class Mirror implements ReadModel {
         after,
       )) as PartitionUpdates
       const changed = await this.#items.follow(owner, { changes, seq, fence: String(fence), lazily: false })
-      for (const index of changed) this.#noteItem(index)
+      for (const index of changed) {
+        if (this.#items.name(index) === undefined) this.#dropItem(index)
+        else this.#noteItem(index)
+      }
       await this.#entries.applyPuts(owner, puts, last)
       if (changes.length < 400 && puts.length < 400) return
     }
   }
 
-  async #noteEntry(index: number, entry: StoredItem): Promise<void> {
+  async #noteEntry(index: number, entry: StoredItem | null): Promise<void> {
+    if (entry === null) {
+      this.#dropItem(index)
+      return
+    }
     await this.#items.fetchNames([index])
     this.#noteItem(index)
     this.#catalogue.put(index, entry)
     this.#details.add([{ kind: "details", item: index, details: detailsOf(entry) }], 0)
+  }
+
+  /** An item was deleted. */
+  #dropItem(index: number): void {
+    this.#items.drop(index)
+    this.#catalogue.put(index, null)
+    this.#catalogue.names.item.drop(index)
+    this.#catalogue.drop("item", [index])
+    this.#details.add([{ kind: "details", item: index, details: null }], 0)
   }
 
   /** Bytes of titles and properties. */
@@ -288,6 +304,13 @@ export class Mirror implements ReadModel {
       [...merged].map(([index, entry]) => ({ index, entry })),
     )
     for (const [index, entry] of merged) await this.#noteEntry(index, entry)
+  }
+
+  /** Takes items out of the cluster; says how many there were. */
+  async deleteItems(names: readonly string[]): Promise<number> {
+    const gone = await removeItems(this.#cluster, names)
+    for (const index of gone) this.#dropItem(index)
+    return gone.length
   }
 
   async close(): Promise<void> {

@@ -291,6 +291,29 @@ return {out, since(KEYS[2], ARGV[2]), since(KEYS[3], ARGV[3]), since(KEYS[5], AR
   redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], n .. '-0', 'e', ARGV[i + 1] .. ' ' .. ARGV[i + 2])
 end
 return 1`),
+
+  /**
+   * Takes items away: name, row and entry, told in the log of entries as null. KEYS home, that log, hash of names each. ARGV
+   * entries of the log kept, prefix of lists of rows, rows in one, prefix of hashes of entries, entries in one, then names.
+   * → numbers of those that were there.
+   */
+  remove: script(`local gone = {}
+for i = 3, #KEYS do
+  local name = ARGV[i + 3]
+  local known = redis.call('HGET', KEYS[i], name)
+  if known then
+    local number = tonumber(string.match(known, '^%d+'))
+    redis.call('HDEL', KEYS[i], name)
+    local list, place = ARGV[2] .. math.floor(number / ARGV[3]), number % ARGV[3]
+    if redis.call('LLEN', list) > place then redis.call('LSET', list, place, '') end
+    redis.call('HDEL', ARGV[4] .. math.floor(number / ARGV[5]), number)
+    redis.call('HINCRBY', KEYS[1], 'gone', 1)
+    local n = redis.call('HINCRBY', KEYS[1], 'puts', 1)
+    redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], n .. '-0', 'e', number .. ' null')
+    gone[#gone + 1] = number
+  end
+end
+return gone`),
 } satisfies Record<string, Script>
 
 export type ScriptName = keyof typeof SCRIPTS

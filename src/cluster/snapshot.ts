@@ -60,6 +60,7 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
     }
     const details: LookupChange[] = []
     const reading = new Entries(cluster, (index, item) => {
+      if (item === null) return
       catalogue.put(index, item)
       details.push({ kind: "details", item: index, details: detailsOf(item) })
       if (features) setFeatures(features, [index], [item.features])
