@@ -74,12 +74,16 @@ export class Entries {
   }
 }
 
-/** The current entry of an item. */
-export async function readEntry(cluster: Cluster, index: number): Promise<StoredItem> {
+/** The current entry of an item, and as Redis has it. */
+export async function readEntry(cluster: Cluster, index: number): Promise<{ entry: StoredItem; stored: string }> {
   const { partition, number } = cluster.keys.place(index)
   const hash = cluster.keys.entries(partition, number)
-  const stored = (await cluster.redis.send(hash, ["HGET", hash, String(number)])) as Buffer | null
-  return stored ? (JSON.parse(String(stored)) as StoredItem) : { categories: [], hidden: false, features: null }
+  const found = (await cluster.redis.send(hash, ["HGET", hash, String(number)])) as Buffer | null
+  const stored = String(found ?? "")
+  return {
+    stored,
+    entry: found ? (JSON.parse(stored) as StoredItem) : { categories: [], hidden: false, features: null },
+  }
 }
 
 /** Takes items out of Redis; returns the indices of those that were there. Trainers and readers hear of it. */
@@ -106,14 +110,17 @@ export async function removeItems(cluster: Cluster, names: readonly string[]): P
   return found.flat()
 }
 
-/** Stores entries and appends them to the streams that readers follow, one call per owner. */
+/**
+ * Stores entries and appends them to the streams that readers follow, one call per owner. `stored`: what Redis has of an entry,
+ * nothing by default. Returns the owners that took nothing, where one has changed meanwhile.
+ */
 export async function writeEntries(
   cluster: Cluster,
-  entries: readonly { index: number; entry: StoredItem }[],
-): Promise<void> {
+  entries: readonly { index: number; entry: StoredItem; stored?: string }[],
+): Promise<Set<number>> {
   const { keys } = cluster
   const byOwner = new Map<number, { names: string[]; args: Argument[] }>()
-  for (const { index, entry } of entries) {
+  for (const { index, entry, stored = "" } of entries) {
     const { partition, number } = keys.place(index)
     const call = byOwner.get(partition) ?? {
       names: [keys.of(partition, "home"), keys.of(partition, "puts")],
@@ -122,7 +129,13 @@ export async function writeEntries(
     byOwner.set(partition, call)
     const hash = keys.entries(partition, number)
     if (!call.names.includes(hash)) call.names.push(hash)
-    call.args.push(String(call.names.indexOf(hash) + 1), String(number), JSON.stringify(entry))
+    call.args.push(String(call.names.indexOf(hash) + 1), String(number), JSON.stringify(entry), stored)
   }
-  await Promise.all([...byOwner.values()].map(({ names, args }) => cluster.run("put", names, args)))
+  const refused = new Set<number>()
+  await Promise.all(
+    Array.from(byOwner, async ([owner, { names, args }]) => {
+      if ((await cluster.run("put", names, args)) !== 1) refused.add(owner)
+    }),
+  )
+  return refused
 }

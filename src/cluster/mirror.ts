@@ -288,22 +288,25 @@ export class Mirror implements ReadModel {
     this.#catalogue.drop("user", [index])
   }
 
-  /** Adds entries to the catalogue or changes them. What is left out stays as it was. */
+  /** Adds entries to the catalogue or changes them. What is left out stays as it was, also what others put meanwhile. */
   async putItems(entries: readonly CheckedItem[]): Promise<void> {
     await this.#items.meet(entries.map(({ item }) => item))
-    const merged = new Map<number, StoredItem>()
-    const before = await Promise.all(
-      entries.map(({ item }) => readEntry(this.#cluster, this.#items.find(item) as number)),
-    )
-    entries.forEach((entry, i) => {
-      const index = this.#items.find(entry.item) as number
-      merged.set(index, mergeItem(merged.get(index) ?? before[i], entry))
-    })
-    await writeEntries(
-      this.#cluster,
-      [...merged].map(([index, entry]) => ({ index, entry })),
-    )
-    for (const [index, entry] of merged) await this.#noteEntry(index, entry)
+    const indexOf = ({ item }: CheckedItem) => this.#items.find(item) as number
+    for (let rest = entries; rest.length > 0; ) {
+      const before = await Promise.all(rest.map((entry) => readEntry(this.#cluster, indexOf(entry))))
+      const merged = new Map<number, { entry: StoredItem; stored: string }>()
+      rest.forEach((put, i) => {
+        const { entry, stored } = merged.get(indexOf(put)) ?? before[i]
+        merged.set(indexOf(put), { entry: mergeItem(entry, put), stored })
+      })
+      const refused = await writeEntries(
+        this.#cluster,
+        Array.from(merged, ([index, one]) => ({ index, ...one })),
+      )
+      const isRefused = (index: number) => refused.has(index % this.#cluster.partitions)
+      for (const [index, { entry }] of merged) if (!isRefused(index)) await this.#noteEntry(index, entry)
+      rest = rest.filter((entry) => isRefused(indexOf(entry)))
+    }
   }
 
   /** Takes items out of the cluster; says how many there were. */

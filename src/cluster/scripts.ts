@@ -284,8 +284,14 @@ return {out, since(KEYS[2], ARGV[2]), since(KEYS[3], ARGV[3]), since(KEYS[5], AR
     true,
   ),
 
-  /** Entries of the catalogue. KEYS home, their log, hashes. ARGV entries of the log kept, then hash, number and entry, each. */
-  put: script(`for i = 2, #ARGV, 3 do
+  /**
+   * Entries of the catalogue. KEYS home, their log, hashes. ARGV entries of the log kept, then hash, number, entry and what it
+   * was made from, each. → 1, or 0 where one has changed since: nothing is put then.
+   */
+  put: script(`for i = 2, #ARGV, 4 do
+  if (redis.call('HGET', KEYS[tonumber(ARGV[i])], ARGV[i + 1]) or '') ~= ARGV[i + 3] then return 0 end
+end
+for i = 2, #ARGV, 4 do
   redis.call('HSET', KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2])
   local n = redis.call('HINCRBY', KEYS[1], 'puts', 1)
   redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], n .. '-0', 'e', ARGV[i + 1] .. ' ' .. ARGV[i + 2])

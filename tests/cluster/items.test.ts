@@ -30,14 +30,16 @@ describeWithRedis("items of a cluster", (redis) => {
     await items.meet(Array.from({ length: 1200 }, (_, n) => `item ${n}`))
     const heard = new Map<number, string>()
     const all = new Entries(cluster, (index, entry) => void heard.set(index, entry?.categories[0] ?? ""))
-    const put = (from: number, to: number, category: string) =>
-      writeEntries(
+    const put = async (from: number, to: number, category: string) => {
+      const entry = { categories: [category], hidden: false, features: null }
+      const indices = Array.from({ length: to - from }, (_, n) => from + n)
+      const before = await Promise.all(indices.map((index) => readEntry(cluster, index)))
+      const refused = await writeEntries(
         cluster,
-        Array.from({ length: to - from }, (_, n) => ({
-          index: from + n,
-          entry: { categories: [category], hidden: false, features: null },
-        })),
+        indices.map((index, n) => ({ index, entry, stored: before[n].stored })),
       )
+      expect(refused.size).toBe(0)
+    }
     const names = ["deltas", "evidence", "changes", "home", "puts"].map((what) => cluster.keys.of(0, what))
     const listen = async () => {
       const reply = (await cluster.run("updates", names, ["0-0", "", "0-0", all.after(0)])) as unknown[]
@@ -55,7 +57,7 @@ describeWithRedis("items of a cluster", (redis) => {
     await cluster.redis.send(names[3], ["HSET", names[3], "puts", "1240"])
     await listen()
     expect(all.after(0)).toBe("1240-0")
-    expect(await readEntry(cluster, 1199)).toMatchObject({ categories: ["second"] })
+    expect((await readEntry(cluster, 1199)).entry).toMatchObject({ categories: ["second"] })
   })
 
   test("features reach every trainer: diversity as on a single machine, through a change of owners", async () => {
@@ -204,6 +206,22 @@ describeWithRedis("items of a cluster", (redis) => {
       expect((await other.newest({ count: 1 }))[0].item).toBe(name)
       for (const trainer of trainers) await trainer.stop()
     }
+  })
+
+  test("what two processes put of an item at the same time is all kept", async () => {
+    const cluster = await open(redis(), { partitions: 2 })
+    const readers = [await read(redis(), cluster), await read(redis(), cluster)]
+    const names = Array.from({ length: 30 }, (_, n) => `item ${n}`)
+    const put = (reader: (typeof readers)[0], property: string) =>
+      reader.putItems(names.map((item) => ({ item, properties: { [property]: 1 } })))
+    await Promise.all(["a", "b", "c", "d", "e", "f"].map((property, n) => put(readers[n % 2], property)))
+    const later = await read(redis(), cluster)
+    for (const item of names)
+      expect(
+        Object.keys(later.item(item)?.properties ?? {})
+          .sort()
+          .join(""),
+      ).toBe("abcdef")
   })
 
   test("a directory keeps its rating scale on the way into a cluster", async () => {
