@@ -31,7 +31,7 @@ const SECOND = 1000
 type EventRecordRows = Pick<EventsRecord, "user" | "item" | "rating" | "weight" | "stays">
 
 /** Items noted to have changed before all are looked at. */
-const MOST_CHANGES = 4096
+const MOST_CHANGES = 16_384
 /** Up to here an item is new. */
 const NEWCOMER_EVENTS = 20
 
@@ -431,9 +431,9 @@ function withoutDetails({ categories, hidden, features, expires }: StoredItem): 
   return { categories, hidden, features, ...(expires === undefined ? {} : { expires }) }
 }
 
-/** About what an entry takes with its place in the maps. */
+/** About what an entry takes with its place in the maps, those of kin (newcomers.ts) included. */
 function bytesOf({ categories, features }: StoredItem): number {
-  let bytes = 300 + (features ? 128 + 8 * features.length : 0)
-  for (const category of categories) bytes += 52 + category.length
+  let bytes = 500 + (features ? 640 + 8 * features.length : 0)
+  for (const category of categories) bytes += 68 + category.length
   return bytes
 }

@@ -12,8 +12,9 @@
  * With every event its own counts for more. Directions are told apart by the sides of random planes that vectors lie on:
  * 8 times 16 planes, of which items have the first 4, 8, 12 or 16 in common.
  *
- * Places kept by `fresh` go to items with less than 5 events, by the upper bound z' + 1/√(1 + n) − log(1 + s/20), s: places
- * it was given before. After 20 of them its odds are halved, and what is not taken up goes again.
+ * Places kept by `fresh` go to items with less than 5 events, by the upper bound z' + log((n + ½)/(1 + s/20)), s: places it
+ * was given before. n + ½ is half an event more than it had: what is new is given credit, what was taken up gets on, and
+ * what was shown 20 times and not taken up has half its odds and goes again.
  */
 
 import { Random } from "../kernels/random.ts"
@@ -27,7 +28,8 @@ const SETTLED = 20
 const LEAST_WEIGHT = 1e-6
 /** Up to here an item may have a place that is kept for what is new. */
 const FRESH_EVENTS = 5
-/** Places given to an item by which its odds are halved. */
+/** Events an item is given credit for, and places given to it by which its odds are halved. */
+const CREDIT = 0.5
 const SHOWN = 20
 /** Planes: so many times, and how many of them a group has in common. */
 const SIGNATURES = 8
@@ -49,11 +51,11 @@ interface Group {
 
 /** Newcomers and the items they are drawn to: kept from list to list, and brought up to date by what has changed. */
 class Kin {
-  readonly newcomers = new Map<number, Int32Array>()
+  readonly newcomers = new Map<number, number[]>()
   /** Only those that newcomers are in. */
   readonly groups = new Map<number, Group>()
   /** The groups of every item. */
-  readonly #groupsOf = new Map<number, Int32Array>()
+  readonly #groupsOf = new Map<number, number[]>()
 
   update(catalogue: Catalogue): void {
     const { kinChanges } = catalogue
@@ -80,7 +82,7 @@ class Kin {
     for (const { members } of touched) members.sort((a, b) => catalogue.born(a) - catalogue.born(b))
   }
 
-  #addNewcomer(item: number, groups: Int32Array, created: Set<number>): void {
+  #addNewcomer(item: number, groups: number[], created: Set<number>): void {
     this.newcomers.set(item, groups)
     for (const group of groups) {
       const known = this.groups.get(group)
@@ -123,24 +125,18 @@ function findKin(catalogue: Catalogue): Kin {
   return kin
 }
 
-/** The groups an item is in, as hashes; kept with its entry, which is another object once it has changed. */
-function groupsOf(catalogue: Catalogue, item: number): Int32Array {
+/** The groups an item is in, as hashes. */
+function groupsOf(catalogue: Catalogue, item: number): number[] {
   const entry = catalogue.entry(item)
-  const known = groupsOfEntries.get(entry)
-  if (known) return known
   const { properties } = catalogue
-  const groups = Int32Array.from([
+  return [
     ...entry.categories.map((name) => hashOf(`c${name}`)),
     ...[...properties.names].flatMap((name) =>
       (properties.find(name)?.codedKeys(item) ?? []).map((key) => hashOf(`p${name}\n${key}`)),
     ),
     ...(entry.features ? signaturesOf(entry.features) : []),
-  ])
-  groupsOfEntries.set(entry, groups)
-  return groups
+  ]
 }
-
-const groupsOfEntries = new WeakMap<object, Int32Array>()
 
 /** FNV-1a, of 32 bits: two groups in a billion are one. */
 function hashOf(text: string): number {
@@ -257,7 +253,7 @@ export function chooseFresh({ items, values }: Scored, catalogue: Catalogue, cou
   const bounds = Float64Array.from(items, (item, i) => {
     const events = catalogue.events(item)
     if (events >= FRESH_EVENTS || !catalogue.isNewcomer(item)) return Number.NEGATIVE_INFINITY
-    return values[i] + 1 / Math.sqrt(1 + events) - Math.log(1 + catalogue.shown.count(item) / SHOWN)
+    return values[i] + Math.log((events + CREDIT) / (1 + catalogue.shown.count(item) / SHOWN))
   })
   const places = best(bounds, count, { tie: (place) => catalogue.born(items[place]) })
   for (const place of places) catalogue.shown.add(items[place])
