@@ -49,6 +49,7 @@ import { boundHeaps, countGrowing, fixedBytes } from "./process-memory.ts"
 import { Reading } from "./reading.ts"
 import { Replay } from "./replay.ts"
 import type { Learned, Standing } from "./trainer.ts"
+import { refuseAborted } from "./turns.ts"
 import type {
   Accepted,
   Event,
@@ -209,11 +210,15 @@ export class LiveRecommender implements Recommender {
     const [directory, archive] = [this.#directory, this.#archive]
     if (!directory || !archive) {
       this.#intake.types = this.#options.types
+      this.#intake.lifetimes.limit(this.#options.limits, [])
       this.#intake.endReplay()
       return this.#learning.begin()
     }
+    const { signal } = this.#options
+    refuseAborted(signal)
     const position = await archive.restore()
-    await this.#lookup.takeUp({ position, wasThere: archive.hadLookup })
+    refuseAborted(signal)
+    await this.#lookup.takeUp({ position, wasThere: archive.hadLookup, signal })
     this.#journal.begin()
     this.#learned = this.#intake.accepted
     this.#orderedAt = this.#intake.accepted
@@ -236,7 +241,11 @@ export class LiveRecommender implements Recommender {
     this.#caughtUp = this.#catchUp(directory, this.#replay)
     // Told to whoever waits for it.
     this.#caughtUp.catch((error) => this.#fail(error))
-    if (this.#options.replay === "wait") await this.#caughtUp
+    if (this.#options.replay === "behind") return
+    const stop = () => void this.#stopReplay()
+    signal?.addEventListener("abort", stop)
+    if (signal?.aborted) stop()
+    await this.#caughtUp.finally(() => signal?.removeEventListener("abort", stop))
   }
 
   async #catchUp(directory: Directory, replay: Replay): Promise<void> {

@@ -79,8 +79,10 @@ export interface RecommenderOptions
    * is replayed behind that, reading goes on from the snapshot, and writing is refused with CLOSED meanwhile. Default "wait".
    */
   replay?: "wait" | "behind" | undefined
-  /** Called a few times a second while the journal is replayed. */
+  /** Called a few times a second while the journal is replayed. What it throws ends the replay: `open` or, with "behind", `caughtUp` rejects with it. */
   onReplay?: ((progress: ReplayProgress) => void) | undefined
+  /** Gives up opening within a second: `open` rejects with code CLOSED. What was replayed by then is kept. */
+  signal?: AbortSignal | undefined
 }
 
 export type KeptJournal = "none" | "snapshots" | "all"
