@@ -47,11 +47,14 @@ interface Group {
   members: number[]
   /** Newcomers in it. */
   uses: number
+  /** For one list: its values, each times what it counts, and what they count together. */
+  sum: number
+  total: number
 }
 
 /** Newcomers and the items they are drawn to: kept from list to list, and brought up to date by what has changed. */
 class Kin {
-  readonly newcomers = new Map<number, number[]>()
+  readonly newcomers = new Map<number, Group[]>()
   /** Only those that newcomers are in. */
   readonly groups = new Map<number, Group>()
   /** The groups of every item. */
@@ -83,15 +86,18 @@ class Kin {
   }
 
   #addNewcomer(item: number, groups: number[], created: Set<number>): void {
-    this.newcomers.set(item, groups)
-    for (const group of groups) {
-      const known = this.groups.get(group)
-      if (known) known.uses++
-      else {
-        this.groups.set(group, { members: [], uses: 1 })
-        created.add(group)
+    const own = groups.map((hash) => {
+      const known = this.groups.get(hash)
+      if (known) {
+        known.uses++
+        return known
       }
-    }
+      const group = { members: [], uses: 1, sum: 0, total: 0 }
+      this.groups.set(hash, group)
+      created.add(hash)
+      return group
+    })
+    this.newcomers.set(item, own)
   }
 
   #join(item: number, group: number, touched: Set<Group>): void {
@@ -102,12 +108,10 @@ class Kin {
   }
 
   #remove(item: number): void {
-    for (const group of this.newcomers.get(item) ?? []) {
-      const known = this.groups.get(group)
-      if (known && --known.uses === 0) this.groups.delete(group)
-    }
-    this.newcomers.delete(item)
+    const isNew = this.newcomers.delete(item)
     for (const group of this.#groupsOf.get(item) ?? []) {
+      const known = this.groups.get(group)
+      if (isNew && known && --known.uses === 0) this.groups.delete(group)
       const members = this.groups.get(group)?.members
       const at = members?.indexOf(item) ?? -1
       if (at >= 0) members?.splice(at, 1)
@@ -171,27 +175,54 @@ function signaturesOf(vector: readonly number[]): number[] {
   return groups
 }
 
-/** By item: its place among those scored, while values are drawn. */
+/** By item, while values are drawn: its place among those scored, what its value counts, and the value times that. */
 let places = new Int32Array(0)
+let weights = new Float64Array(0)
+let weighted = new Float64Array(0)
 
-/** What an item's value counts in the means of its groups; 0 where it has none. */
-function weightOf(item: number, values: Float32Array, catalogue: Catalogue): number {
-  const place = places[item]
-  if (place < 0 || Number.isNaN(values[place])) return 0
-  const events = catalogue.events(item)
-  return events / (events + SETTLED)
+function weigh({ items, values }: Scored, catalogue: Catalogue): void {
+  if (places.length < catalogue.itemCount) {
+    places = new Int32Array(2 * catalogue.itemCount)
+    weights = new Float64Array(places.length)
+    weighted = new Float64Array(places.length)
+  }
+  places.fill(-1)
+  weights.fill(0)
+  weighted.fill(0)
+  for (let i = 0; i < items.length; i++) {
+    const item = items[i]
+    if (item >= places.length) continue
+    places[item] = i
+    if (Number.isNaN(values[i])) continue
+    const events = catalogue.events(item)
+    weights[item] = events / (events + SETTLED)
+    weighted[item] = weights[item] * values[i]
+  }
 }
 
-/** The sum of a group's values, times what each counts, and what they count together. */
-function sumOf(members: readonly number[], values: Float32Array, catalogue: Catalogue): { sum: number; total: number } {
+function sumUp(group: Group): void {
+  const { members } = group
   let [sum, total] = [0, 0]
   for (let m = 0; m < members.length; m++) {
-    const weight = weightOf(members[m], values, catalogue)
-    if (weight === 0) continue
-    sum += weight * values[places[members[m]]]
-    total += weight
+    sum += weighted[members[m]]
+    total += weights[members[m]]
   }
-  return { sum, total }
+  group.sum = sum
+  group.total = total
+}
+
+/** The mean over an item's groups of the values of their other items; NaN where there are none. */
+function meanOf(item: number, groups: readonly Group[]): number {
+  let [sum, total] = [0, 0]
+  for (let g = 0; g < groups.length; g++) {
+    const group = groups[g]
+    const rest = group.total - weights[item]
+    if (!(rest > LEAST_WEIGHT)) continue
+    const share = 1 / (group.members.length - 1)
+    sum += (share * (group.sum - weighted[item])) / rest
+    total += share
+  }
+  return total === 0 ? Number.NaN : sum / total
 }
 
 /** The values with those of newcomers drawn to items like them; newcomers without a value come behind. */
@@ -199,29 +230,14 @@ export function drawToKin({ items, values }: Scored, catalogue: Catalogue): Scor
   if (catalogue.entries.size === 0) return { items, values }
   const { newcomers, groups } = findKin(catalogue)
   if (newcomers.size === 0) return { items, values }
-  if (places.length < catalogue.itemCount) places = new Int32Array(2 * catalogue.itemCount)
-  places.fill(-1)
-  for (let i = 0; i < items.length; i++) if (items[i] < places.length) places[items[i]] = i
-  const sums = new Map<number, { sum: number; total: number; others: number }>()
-  for (const [group, { members }] of groups)
-    sums.set(group, { ...sumOf(members, values, catalogue), others: members.length - 1 })
+  weigh({ items, values }, catalogue)
+  for (const group of groups.values()) sumUp(group)
   const out = values.slice()
   const behind: Record<"items" | "values", number[]> = { items: [], values: [] }
   for (const [item, own] of newcomers) {
+    const mean = meanOf(item, own)
+    if (Number.isNaN(mean)) continue
     const place = places[item]
-    const weight = weightOf(item, values, catalogue)
-    let [sum, total] = [0, 0]
-    for (let g = 0; g < own.length; g++) {
-      const group = sums.get(own[g]) as { sum: number; total: number; others: number }
-      // Without itself.
-      const rest = group.total - weight
-      if (!(rest > LEAST_WEIGHT)) continue
-      const mean = (group.sum - (weight === 0 ? 0 : weight * values[place])) / rest
-      sum += mean / group.others
-      total += 1 / group.others
-    }
-    if (total === 0) continue
-    const mean = sum / total
     if (place < 0) {
       behind.items.push(item)
       behind.values.push(mean)
