@@ -40,6 +40,17 @@ function kthLargest(values: Float32Array | Float64Array, k: number): number {
   return values[k - 1]
 }
 
+/** Values of which the largest may be known. */
+const BLOCK = 16
+
+interface Order {
+  /** Places that are left out. */
+  isOut?: ((place: number) => boolean) | undefined
+  tie?: Tie
+  /** What no value of every 16 is above. */
+  maxima?: Float32Array | undefined
+}
+
 /**
  * Places of the `count` largest values, best first; of equals the one with the smaller tie. −∞ is never chosen, nor a place
  * that is left out.
@@ -47,12 +58,14 @@ function kthLargest(values: Float32Array | Float64Array, k: number): number {
 export function best(
   values: Float32Array | Float64Array,
   count: number,
-  { isOut = () => false, tie = (place) => place }: { isOut?: ((place: number) => boolean) | undefined; tie?: Tie } = {},
+  { isOut = () => false, tie = (place) => place, maxima }: Order = {},
 ): number[] {
   if (count > FEW) return bestOfMany(withoutThose(values, isOut), count, tie)
   const found = new Int32Array(count)
   let [length, least] = [0, Number.NEGATIVE_INFINITY]
   for (let i = 0; i < values.length; i++) {
+    // Equals of the last one found may have a smaller tie.
+    if (maxima && i % BLOCK === 0) while (i < values.length && maxima[i / BLOCK] < least) i += BLOCK
     const value = values[i]
     // Most places end here; what may not be chosen is asked of the few others.
     if (!(value > least) && !(value === least && length === count && tie(i) < tie(found[count - 1]))) continue

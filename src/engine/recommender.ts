@@ -29,6 +29,8 @@ import {
   checkSource,
   checkTrials,
   checkType,
+  type GivenList,
+  isCounted,
   isGuest,
   toArray,
 } from "./check.ts"
@@ -500,17 +502,17 @@ export class LiveRecommender implements Recommender {
   recommend(user: Id, options?: RecommendOptions): Promise<RecommendationList>
   recommend(guest: GuestOptions): Promise<RecommendationList>
   async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<RecommendationList> {
-    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first))
+    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first), first)
     refuseAfter(options)
-    if (!this.#experiments) return this.#give("recommend", this.#read().recommend(first, options))
+    if (!this.#experiments) return this.#give("recommend", this.#read().recommend(first, options), options)
     const user = checkName("user", first)
     const variant = this.#experiments.settingsOf(this.#experiments.variantOf(user))
-    return this.#give("recommend", this.#read().recommendAs(variant, user, options), user)
+    return this.#give("recommend", this.#read().recommendAs(variant, user, options), { ...options, user })
   }
 
-  /** Counts a list that is given, and gives it its id. */
-  #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
-    if (this.#state === "replaying") return list
+  /** Counts a list and gives it its id. */
+  #give(kind: ListKind, list: Recommendation[], { counted, user }: GivenList): RecommendationList {
+    if (this.#state === "replaying" || !isCounted(counted)) return list
     const experiments = this.#experiments
     if (experiments || this.#catalogue.shown.isPending)
       this.#counting ??= setTimeout(() => {
@@ -533,15 +535,15 @@ export class LiveRecommender implements Recommender {
   }
 
   async similar(item: Id, options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("similar", this.#read().similar(item, options))
+    return this.#give("similar", this.#read().similar(item, options), options)
   }
 
   async popular(options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("popular", this.#read().general("trending", options))
+    return this.#give("popular", this.#read().general("trending", options), options)
   }
 
   async newest(options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("newest", this.#read().general("new", options))
+    return this.#give("newest", this.#read().general("new", options), options)
   }
 
   async similarUsers(user: Id, options: { count?: number | undefined } = {}): Promise<SimilarUser[]> {

@@ -30,6 +30,8 @@ export interface Ranked {
   source: Source
   /** By item: not 0 where it may not be taken. */
   blocked?: Uint8Array | undefined
+  /** What no value of every 16 is above. */
+  maxima?: Float32Array | undefined
 }
 
 export class Selection {
@@ -87,10 +89,10 @@ export class Selection {
   }
 
   /** Items by place, which may not be taken, and of equals the one that became known first. */
-  #orderOf({ items, blocked }: Ranked) {
+  #orderOf({ items, blocked, maxima }: Ranked) {
     const toItem = (place: number) => (items ? items[place] : place)
     const isOut = blocked && ((place: number) => blocked[toItem(place)] !== 0)
-    return { toItem, order: { isOut, tie: (place: number) => this.#catalogue.born(toItem(place)) } }
+    return { toItem, order: { isOut, maxima, tie: (place: number) => this.#catalogue.born(toItem(place)) } }
   }
 
   #takeDiverse(ranked: Ranked): void {

@@ -18,8 +18,19 @@ test("the best are those a full sort puts first, whatever is left out; of equals
       const sorted = fit.sort((a, b) => values[b] - values[a] || a - b)
       expect(best(values, count, { isOut }), `seed ${seed}, ${count}`).toEqual(sorted.slice(0, count))
       const tie = (place: number) => (place * 7919) % 401
+      const maxima = maximaOf(values)
+      expect(best(values, count, { isOut, maxima }), `seed ${seed}, ${count}, maxima`).toEqual(sorted.slice(0, count))
       const tied = fit.sort((a, b) => values[b] - values[a] || tie(a) - tie(b)).slice(0, count)
       expect(best(values, count, { isOut, tie }), `seed ${seed}, ${count}, ties`).toEqual(tied)
+      expect(best(values, count, { isOut, tie, maxima }), `seed ${seed}, ${count}, ties, maxima`).toEqual(tied)
     }
   }
 })
+
+/** The largest of every 16. */
+function maximaOf(values: Float32Array | Float64Array): Float32Array {
+  return Float32Array.from({ length: Math.ceil(values.length / 16) }, (_, b) => {
+    const numbers = Array.from(values.subarray(16 * b, 16 * b + 16)).filter((value) => !Number.isNaN(value))
+    return Math.max(...numbers)
+  })
+}
