@@ -293,7 +293,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       params: schema.IdPath,
       gives: schema.ItemsDeleted,
       handle: async ({ params }) => ({
-        items: await onOneMachine(recommender(), "items to delete", "hide it instead").deleteItems(params.id),
+        items: await recommender().deleteItems(params.id),
       }),
     }),
     route({
