@@ -318,7 +318,9 @@ describeInBrowser("the dashboard of a shop that is restarted and counts its list
     await empty.locator("#quality .empty", { hasText: "no events yet" }).waitFor(PATIENCE)
     await empty.goto(`${shop.url}/#try`)
     // No room is kept for a list that does not come.
-    await expect.poll(() => empty.locator("#try .list").evaluate((list) => list.clientHeight), PATIENCE).toBeLessThan(99)
+    await expect
+      .poll(() => empty.locator("#try .list").evaluate((list) => list.clientHeight), PATIENCE)
+      .toBeLessThan(99)
     await empty.close()
     const post = (body: unknown) =>
       fetch(`${shop.url}/v1/interactions`, {
