@@ -55,7 +55,10 @@ export interface BanditEvidence extends LinUcbState {
 }
 
 /** β after `weight` = w_l = Σ_{k<l} γ^{2k}. */
-export function confidenceRadius(options: Required<Omit<LinUcbOptions, "arms" | "discounted">>, weight: number): number {
+export function confidenceRadius(
+  options: Required<Omit<LinUcbOptions, "arms" | "discounted">>,
+  weight: number,
+): number {
   const { dimension, ridge, confidence, parameterBound, contextBound, subgaussian } = options
   const spread = dimension * log(1 + (contextBound * contextBound * weight) / (ridge * dimension))
   return Math.sqrt(ridge) * parameterBound + subgaussian * Math.sqrt(-2 * log(confidence) + spread)
@@ -419,7 +422,10 @@ function checkOptions(options: Required<LinUcbOptions>): void {
   check(options, "subgaussian", "a number from 0", (x) => finite(x) && x >= 0)
   check(options, "discount", "a number above 0 and up to 1", (x) => x > 0 && x <= 1)
   if (options.discounted !== "selected" && options.discounted !== "all") {
-    throw new DessError("INVALID_ARGUMENT", `bandit discounted: expected "selected" or "all", got ${show(options.discounted)}`)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `bandit discounted: expected "selected" or "all", got ${show(options.discounted)}`,
+    )
   }
 }
 
