@@ -5,7 +5,8 @@
  *   rate(f, τ) = burst·hits / (looks + 10)      cells of ⌊log₄ f⌋ × ⌊log₂ 8τ⌋; both counts halve every 100 turns
  *
  * A look is an id found in that cell for one turn; a hit is an event of an id that was in it. Who comes back after a turn
- * or more is met several times at once: burst is the number of events for each such return (1 for shorter pauses). Where
+ * or more is met several times at once: burst is the number of events for each such return (1 for shorter pauses), 12 at
+ * most. Where
  * processes share their ids, each looks at its own and all counts add up.
  */
 
@@ -23,6 +24,8 @@ const PAUSES = 16
 const SHORTEST = 1 / 8
 /** The first class of pauses of a turn and more. */
 const LONG = 3
+/** Events of a return that count: who comes back without a row has learned one anew after as many. */
+const MOST_BURST = 12
 /** No count of another process is larger. */
 const MOST = 1e12
 const CELLS = 16 * PAUSES
@@ -68,7 +71,7 @@ export class Returns {
         all += counts[from + at]
         if (at % PAUSES >= LONG) returns += counts[from + at]
       }
-      this.#bursts[side] = returns > 0 ? all / returns : 1
+      this.#bursts[side] = returns > 0 ? Math.min(MOST_BURST, all / returns) : 1
     }
   }
 
