@@ -6,6 +6,7 @@
  */
 
 import { openData, Run, synthetic } from "../dist/index.js"
+import { copyStream } from "../dist/stream/copies.js"
 import { cutSegments } from "../dist/stream/segments.js"
 
 /** @param {string[]} words */
@@ -65,32 +66,12 @@ async function read(stream, limit) {
 async function along(events, options, { copies, features }) {
   const before = process.cpuUsage()
   const run = new Run(options, options.method === "dess-cv" ? features : undefined)
-  for await (const segment of cutSegments(interleave(events, copies), { length: options.segment })) run.step(segment)
+  for await (const segment of cutSegments(copyStream({ batches: () => [events] }, copies).batches(), {
+    length: options.segment,
+  }))
+    run.step(segment)
   const result = run.result()
   run.close()
   const { user, system } = process.cpuUsage(before)
   return { ...result, perSecond: (1e6 * result.interactions) / (user + system) }
-}
-
-/** Event by event of each copy in turn. */
-function* interleave({ length, ...events }, copies) {
-  const part = 1000
-  for (let from = 0; from < length; from += part) {
-    const rows = Math.min(part, length - from)
-    const batch = {
-      length: rows * copies,
-      user: new Int32Array(rows * copies),
-      item: new Int32Array(rows * copies),
-      rating: new Float32Array(rows * copies),
-      timestamp: new Float64Array(rows * copies),
-    }
-    for (let r = 0; r < rows * copies; r++) {
-      const [row, copy] = [from + Math.floor(r / copies), r % copies]
-      batch.user[r] = events.user[row] * copies + copy
-      batch.item[r] = events.item[row] * copies + copy
-      batch.rating[r] = events.rating[row]
-      batch.timestamp[r] = events.timestamp[row]
-    }
-    yield batch
-  }
 }

@@ -29,7 +29,7 @@ describe("the check of figures", () => {
     { method: "b", loss: 0.5, rows: 2000 },
   ].map(({ method, loss, rows }) => ({
     status: "done",
-    cell: { method, task: "binary" },
+    cell: { method, task: "binary", data: { name: "d" } },
     result: { loss, memory: { rows, indicators: 0, met: 0 } },
   }))
 
@@ -38,6 +38,22 @@ describe("the check of figures", () => {
     expect(wrong).toEqual(["a, loss: the results have .50000, the page .5000"])
     expect(text).toContain("| `a` | .50000 | 1 kB |\n| `b` | .40000 | 2 kB |")
     expect(writeFigures(text, () => results)).toEqual({ text, wrong: [] })
+  })
+
+  test("takes one data set of several, a method with options, and leaves rows from elsewhere alone", () => {
+    const runs = [
+      { method: "a:price=1", data: "one", recall: 0.1 },
+      { method: "a:price=1", data: "two", recall: 0.2 },
+    ].map(({ method, data, recall }) => ({
+      status: "done",
+      cell: { method, task: "topk", data: { name: data } },
+      result: { recall, ndcg: recall / 2 },
+    }))
+    const table = "| | recall |\n|---|---:|\n"
+    const byMethod = `## A\n\n<!-- figures f/two: both -->\n${table}| \`a:price=1\` | .2000 / .1000 |\n| published | .3000 |\n`
+    expect(writeFigures(byMethod, () => runs)).toEqual({ text: byMethod, wrong: [] })
+    const byData = `## A\n\n<!-- figures f/a:price=1: recall -->\n${table}| \`one\` | .1000 |\n| \`two\` | .1000 |\n`
+    expect(writeFigures(byData, () => runs).wrong).toEqual(["two, recall: the results have .2000, the page .1000"])
   })
 
   test("finds a figure of a sentence that no table has, and a method without results", () => {
@@ -63,11 +79,20 @@ const linksOf = (path: string) =>
     return { file: file === "" ? path : posix.join(posix.dirname(path), file), anchor }
   })
 
-test.each(guides)("%s has no paragraph of more than 80 words", (path) => {
+const wordsOf = (text: string) => text.split(/\s+/).filter(Boolean).length
+
+test.each(guides)("%s has no paragraph of more than 80 words and no sentence of more than 35", (path) => {
   const text = read(path).replaceAll(/^```.*?^```$/gms, "")
-  const paragraphs = text.split("\n").filter((line) => !/^(\||#| {4}|\[?!\[)/.test(line))
-  const long = paragraphs.filter((line) => line.split(/\s+/).filter(Boolean).length > 80)
-  expect(long.map((line) => line.slice(0, 60))).toEqual([])
+  const paragraphs = text.split("\n").filter((line) => !/^(\||#| {4}|\[?!\[|<!--)/.test(line))
+  expect(paragraphs.filter((line) => wordsOf(line) > 80).map((line) => line.slice(0, 60))).toEqual([])
+  // A link's address and a piece of code are one word; a colon or semicolon may end a sentence, too.
+  const sentences = paragraphs.flatMap((line) =>
+    line
+      .replaceAll(/\]\([^)]*\)/g, "]")
+      .replaceAll(/`[^`]*`/g, "x")
+      .split(/(?<=[.:;!?])\s+(?=[A-Z*[(x])/),
+  )
+  expect(sentences.filter((sentence) => wordsOf(sentence) > 35)).toEqual([])
 })
 
 /** Commands by which figures were made; a prototype that is no part of the project is named as such. */

@@ -1,6 +1,6 @@
 /** The package as it is published: what it contains, its types, and what it does where no optional package is installed. */
 
-import { execFile, execFileSync, spawnSync } from "node:child_process"
+import { execFile, spawnSync } from "node:child_process"
 import {
   cpSync,
   existsSync,
@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
+import { packedFiles, targetOf } from "../tools/package-links.mjs"
 import { buildCommand } from "./support/command.ts"
 
 const ROOT = join(import.meta.dirname, "..")
@@ -25,24 +26,20 @@ let files: string[] = []
 
 beforeAll(() => {
   buildCommand()
-  const text = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
-    cwd: ROOT,
-    encoding: "utf8",
-    stdio: ["ignore", "pipe", "ignore"],
-  })
-  const [packed] = JSON.parse(text) as [{ files: { path: string }[] }]
-  files = packed.files.map(({ path }) => path).sort()
+  files = packedFiles()
   for (const path of files) cpSync(join(ROOT, path), join(PACKAGE, path))
   writeFileSync(join(PROJECT, "package.json"), '{ "type": "module" }')
 })
 afterAll(() => rmSync(PROJECT, { recursive: true, force: true }))
 
-/** What is run, its types, the pages, and the three files that npm always takes. */
+/** What is run, its types, the pages, the documents, the examples, and the three files that npm always takes. */
 const WANTED = [
-  /^(package\.json|README\.md|LICENSE)$/,
+  /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|SECURITY\.md|CITATION\.cff)$/,
+  /^docs\/(architecture\.md|(guide|method|reference|lab)\/[\w-]+\.md|lab\/[\w-]+\.json|images\/\w+\.(svg|png))$/,
+  /^examples\/[\w-]+\.mjs$|^examples\/shop\//,
   /^dist\/bundle\/([\w-]+\.js|(index|testing)\.cjs|licences\.md)$/,
   /^dist\/types\/(index|testing)\.d\.cts$/,
-  /^dist\/web\/(index\.html|replay\.html|report\.css|report\.js|licences\.md)$/,
+  /^dist\/web\/(index\.html|replay\.html|report\.css|report\.js|plot\.js|licences\.md)$/,
   /^dist\/web\/assets\/[\w-]+\.(css|js)$/,
 ]
 
@@ -51,7 +48,7 @@ const isType = (path: string) =>
   path.startsWith("dist/types/") &&
   existsSync(join(ROOT, path.replace(/^dist\/types/, "src").replace(/\.d\.ts$/, ".ts")))
 
-test("the package holds what runs, its types and its pages, nothing else, in less than 3 MB", () => {
+test("the package holds what runs, its types, pages and documents, nothing else, in less than 3 MB", () => {
   expect(files.filter((path) => /\/(cli|server|cluster)\//.test(path))).toEqual([])
   expect(files.filter((path) => !WANTED.some((form) => form.test(path)) && !isType(path))).toEqual([])
   const programs = ["index", "main", "worker", "cell-process"].map((name) => `dist/bundle/${name}.js`)
@@ -84,6 +81,37 @@ test("with everything the service needs it is less than 15 MB", () => {
   expect(seen.size).toBeGreaterThan(30)
   expect(service).toBeLessThan(15e6)
 })
+
+/** What the package leaves in the repository: sources, raw results, notebooks and what only a checkout runs. */
+const ELSEWHERE =
+  /^(src|tests|bench|tools|deploy|docs\/results)\/|^(Dockerfile|CONTRIBUTING\.md)$|^docs\/lab\/(results|calibration-notebook)\.md$/
+
+test("links of the package's pages lead to files of the package, or to what the README says is in the repository", () => {
+  const pages = files.filter((path) => path.endsWith(".md") && !path.startsWith("dist/"))
+  expect(pages.length).toBeGreaterThan(25)
+  const lost = pages.flatMap((page) =>
+    linksOf(readFileSync(join(PACKAGE, page), "utf8")).flatMap((link) => {
+      const target = targetOf(page, link)
+      return target === undefined || existsSync(join(PACKAGE, target)) || ELSEWHERE.test(target)
+        ? []
+        : `${page}: ${link}`
+    }),
+  )
+  expect(lost).toEqual([])
+  // A user of the package needs none of these.
+  for (const page of pages.filter((path) => /^docs\/(guide|reference)\//.test(path)))
+    for (const link of linksOf(readFileSync(join(PACKAGE, page), "utf8")))
+      expect(targetOf(page, link) ?? "", `${page}: ${link}`).not.toMatch(/^(src|tests|bench|tools|docs\/results)\//)
+  expect(readFileSync(join(PACKAGE, "README.md"), "utf8")).toContain("raw results and sources are in the repository")
+})
+
+const linksOf = (text: string) =>
+  [
+    ...text
+      .replaceAll(/^```.*?^```$/gms, "")
+      .replaceAll(/`[^`\n]*`/g, "")
+      .matchAll(/\]\(([^()\s]+)\)/g),
+  ].map(([, link]) => link)
 
 test("every file that package.json names is in the package", () => {
   const { bin, exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"))

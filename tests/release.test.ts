@@ -5,6 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
+import { addressLinks, isIn } from "../tools/package-links.mjs"
 import { dess } from "./support/command.ts"
 
 const ROOT = join(import.meta.dirname, "..")
@@ -85,23 +86,24 @@ test("the release checks the version, sets the addresses and publishes with prov
   const text = readFileSync(join(ROOT, ".github/workflows/release.yml"), "utf8")
   expect(text).toContain("npm publish --provenance")
   for (const field of ["repository.url", "homepage", "bugs.url"]) expect(text).toContain(field)
-  // The package has no documents: its README links to those of the release.
-  const command =
-    text
-      .split("\n")
-      .find((line) => line.includes("sed -i"))
-      ?.trim() ?? ""
-  cpSync(join(ROOT, "README.md"), join(folder, "README.md"))
-  run(`address=https://example.org/dess GITHUB_REF_NAME=v1.2.3; ${command}`, folder)
-  const links = [...readFileSync(join(folder, "README.md"), "utf8").matchAll(/\]\(([^()\s]+)\)/g)].map(
-    ([, link]) => link,
-  )
-  expect(links.filter((link) => !link.startsWith("https://"))).toEqual([])
-  expect(links).toContain("https://example.org/dess/blob/v1.2.3/docs/guide/quick-start.md")
-  const images = links.filter((link) => link.includes("docs/images/"))
-  expect(images.length).toBeGreaterThan(1)
-  for (const image of images)
-    expect(image).toMatch(/^https:\/\/example\.org\/dess\/raw\/v1\.2\.3\/docs\/images\/.*\.(png|svg)$/)
+  expect(text).toContain('node tools/package-links.mjs "$address" "$GITHUB_REF_NAME"')
   for (const version of [20, 22, 24, 26])
     expect(readFileSync(join(ROOT, ".github/workflows/test.yml"), "utf8")).toMatch(new RegExp(`node: \\[.*${version}`))
+})
+
+test("links of a released package lead into it or to the repository, those of the README to the repository", () => {
+  const files = ["README.md", "docs/guide/lists.md", "docs/images/a.svg", "examples/shop/shop.mjs"]
+  const p = { isInPackage: isIn(files), address: "https://example.org/dess", tag: "v1.2.3" }
+  const page =
+    "[a](../../README.md#dess) [b](lists.md) ![c](../images/a.svg) [d](../../examples/shop) [e](../results/x/results.jsonl) [f](#here) [g](https://x.org) [h](../lab/results.md#top)"
+  expect(addressLinks(page, { ...p, page: "docs/guide/lists.md" })).toBe(
+    page
+      .replace("../results/x/", "https://example.org/dess/blob/v1.2.3/docs/results/x/")
+      .replace("../lab/", "https://example.org/dess/blob/v1.2.3/docs/lab/"),
+  )
+  const readme = addressLinks(readFileSync(join(ROOT, "README.md"), "utf8"), { ...p, page: "README.md" })
+  const links = [...readme.matchAll(/\]\(([^()\s]+)\)/g)].map(([, link]) => link)
+  expect(links.filter((link) => !link.startsWith("https://"))).toEqual([])
+  expect(links).toContain("https://example.org/dess/blob/v1.2.3/docs/guide/quick-start.md")
+  expect(links).toContain("https://example.org/dess/raw/v1.2.3/docs/images/dashboard.png")
 })

@@ -7,7 +7,7 @@
  * hands them the module as it is, but TypeScript's node16 does not know that and asks for declarations that say so.
  */
 
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
 import { build, parseAst } from "vite"
@@ -49,7 +49,12 @@ for (const name of readdirSync(join(dist, "bundle")))
 
 rmSync(join(dist, "types"), { recursive: true, force: true })
 const taken = new Set()
-for (const entry of ["index", "testing"]) {
+const entries = ["index", "testing"]
+/** Files whose names are public: their declarations keep what is said of them. */
+const named = new Set(
+  entries.flatMap((entry) => [join(dist, `${entry}.d.ts`), ...importsOf(join(dist, `${entry}.d.ts`))]),
+)
+for (const entry of entries) {
   takeTypes(join(dist, `${entry}.d.ts`))
   writeFileSync(join(dist, `bundle/${entry}.cjs`), `module.exports = require("./${entry}.js")\n`)
   writeFileSync(join(dist, `types/${entry}.d.cts`), await requiredTypes(entry))
@@ -87,9 +92,18 @@ function breakLines(code) {
 function takeTypes(file) {
   if (taken.has(file)) return
   taken.add(file)
-  cpSync(file, join(dist, "types", relative(dist, file)))
-  for (const [, path] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.[^"]+)\.ts"/g))
-    takeTypes(join(dirname(file), `${path}.d.ts`))
+  const text = readFileSync(file, "utf8")
+  const path = join(dist, "types", relative(dist, file))
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, named.has(file) ? text : text.replaceAll(/^\s*\/\*\*[\s\S]*?\*\/\n/gm, ""))
+  for (const other of importsOf(file)) takeTypes(other)
+}
+
+/** Declarations that a file of declarations leads to. @param {string} file */
+function importsOf(file) {
+  return [...readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.[^"]+)\.ts"/g)].map(([, path]) =>
+    join(dirname(file), `${path}.d.ts`),
+  )
 }
 
 /**

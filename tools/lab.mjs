@@ -1,7 +1,7 @@
 /**
- * Runs the configs named (docs/lab/<name>.json; all without a name) into docs/results/<name>, and prints their tables. Paths of
- * this machine and the figures of every single user, which are most of the bytes, are not kept. Then bring the figures into
- * the pages: node tools/write-figures.mjs
+ * Runs the configs named (docs/lab/<name>.json; all without a name) into docs/results/<name>, anew or, with --resume, those cells
+ * that are not there, and prints their tables. Paths of this machine and the figures of every single user, which are most of the
+ * bytes, are not kept. Then bring the figures into the pages: node tools/write-figures.mjs
  */
 
 import { spawnSync } from "node:child_process"
@@ -14,12 +14,17 @@ const root = fileURLToPath(new URL("..", import.meta.url))
 const all = readdirSync(join(root, "docs/lab"))
   .filter((file) => file.endsWith(".json"))
   .map((file) => basename(file, ".json"))
-const names = process.argv.length > 2 ? process.argv.slice(2) : all
+const words = process.argv.slice(2)
+const resume = words.includes("--resume")
+const given = words.filter((word) => word !== "--resume")
+const names = given.length > 0 ? given : all
 for (const name of names) {
   if (!all.includes(name)) throw new Error(`config: expected one of ${all.join(", ")}, got ${name}`)
   const out = join(root, "docs/results", name)
-  const words = ["compare", "--config", join(root, "docs/lab", `${name}.json`), "--out", out]
-  const { status } = spawnSync(process.execPath, [join(root, "dist/cli/main.js"), ...words], { stdio: "inherit" })
+  // Cells that another build ran would be kept.
+  if (!resume) rmSync(out, { recursive: true, force: true })
+  const compare = ["compare", "--config", join(root, "docs/lab", `${name}.json`), "--out", out]
+  const { status } = spawnSync(process.execPath, [join(root, "dist/cli/main.js"), ...compare], { stdio: "inherit" })
   if (status !== 0) process.exit(status ?? 1)
   const records = readFileSync(join(out, "results.jsonl"), "utf8")
     .trim()

@@ -4,7 +4,8 @@
  *
  *     <!-- figures default-ml-1m-binary: accuracy loss numbers held; default-movietweetings-binary: loss held -->
  *
- * The first `name` of a row is its method. `npm run lab -- <folder>` makes the results again, `node tools/write-figures.mjs`
+ * The first `name` of a row is its method. A folder with several data sets is told which one, `lists-split/ml-1m: both`; where
+ * rows are data sets, the folder is told the method instead, `copies-ml-1m-binary/dess-fre: loss`. `npm run lab -- <folder>` makes the results again, `node tools/write-figures.mjs`
  * brings them into the tables; with --check it writes nothing and fails where a figure is another. In the section of such a
  * table a figure of four decimals or more has to be one of the table's, or the difference of two of a column.
  */
@@ -20,6 +21,17 @@ const MARK = /^<!-- figures (.+) -->$/
 const short = (value, digits) => value.toFixed(digits).replace(/^(-?)0\./, "$1.")
 /** @param {number} bytes */
 const kilobytes = (bytes) => Math.round(bytes / 1000).toLocaleString("en")
+
+/** @param {(of: (result: any) => number) => number} mean @param {(result: any) => number[]} of */
+const pair = (mean, of) =>
+  [0, 1]
+    .map((n) =>
+      short(
+        mean((result) => of(result)[n]),
+        4,
+      ),
+    )
+    .join(" / ")
 
 /** What a column may hold: the text of a cell, from the mean of a figure over seeds and the text that stands there. */
 const KINDS = {
@@ -43,9 +55,16 @@ const KINDS = {
       mean((result) => result.ndcg),
       4,
     ),
+  /** Recall and NDCG in one cell. */
+  both: (mean) => pair(mean, (result) => [result.recall, result.ndcg]),
+  /** Protocol next: HR and NDCG as learned at the cut, and learning on. */
+  frozen: (mean) => pair(mean, ({ next }) => [next.frozen.hr, next.frozen.ndcg]),
+  online: (mean) => pair(mean, ({ next }) => [next.online.hr, next.online.ndcg]),
   rows: (mean) => kilobytes(mean((result) => result.rowBytes)),
   held: (mean, { text }) =>
     `${kilobytes(mean(({ memory }) => memory.rows + memory.indicators + memory.met))}${text.endsWith(" kB") ? " kB" : ""}`,
+  /** Users and items, mean over the stream. */
+  overtime: (mean) => ["user", "item"].map((side) => mean((r) => r.meanSizeOverTime[side]).toFixed(1)).join(" / "),
   /** Of methods without vectors there is none. */
   numbers: (mean, { text, method }) =>
     method.startsWith("plain-")
@@ -63,24 +82,35 @@ export function writeFigures(text, read) {
     const marked = MARK.exec(line)
     if (!marked) continue
     const columns = marked[1].split(";").flatMap((part) => {
-      const [folder, kinds] = part.split(":").map((word) => word.trim())
-      return kinds.split(/\s+/).map((kind) => ({ records: read(folder), kind }))
+      // A method may have options: the last colon is ours.
+      const [, source, kinds] = /^\s*(.+):\s*([^:]+?)\s*$/.exec(part) ?? []
+      const [, folder, chosen] = /^([^/]+)(?:\/(.+))?$/.exec(source) ?? []
+      return kinds.split(/\s+/).map((kind) => ({ records: read(folder), chosen, kind }))
     })
     let row = lines.findIndex((other, o) => o > l && other.startsWith("|")) + 2
     for (; lines[row]?.startsWith("|"); row++) {
       const cells = lines[row].split("|").map((cell) => cell.trim())
-      const method = /`([^`]+)`/.exec(cells[1])?.[1] ?? ""
-      for (const [c, { records, kind }] of columns.entries()) {
+      const name = /`([^`]+)`/.exec(cells[1])?.[1] ?? ""
+      // A row from elsewhere, a published figure say, has no `name`.
+      if (name === "") continue
+      for (const [c, { records, chosen, kind }] of columns.entries()) {
         if (kind === "-") continue
         if (!KINDS[kind]) throw new Error(`column: expected one of ${Object.keys(KINDS).join(", ")}, got ${kind}`)
-        const runs = records.filter(({ cell, status }) => status === "done" && cell.method === method)
-        if (runs.length === 0) wrong.push(`no results of ${method || cells[1]} for ${line}`)
+        const wanted = chosen === undefined ? [name] : [name, chosen]
+        const runs = records.filter(
+          ({ cell, status }) =>
+            status === "done" &&
+            wanted.includes(cell.method) &&
+            (chosen === undefined || wanted.includes(cell.data.name)),
+        )
+        const method = runs[0]?.cell.method ?? name
+        if (runs.length === 0) wrong.push(`no results of ${name} for ${line}`)
         else {
           const mean = (of) => runs.reduce((sum, { result }) => sum + of(result), 0) / runs.length
           const given = cells[c + 2].replaceAll("*", "")
           const made = KINDS[kind](mean, { text: given, method, task: runs[0].cell.task })
           if (made === given) continue
-          wrong.push(`${method}, ${kind}: the results have ${made}, the page ${given}`)
+          wrong.push(`${name}, ${kind}: the results have ${made}, the page ${given}`)
           cells[c + 2] = cells[c + 2].replace(given, made)
         }
       }

@@ -11,6 +11,7 @@ import { newTally } from "../datasets/ratings.ts"
 import { DessError, show } from "../errors.ts"
 import { dropUndefined, RUN_OPTIONS, wordsOf } from "../learning/options.ts"
 import type { ValueOf } from "../learning/schema.ts"
+import { copyStream } from "../stream/copies.ts"
 import { parseRatingScale } from "../stream/interaction.ts"
 import type { Order } from "../stream/order.ts"
 import { shuffleStream } from "../stream/shuffled.ts"
@@ -38,6 +39,7 @@ const FILE_OPTIONS = {
     description: "kinds of events that count (all)",
     examples: ["click,buy"],
   },
+  first: { ...count, description: "only the first so many interactions of this data set" },
 } as const
 
 /** Of the embedded stream. */
@@ -58,6 +60,7 @@ export const DATA_OPTIONS = {
   ...FILE_OPTIONS,
   likeThreshold: { ...RUN_OPTIONS.likeThreshold.schema, description: RUN_OPTIONS.likeThreshold.help },
   ...SYNTHETIC_OPTIONS,
+  copies: { ...count, description: "so many copies of it, interleaved, each with ids of its own (1)" },
 } as const
 
 type DataOptions = { -readonly [K in keyof typeof DATA_OPTIONS]?: ValueOf<(typeof DATA_OPTIONS)[K]> }
@@ -135,6 +138,15 @@ export async function openEntry(
   entry: DataEntry,
   p: { seed: number; order: Order; limit: number | undefined },
 ): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale" | "encoding" | "implicit" | "notes">>> {
+  const { copies = 1, ...one } = entry
+  if (copies > 1) {
+    const stream = await openEntry(one, { ...p, limit: undefined })
+    const { likeThreshold, ratingScale, encoding, implicit, notes } = stream
+    return Object.assign(
+      copyStream(stream, copies),
+      dropUndefined({ likeThreshold, ratingScale, encoding, implicit, notes }),
+    )
+  }
   checkEntry(entry)
   const { path, interactions = SYNTHETIC_INTERACTIONS, users, items, choice, likeThreshold } = entry
   const { seed, order } = p
@@ -147,7 +159,10 @@ export async function openEntry(
   }
   // Loaded when needed: it brings decompression, which the library may never use.
   const { openData } = await import("../datasets/open.ts")
-  return openData(path, dropUndefined({ ...p, ...readingOf(entry), likeThreshold }))
+  const { limit = Number.POSITIVE_INFINITY } = p
+  const first = Math.min(limit, entry.first ?? limit)
+  const cut = { ...p, limit: first === Number.POSITIVE_INFINITY ? undefined : first }
+  return openData(path, dropUndefined({ ...cut, ...readingOf(entry), likeThreshold }))
 }
 
 /** How the files of an entry are to be read. */

@@ -24,7 +24,7 @@ function readAsset(name: string): string {
 /** `files`: names and texts that can be downloaded from the page. */
 export function renderHtml(report: Report, files: Readonly<Record<string, string>> = {}): string {
   const title = escapeHtml(report.title)
-  const script = readAsset("report.js")
+  const script = `${readAsset("plot.js")}\n${readAsset("report.js")}`
   const { createHash } = process.getBuiltinModule("node:crypto")
   const hash = createHash("sha256").update(script).digest("base64")
   const policy = `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'`

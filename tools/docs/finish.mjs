@@ -7,6 +7,7 @@ import { SECTIONS } from "./pages.mjs"
 const root = join(import.meta.dirname, "../..")
 const site = join(root, "site")
 cpSync(join(root, "dist/web/replay.html"), join(site, "replay/index.html"))
+cpSync(join(root, "dist/web/plot.js"), join(site, "replay/plot.js"))
 cpSync(join(root, "dist/web/assets"), join(site, "replay/assets"), { recursive: true })
 if (existsSync(join(root, "docs/api"))) cpSync(join(root, "docs/api"), join(site, "api"), { recursive: true })
 

@@ -1,9 +1,9 @@
 /** A figure on a page: drawn from its data at the width there is, again when that or the data change. */
 
-import { areaY, barX, cell, dot, line, plot, ruleX, ruleY, text, tickX } from "@observablehq/plot"
 import { type Drawing, drawPanel } from "../../src/figures/draw.ts"
 import type { Figure, LegendItem, Panel } from "../../src/figures/figure.ts"
 import { element } from "./element.ts"
+import { areaY, barX, cell, dot, line, plot, ruleX, ruleY, text, tickX } from "./plot.ts"
 import { type Scales, stopsOf } from "./stops.ts"
 import { Tip } from "./tip.ts"
 
