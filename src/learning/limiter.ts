@@ -285,8 +285,7 @@ export class Limiter {
     const met = { user: new Set(this.#segment?.user), item: new Set(this.#segment?.item) }
     const each = (call: (idle: number, side: Side, id: number) => void) => {
       for (const side of SIDES)
-        for (const id of this.#here(side))
-          if (!met[side].has(id) && mayBe(side, id)) call(idle(side, id), side, id)
+        for (const id of this.#here(side)) if (!met[side].has(id) && mayBe(side, id)) call(idle(side, id), side, id)
     }
     const counts = new Uint32Array(IDLE_CLASSES)
     each((at) => counts[at]++)

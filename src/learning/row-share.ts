@@ -341,7 +341,7 @@ export class RowShare {
       rows.time += time
       this.#time += time
       rows.addElsewhere(events)
-      rows.returns.advanceTime(time)
+      if (time > 0) rows.returns.advanceTime(time)
       for (let c = 0; c < global.length; c++) {
         rows.model.global[c] += global[c]
         this.#global[c] += global[c]

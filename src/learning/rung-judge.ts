@@ -42,7 +42,9 @@ const IDLE = 1
 /** Events judged per turn: as many as a site of 1,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
 const JUDGED = 500
 
-/** Events per turn an id counts for at most at the least price; the higher the price, the more. */
+/** Events per turn everybody counts for in ranking where nothing is asked: rows start wide there, and few change. */
+const USUAL_RATE = 2
+/** The most an id counts for at the least price; the higher the price, the more. */
 const MOST_RATE = 4
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
@@ -102,6 +104,8 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   readonly #rounds: Record<"last" | "below", RungRound>
   /** Losses by rung of the rows of a batch. */
   readonly #losses: Record<Side, Float64Array> = { user: new Float64Array(0), item: new Float64Array(0) }
+  /** Whether returns are counted in the segment at hand. */
+  #counts = false
   /** Share of a budget that was used after the last segment. */
   #used = 0
   /** Rows seen, of which a share is judged. */
@@ -205,7 +209,8 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     if (!this.#rows.share) this.#advanceTime(this.#turns)
     this.#training = { user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) }
     const { indicators, returns, turn, model } = this.#rows
-    returns.advanceTime(segment.length * turn)
+    this.#counts = this.options.policy.release !== undefined && (this.#isAsked || model.task !== "topk")
+    if (this.#counts) returns.advanceTime(segment.length * turn)
     const waiting = emptyJudged(this.#chooseJudged(deciding), {
       d: this.context?.dimension ?? 0,
       sizes: model.sizes.length,
@@ -264,12 +269,7 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     return rows.subarray(0, length)
   }
 
-  #observeOne(
-    waiting: Judged,
-    side: Side,
-    to: number,
-    p: { id: number; frequency: number; diversity: number },
-  ): void {
+  #observeOne(waiting: Judged, side: Side, to: number, p: { id: number; frequency: number; diversity: number }): void {
     const { context } = this
     waiting.ids[side][to] = p.id
     waiting.frequencies[side][to] = p.frequency
@@ -299,7 +299,7 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   /** Counts an event of an id that was met so often before. */
   #meet(side: Side, id: number, frequency: number, at: number): void {
     const { lastMet, returns, arrived } = this.#rows
-    const idle = lastMet.idle(side, id, at)
+    const idle = this.#counts ? lastMet.idle(side, id, at) : Number.POSITIVE_INFINITY
     if (Number.isFinite(idle) && !(side === "user" && arrived.size > 0 && arrived.has(id)))
       returns.hit(side, frequency, idle)
     lastMet.meet(side, id, at)
@@ -310,13 +310,13 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     const { indicators, lastMet, returns, time } = this.#rows
     const elapsed = time - this.#looked
     this.#looked = time
+    if (!this.#counts) return
     for (const side of SIDES) {
       const table = this.#rows.model.tables[side]
       const looks = this.#swept[side]
       for (let n = 1; n <= looks; n++) {
         const id = (this.#cursor[side] + table.reach - n) % table.reach
         if (!table.has(id) || !this.#rows.decides(side, id)) continue
-        lastMet.look(side, id, time)
         const idle = lastMet.idle(side, id, time)
         const weight = (elapsed * table.reach) / looks
         if (Number.isFinite(idle)) returns.look(side, indicators.frequency(side, id), { idle, weight })
@@ -327,14 +327,15 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   /** Events per turn to be expected of an id: what ids like it have, or what everybody counts for. */
   #rate(side: Side, frequency: number, idle: number): number {
     const { leastRate = 0 } = this.options.policy
+    if (!this.#counts) return USUAL_RATE
     const rate = frequency > 0 ? this.#rows.returns.rate(side, frequency, idle) : 0
     return leastRate === 0 ? rate || 1 : Math.max(leastRate, Math.min(MOST_RATE / leastRate, rate))
   }
 
   /** Whether more is asked for than numbers that cost nothing. */
   get #isAsked(): boolean {
-    const { leastRate = 1 } = this.options.policy
-    return leastRate < 1 || this.#rows.limiter.bytes !== undefined
+    const { leastRate = 1, release } = this.options.policy
+    return leastRate < 1 || (release !== undefined && this.#rows.limiter.bytes !== undefined)
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
@@ -389,6 +390,7 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     this.#swept[side] = Math.min(Math.ceil(share * events), table.reach)
     for (let n = this.#swept[side]; n > 0; n--) {
       if (release && table.has(id) && this.#rows.decides(side, id)) {
+        lastMet.look(side, id, time)
         const idle = lastMet.idle(side, id, time)
         if (idle < idleFrom) this.#due[side].add(id)
         else if (table.step(id) > 0) {

@@ -144,7 +144,16 @@ export class EmbeddingTable {
   #source: SharedTable | undefined
 
   constructor(options: TableOptions) {
-    const { sizes, start = 0, seed = 0, deviation = 1, precision = "single", moments = true, packing, notes = false } = options
+    const {
+      sizes,
+      start = 0,
+      seed = 0,
+      deviation = 1,
+      precision = "single",
+      moments = true,
+      packing,
+      notes = false,
+    } = options
     checkRungs(sizes, packing?.bits)
     if (!Number.isInteger(start) || start < 0 || start >= sizes.length)
       throw new DessError(

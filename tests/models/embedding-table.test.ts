@@ -10,7 +10,7 @@ import { DessError, type ErrorCode } from "../../src/errors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { EmbeddingTable, readGuarded, type SharedTable, type TableOptions } from "../../src/models/embedding-table.ts"
 
-type PlainOptions = Required<Omit<TableOptions, "packing">>
+type PlainOptions = Required<Omit<TableOptions, "packing" | "notes">>
 type Precision = "single" | "double"
 
 /** What the table's header says of memory: chunks of 2,048 numbers, or of the longest row. */
