@@ -40,7 +40,7 @@ export interface Segment extends InteractionBatch {
   repeats?: boolean
   /** Bytes of the names of each row's ids; live, with a budget in bytes. */
   nameBytes?: Record<Side, Uint16Array>
-  /** Bytes of what is said of items, and of keys, feedback and notes; with them. */
+  /** Bytes of item details, idempotency keys, feedback and notes; included. */
   propertyBytes?: number
 }
 

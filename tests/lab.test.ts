@@ -1,4 +1,4 @@
-/** Every table of docs/lab/results.md comes from a config in docs/lab and says what the raw figures beside it are. */
+/** Tables of docs come from configs in docs/lab and say what the raw figures beside them are. */
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -29,6 +29,22 @@ test("every folder of raw figures has a config, and every config its folder", ()
   expect(names.sort()).toEqual(readdirSync(join(DOCS, "results")).sort())
 })
 
+test("every config is in a table of a page; those of the first calibrated recipe are the notebook's", () => {
+  const pages = [
+    "lab/calibration.md",
+    "lab/lists.md",
+    "lab/results.md",
+    "lab/calibration-notebook.md",
+    "method/regret.md",
+  ]
+    .map((name) => readFileSync(join(DOCS, name), "utf8"))
+    .join("\n")
+  const heads = [...pages.matchAll(/^## (.+)$/gm)].map(([, heading]) => sourceOf(heading)?.folder)
+  expect(names.filter((name) => !/^calibrated-/.test(name) && !pages.includes(name) && !heads.includes(name))).toEqual(
+    [],
+  )
+})
+
 describe.each(names)("docs/lab/%s.json", (name) => {
   test("asks for the runs whose figures are kept", () => {
     const home = mkdtempSync(join(tmpdir(), "dess-lab-"))
@@ -41,8 +57,12 @@ describe.each(names)("docs/lab/%s.json", (name) => {
         mkdirSync(path, { recursive: true })
         writeFileSync(join(path, "ratings.dat"), "")
       }
-      const runs = (cells: readonly { method: string; model: string; task: string; seed: number }[]) =>
-        [...new Set(cells.map(({ method, model, task, seed }) => [method, model, task, seed].join(" ")))].sort()
+      type Run = { method: string; model: string; task: string; seed: number; data: { name: string } }
+      const runs = (cells: readonly Run[]) => [
+        ...new Set(
+          cells.map(({ method, model, task, seed, data }) => `${method} ${model} ${task} ${seed} ${data.name}`),
+        ),
+      ]
       const asked = runs(expandGrid(completeGrid(grid, base)))
       const kept = runs(readResults(join(DOCS, "results", name)).map(({ cell }) => cell))
       expect(kept.filter((run) => !asked.includes(run))).toEqual([])
@@ -60,7 +80,7 @@ describe("docs/lab/results.md", () => {
   })
 
   test("has tables of every folder of the paper's recipe", () => {
-    const own = names.filter((name) => !/^(calibrated|default)-/.test(name))
+    const own = names.filter((name) => /^(ml-1m|movietweetings|ml-latest-small)-/.test(name))
     expect([...new Set(known.map(({ folder }) => folder))].sort()).toEqual(own)
   })
 

@@ -84,7 +84,7 @@ test("with everything the service needs it is less than 15 MB", () => {
 
 /** What the package leaves in the repository: sources, raw results, notebooks and what only a checkout runs. */
 const ELSEWHERE =
-  /^(src|tests|bench|tools|deploy|docs\/results)\/|^(Dockerfile|CONTRIBUTING\.md)$|^docs\/lab\/(results|calibration-notebook)\.md$/
+  /^(src|tests|bench|tools|deploy|docs\/results)\/|^(Dockerfile|CONTRIBUTING\.md)$|^docs\/lab\/(results|\w+-notebook)\.md$/
 
 test("links of the package's pages lead to files of the package, or to what the README says is in the repository", () => {
   const pages = files.filter((path) => path.endsWith(".md") && !path.startsWith("dist/"))

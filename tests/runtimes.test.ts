@@ -53,6 +53,42 @@ console.log(JSON.stringify(await second.recommend("u1", { count: 20, seen: true 
 await second.close()
 `
 
+/** Learns, and prints a hash of everything measured and of every row: for the default, and for a network. */
+const STATE = `
+import { createHash } from "node:crypto"
+import { openKernels, Run, synthetic } from "dess"
+
+const kernels = openKernels({ threads: 1 })
+const stream = synthetic({ interactions: 3000, users: 60, items: 120, seed: 5 })
+const [events] = stream.batches()
+for (const options of [
+  { method: "dess-fre", task: "binary" },
+  { method: "dess-fre", task: "topk" },
+  { method: "dess-cv", task: "topk", recipe: "paper", model: "ncf", sizes: [2, 4, 8] },
+]) {
+  const run = new Run({ ...options, seed: 3, protocol: "prequential", threads: 1 }, stream.features)
+  const hash = createHash("sha256")
+  for (let from = 0; from < events.length; from += 500) {
+    const segment = { index: from / 500, length: 500, trainLength: 500 }
+    for (const name of ["user", "item", "rating", "timestamp"]) segment[name] = events[name].slice(from, from + 500)
+    const { milliseconds: _, ...measured } = run.step(segment)
+    hash.update(JSON.stringify(measured))
+  }
+  const { tables } = run.learner.model
+  for (const table of [tables.user, tables.item])
+    for (const id of table.ids()) {
+      const row = new Float32Array(table.size(id))
+      table.read(id, row, 0)
+      hash.update(new Uint8Array(row.buffer))
+    }
+  run.close()
+  // The networks of the paper are multiplied with relaxed SIMD where a runtime has it.
+  const by = options.recipe === "paper" ? kernels.kind : "any kernels"
+  console.log(options.task, by, hash.digest("hex"))
+}
+kernels.close()
+`
+
 const REQUIRED = `
 const { Recommender } = require("dess")
 Recommender.open({ memoryBudget: "64MB" }).then(async (recommender) => {
@@ -84,12 +120,15 @@ describe.skipIf(missing.length > 0 && process.env.CI !== "true")("the package", 
     writeFileSync(join(PROJECT, "package.json"), '{ "type": "module", "dependencies": { "dess": "*" } }')
     cpSync(join(ROOT, "examples/quick.mjs"), join(PROJECT, "quick.mjs"))
     writeFileSync(join(PROJECT, "durable.mjs"), DURABLE)
+    writeFileSync(join(PROJECT, "state.mjs"), STATE)
     writeFileSync(join(PROJECT, "required.cjs"), REQUIRED)
   })
 
   test("all runtimes are installed", () => expect(missing).toEqual([]))
 
   const lists: string[] = []
+  /** By task and kernels: the first hash there was. */
+  const states = new Map<string, string>()
   describe.each(RUNTIMES)("on $name", ({ name, command }) => {
     test("runs the quick start", async () => {
       const { code, stdout, stderr } = await run(command, ["quick.mjs"])
@@ -113,6 +152,21 @@ describe.skipIf(missing.length > 0 && process.env.CI !== "true")("the package", 
           ? lists[0]
           : JSON.stringify(first.map(({ item, score }) => [item, score.toPrecision(12)])),
       )
+    })
+
+    test("learns the same state as every other, to the bit; a network among those of V8", async () => {
+      const { code, stdout, stderr } = await run(command, ["state.mjs"])
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+      const lines = stdout.trim().split("\n")
+      expect(lines).toHaveLength(3)
+      for (const line of lines) {
+        const [, kind, hash] = /^(.*) ([0-9a-f]{64})$/.exec(line) ?? []
+        // JavaScriptCore rounds relaxed products twice, V8 once: both may.
+        const what = kind.includes("relaxed") && name === "Bun" ? `${kind} of JavaScriptCore` : kind
+        expect(hash, `${what} on ${name}`).toBe(states.get(what) ?? hash)
+        states.set(what, hash)
+      }
+      if (name.startsWith("Node")) expect(stdout).toContain("topk relaxed-simd")
     })
 
     test("can be required", async () => {

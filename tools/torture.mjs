@@ -11,9 +11,11 @@
  *   - nobody has left because of a clock that was wrong for a moment;
  *   - after some kills: where one bit of a file is flipped, nothing is silently different, and `recover` helps.
  * The same seed gives the same faults; when the processes get where is up to the machine.
- * node tools/torture.mjs [--kills 50] [--seed 1] [--case plain] [--calm] [--verbose]
+ * node tools/torture.mjs [--kills 50] [--seed 1] [--jobs 1] [--case plain] [--calm] [--verbose]
+ * The long form: TMPDIR=/dev/shm node tools/torture.mjs --kills 1000 --jobs 4
  */
 
+import { fork } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -33,6 +35,8 @@ const STRIDE = 1_000_000
 const UNTOLD = 2000
 /** Kills of one directory; then a new one begins, with the next seed. */
 const MOST_KILLS = 10
+/** Between the first seeds of two processes. */
+const SEEDS_PER_JOB = 10_000
 /** Milliseconds between two lines of progress. */
 const PROGRESS = 5000
 
@@ -51,6 +55,8 @@ class Round {
   #pending = new Set()
   #ranges = []
   #sent = []
+  /** Found on disk after an earlier kill without having been acknowledged: from then on they stay. */
+  #found = new Set()
   #shop = new ShopLedger()
   /** Events beside those that are numbered and those of users who were erased. */
   #unnumbered = 0
@@ -87,6 +93,7 @@ class Round {
     this.#findGhosts("after the kill")
     const found = await this.#compare()
     this.#checkEvents(found)
+    if (this.#isWhole) this.#resolve(found)
     await this.#settle(found)
     if (this.#random.next() < 0.3) await this.#flip()
     return { ...told, accepted: found.accepted }
@@ -134,7 +141,7 @@ class Round {
         : snapshots.length > 1
           ? snapshots.slice(0, 1)
           : []
-    const groups = [[...this.acknowledged], this.#others()]
+    const groups = [[...this.acknowledged, ...this.#found], this.#others()]
     const [found, reference] = await atOneMoment(() =>
       Promise.all([
         inCopy(
@@ -161,8 +168,15 @@ class Round {
   #others() {
     const all = new Set(this.#sent)
     for (const { from, to } of this.#ranges) for (let number = from; number < to; number++) all.add(number)
-    for (const number of this.acknowledged) all.delete(number)
+    for (const known of [this.acknowledged, this.#found]) for (const number of known) all.delete(number)
     return [...all]
+  }
+
+  /** Of what was sent so far it is known now what is there: nobody sends the rest any more, and it is not asked for again. */
+  #resolve({ numbers }) {
+    for (const number of numbers) if (!this.acknowledged.has(number)) this.#found.add(number)
+    this.#ranges = []
+    this.#sent = []
   }
 
   #checkEvents({ numbers, accepted, damaged, known: [known, others] }) {
@@ -170,10 +184,10 @@ class Round {
     if (damaged.length > 0) throw new Error(`nothing was damaged, and yet: ${damaged}`)
     const present = new Set(numbers)
     if (present.size !== numbers.length) throw new Error(`${numbers.length - present.size} events are there twice`)
-    const missing = this.#isWhole ? [...this.acknowledged].filter((number) => !present.has(number)) : []
+    const durable = [...this.acknowledged, ...this.#found]
+    const missing = this.#isWhole ? durable.filter((number) => !present.has(number)) : []
     if (missing.length > 0) throw new Error(`${missing.length} events are lost: ${missing.slice(0, 10)}`)
-    if (known < this.acknowledged.size)
-      throw new Error(`${this.acknowledged.size - known} acknowledged events are not known any more`)
+    if (known < durable.length) throw new Error(`${durable.length - known} events are not known any more`)
     if (this.#isWhole && present.size !== known + others)
       throw new Error(`${present.size} events are exported, of ${known + others} known ones`)
     if (!forgets && accepted !== known + others + this.#unnumbered)
@@ -262,25 +276,60 @@ function showProgress(kills) {
   }
 }
 
+/** Shares the kills among processes of their own: a moment is one process's, so each tortures one directory at a time. */
+async function tortureInProcesses({ kills, seed, jobs, only }) {
+  const children = Array.from({ length: jobs }, (_, j) => {
+    const share = Math.floor(kills / jobs) + (j < kills % jobs ? 1 : 0)
+    const flags = process.argv.includes("--calm") ? ["--calm"] : []
+    const given = [
+      "--kills",
+      share,
+      "--seed",
+      seed + j * SEEDS_PER_JOB,
+      ...(only === undefined ? [] : ["--case", only]),
+    ]
+    return fork(fileURLToPath(import.meta.url), [...given.map(String), ...flags])
+  })
+  const sum = { kills: 0, events: 0, forgotten: 0, refused: 0 }
+  const ended = children.map(
+    (child) =>
+      new Promise((resolve, reject) => {
+        child.on("message", (result) => {
+          for (const name of Object.keys(sum)) sum[name] += result[name]
+        })
+        child.on("exit", (code) =>
+          code === 0 ? resolve() : reject(new Error("one of the processes failed, see above")),
+        )
+      }),
+  )
+  try {
+    await Promise.all(ended)
+    return sum
+  } finally {
+    for (const child of children) child.kill()
+  }
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const started = Date.now()
-  const kills = Number(flag("--kills", 50))
+  const [kills, seed, jobs, only] = [flag("--kills", 50), flag("--seed", 1), flag("--jobs", 1), flag("--case")]
   const { reason } = buildFaults()
   const isFaulty = reason === undefined && !process.argv.includes("--calm")
   if (reason !== undefined) console.error(`without faults of the disk: ${reason}`)
-  const progress = showProgress(kills)
+  const plan = { kills: Number(kills), seed: Number(seed), jobs: Number(jobs), only, isFaulty }
+  const progress = showProgress(plan.kills)
+  const log = (text, done) => {
+    console.log(text)
+    progress(done)
+  }
+  const say = process.argv.includes("--verbose") ? (text) => console.error(`  ${text}`) : undefined
   try {
-    const result = await torture({
-      ...{ kills, isFaulty, seed: Number(flag("--seed", 1)), only: flag("--case") },
-      log: (text, done) => {
-        console.log(text)
-        progress(done)
-      },
-      say: process.argv.includes("--verbose") ? (text) => console.error(`  ${text}`) : undefined,
-    })
+    const result = await (plan.jobs > 1 ? tortureInProcesses(plan) : torture({ ...plan, log, say }))
+    process.send?.(result)
     console.log(
       `${result.kills} kills survived: ${result.events} acknowledged events once each, ${result.refused} times refused and sent again, ${result.forgotten} users erased, ${Math.round((Date.now() - started) / 1000)} s`,
     )
+    process.disconnect?.()
   } catch (error) {
     console.error(error.message)
     if (process.argv.includes("--verbose")) console.error(error.cause)

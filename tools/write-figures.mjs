@@ -8,14 +8,21 @@
  * rows are data sets, the folder is told the method instead, `copies-ml-1m-binary/dess-fre: loss`. `npm run lab -- <folder>` makes the results again, `node tools/write-figures.mjs`
  * brings them into the tables; with --check it writes nothing and fails where a figure is another. In the section of such a
  * table a figure of four decimals or more has to be one of the table's, or the difference of two of a column.
+ *
+ *     <!-- verdict default-ml-1m-binary: loss dess-fre -->
+ *
+ * is followed by what `dess report` says of a method by a measure, after Holm's correction.
  */
 
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { buildReport } from "../dist/experiments/report.js"
+import { readResults } from "../dist/experiments/results.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const MARK = /^<!-- figures (.+) -->$/
+const VERDICT = /^<!-- verdict (\S+): (\w+) (\S+) -->$/
 
 /** `.6274`: without the zero, as the pages print it. @param {number} value @param {number} digits */
 const short = (value, digits) => value.toFixed(digits).replace(/^(-?)0\./, "$1.")
@@ -117,10 +124,31 @@ export function writeFigures(text, read) {
       lines[row] = `| ${cells.slice(1, -1).join(" | ")} |`
     }
   }
+  for (const [l, line] of lines.entries()) {
+    const [, folder, measure, method] = VERDICT.exec(line) ?? []
+    if (folder === undefined) continue
+    const made = verdictOf(read(folder), measure, method)
+    if (made === undefined) wrong.push(`no verdict on ${method} by ${measure} in ${folder}`)
+    else if (lines[l + 1] !== made) {
+      wrong.push(`verdict of ${folder}: the results say: ${made}`)
+      lines[l + 1] = made
+    }
+  }
   const written = lines.join("\n")
   for (const section of written.split(/^## /m))
     if (/^<!-- figures /m.test(section)) wrong.push(...strayFigures(section))
   return { text: written, wrong }
+}
+
+/** The sentence of a report on a method by a measure. @param {any[]} records @param {string} measure @param {string} method */
+function verdictOf(records, measure, method) {
+  const notes = buildReport(records, { figures: false }).parts.flatMap(({ tables }) =>
+    tables.flatMap((one) => one.notes),
+  )
+  const found = notes.find(
+    (note) => note.includes(`, ${measure}: `) && new RegExp(`: (no control beats )?${method} \\(`).test(note),
+  )
+  return found && `> **After correction**, ${found}`
 }
 
 /** Figures of a section's sentences that its tables do not have. @param {string} section */
@@ -142,7 +170,7 @@ function strayFigures(section) {
       }
     }
   }
-  const said = lines.filter((line) => !line.startsWith("|") && !MARK.test(line)).join("\n")
+  const said = lines.filter((line) => !/^[|>]/.test(line) && !MARK.test(line)).join("\n")
   return [...said.matchAll(/(?<![\d.])\d?\.\d{4,}/g)]
     .filter(([figure]) => !known.has(figure))
     .map(([figure]) => `${figure} in "${section.split("\n")[0]}" is in no table of the section`)
@@ -150,12 +178,7 @@ function strayFigures(section) {
 
 /** @param {string} folder */
 function readFolder(folder) {
-  const path = join(root, "docs/results", folder, "results.jsonl")
-  if (!existsSync(path)) throw new Error(`figures: expected a folder of docs/results, got ${folder}`)
-  return readFileSync(path, "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line))
+  return readResults(join(root, "docs/results", folder))
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -186,7 +186,7 @@ export function gridOf(values: Values, data: Grid["data"]): Grid {
   return { ...Object.fromEntries(keys), ...dropUndefined(more) }
 }
 
-/** The data of --data, or else of the config file, each with the flags that speak of data. */
+/** The data of --data, or else of the config file, each with the flags about data. */
 function dataOf(values: Values, data: Grid["data"]): DataEntry[] | undefined {
   const about = Object.fromEntries(Object.entries(values).filter(([name]) => Object.hasOwn(DATA_OPTIONS, name)))
   const entries = values.data ?? data ?? ["synthetic"]

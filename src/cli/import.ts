@@ -7,16 +7,13 @@
 
 import { createHash } from "node:crypto"
 import { createReadStream } from "node:fs"
-import {
-  type ColumnChoice,
-  describeColumns,
-  findEventColumns,
-  findItemColumn,
-  findKindColumns,
-  parseColumnChoice,
-} from "../datasets/header.ts"
-import { createEventReader, createItemReader } from "../datasets/live-rows.ts"
-import { readTable } from "../datasets/table.ts"
+import { openEventFiles } from "../datasets/event-files.ts"
+import { describeSignal } from "../datasets/formats.ts"
+import { type ColumnChoice, describeColumns, parseColumnChoice } from "../datasets/header.ts"
+import { ANY_RATING, EventMaker } from "../datasets/live-events.ts"
+import { itemFileOf, readItems } from "../datasets/live-items.ts"
+import { newTally, refuseEmpty } from "../datasets/ratings.ts"
+import { findSource } from "../datasets/source.ts"
 import { checkEvents } from "../engine/check.ts"
 import { readCreated } from "../engine/directory.ts"
 import { checkTypes, type EventTypes } from "../engine/event-types.ts"
@@ -24,10 +21,11 @@ import { checkItems } from "../engine/item-entries.ts"
 import { Recommender } from "../engine/open.ts"
 import type { Event, ItemEntry, ObserveOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
+import { DATA_OPTIONS } from "../experiments/data.ts"
 import { openRemote } from "../server/client.ts"
 import { observePatiently } from "../server/lines.ts"
-import { parseRatingScale, type RatingScale } from "../stream/interaction.ts"
-import { describeFlags, onlyFile, parseArguments, type parseFlags, runFlags } from "./flags.ts"
+import { DEFAULT_SCALE, parseRatingScale, type RatingScale } from "../stream/interaction.ts"
+import { describeFlags, flagOf, onlyFile, parseArguments, type parseFlags, runFlags } from "./flags.ts"
 import { formatSeconds, noteLatin1, Progress, ReplayLine } from "./terminal.ts"
 
 const FLAGS = {
@@ -44,10 +42,11 @@ const FLAGS = {
   items: { type: "boolean", description: "the file has items, not events" },
   columns: {
     type: "string",
-    description: "columns that are not recognised",
-    examples: ["user=…,item=…,rating=…,timestamp=…,type=…,weight=…"],
+    description: "names, or places from 1, of columns that are not recognised",
+    examples: ["user=…,item=…,rating=…,timestamp=…,type=…,weight=…,key=…"],
   },
-  type: { type: "string", description: "type of every event of the file, such as purchase", examples: ["<name>"] },
+  type: DATA_OPTIONS.type,
+  as: { type: "string", description: "type of every event that has none, such as purchase", examples: ["<type>"] },
   skipBad: { type: "boolean", description: "pass over rows that are not valid, and say how many" },
   again: { type: "boolean", description: "take a file that was taken before once more" },
   json: { type: "boolean", description: "one JSON object on stdout" },
@@ -70,28 +69,28 @@ const CREATION_FLAGS = {
 
 const HELP = `dess import – bring events or items into a recommender
 
-Usage: dess import <file> (--directory <dir> | --url <url>) [options]
+Usage: dess import <file|folder> (--directory <dir> | --url <url>) [options]
 
-The file is a table with a header (separated by comma, tab, semicolon, | or ::), JSON lines, or Parquet (needs
-@duckdb/node-api); text may be gzip. Events have the columns user and item, and where there are any rating, timestamp,
-type (or event, action), weight and key (of idempotency). Items have item and any of title, categories (a|b in CSV),
-properties (a JSON object), expires, hidden and features. What a type weighs is said with --types, here or when the
-service was started.
+Takes what dess run takes: a MovieLens folder, a table (separated by comma, tab, semicolon, | or ::), JSON lines, or
+Parquet (needs @duckdb/node-api); text may be gzip. Events have the columns user and item, and where there are any rating,
+timestamp, type (or event, action), weight and key (of idempotency). Items have item and any of title, categories (a|b in
+CSV), properties (a JSON object), expires, hidden and features. Which columns are taken for what is said. What a type
+weighs is said with --types, here or when the service was started.
 
 Every row is checked before the first is taken: one that is not valid is named with its line, and nothing is taken. A
 file that was taken before is not taken again; where an import was interrupted, the next one goes on from there. Events
-are taken in order of time: a file of up to 2 million rows that is not in that order is sorted.
+are taken in order of time, whatever the order of the file.
 
 ${describeFlags({ Options: FLAGS, "Types of events of a directory": TYPE_FLAGS, "A directory that is created by it": CREATION_FLAGS })}
 
 Examples
-  dess import movies.csv --items --directory data
+  dess import ml-1m --items --directory data && dess import ml-1m --directory data
   dess import ratings.csv --directory data
-  dess import purchases.csv --type purchase --columns user=customer,item=sku --directory data
+  dess import purchases.csv --as purchase --columns user=customer,item=sku --directory data
   dess import clicks.ndjson.gz --url http://127.0.0.1:8080 --skip-bad`
 
 const BATCH = 2000
-/** Rows that are sorted by time in memory, where a file is not. */
+/** Rows that are sorted by time in memory at once, where a file is not in that order. */
 const MOST_SORTED = 2_000_000
 /** Milliseconds between two lines about progress where there is no terminal. */
 const LINE_EVERY = 5000
@@ -117,6 +116,7 @@ export async function importCommand(args: string[]): Promise<void> {
   const path = onlyFile("import", positionals)
   if ((directory === undefined) === (url === undefined))
     throw new DessError("INVALID_ARGUMENT", "target: expected --directory or --url, one of them (dess import --help)")
+  refuseIdle(values)
   const started = performance.now()
   // A directory that is there says what types weigh; one that is not is made when the file is known to be good.
   const known = directory !== undefined && readCreated(directory) ? await openDirectory(values) : undefined
@@ -128,11 +128,13 @@ export async function importCommand(args: string[]): Promise<void> {
   const name = `import:${await file.hash()}`
   const target: Target =
     known ?? (url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY))
-  const progress = new Progress("import", total, LINE_EVERY)
+  // From the first batch on: sorting before it says nothing of the time that taking needs.
+  let progress: Progress | undefined
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
   try {
     const before = values.again ? 0 : Number(target.source?.(name) ?? 0)
     for await (const batch of file.batches()) {
+      progress ??= new Progress("import", total, LINE_EVERY)
       const from = counts.rows
       counts.rows += batch.length
       if (items) counts.accepted += await target.putItems(batch as ItemEntry[])
@@ -156,7 +158,7 @@ export async function importCommand(args: string[]): Promise<void> {
       )
     throw error
   } finally {
-    progress.done()
+    progress?.done()
     await target.close()
   }
   const seconds = (performance.now() - started) / 1000
@@ -168,12 +170,27 @@ export async function importCommand(args: string[]): Promise<void> {
   console.log(`${counts.accepted.toLocaleString("en")} ${noun} taken${again}${passed}, in ${formatSeconds(seconds)}`)
 }
 
+/** Refuses options that would change nothing. */
+function refuseIdle(values: Flags): void {
+  const given = (names: readonly string[]) => names.find((name) => values[name as keyof Flags] !== undefined)
+  const kept = given([...Object.keys(TYPE_FLAGS), ...Object.keys(CREATION_FLAGS), "again"])
+  if (values.url !== undefined && kept !== undefined)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `--${flagOf(kept)}: expected with --directory only: a service has its own settings and knows every row it took`,
+    )
+  const ofEvents = values.items ? given(["type", "as", "again", ...Object.keys(TYPE_FLAGS)]) : undefined
+  if (ofEvents !== undefined)
+    throw new DessError("INVALID_ARGUMENT", `--${flagOf(ofEvents)}: expected with events, got it with --items`)
+}
+
 /** A file's rows as events or items, checked as the recommender checks them. */
 class ImportFile {
   readonly #path: string
   readonly #values: Flags
-  readonly #columns: readonly string[] | undefined
-  readonly #scale: RatingScale | undefined
+  readonly #choice: ColumnChoice
+  readonly #features: readonly string[] | undefined
+  readonly #scale: RatingScale
   readonly #types: EventTypes | undefined
   readonly #now = Date.now() / 1000
   /** Rows that are not valid, as far as it was read last. */
@@ -181,19 +198,18 @@ class ImportFile {
   #isReported = false
   #isChecked = false
   #share = 0
-  /** Whether every event has a time, and whether one has an earlier time than the one before. */
-  readonly #times = { areKnown: true, areMixed: false, last: Number.NEGATIVE_INFINITY }
-  #isSorted = false
+  readonly #times = new Times()
 
   constructor(path: string, values: Flags, types: EventTypes | undefined) {
     this.#path = path
     this.#values = values
+    this.#choice = columnsOf(values) === undefined ? {} : parseColumnChoice(columnsOf(values) ?? "")
     this.#types = values.types === undefined ? types : checkTypes(parseTypes(values.types), values.leaveOut)
     const created = values.directory === undefined ? undefined : readCreated(values.directory)
-    this.#columns = created?.features ?? values.features
-    const given = values.ratingScale === undefined ? { min: 0, max: 5 } : parseRatingScale(values.ratingScale)
+    this.#features = created?.features ?? values.features
+    const given = values.ratingScale === undefined ? DEFAULT_SCALE : parseRatingScale(values.ratingScale)
     // What a service was created with, it alone knows.
-    this.#scale = values.url === undefined ? (created?.scale ?? given) : undefined
+    this.#scale = values.url === undefined ? (created?.scale ?? given) : ANY_RATING
   }
 
   /** Reads all of it; refuses at the first bad row unless they are passed over. Returns how many there are to take. */
@@ -201,120 +217,138 @@ class ImportFile {
     const progress = new Progress("checking", undefined, LINE_EVERY)
     let rows = 0
     try {
-      for await (const batch of this.batches()) {
+      for await (const batch of this.#read()) {
         rows += batch.length
         progress.update(rows, this.#share)
       }
     } catch (error) {
-      if (error instanceof DessError && error.code === "INVALID_DATA")
-        throw new DessError(error.code, `${error.message}; nothing was taken (--skip-bad passes over such rows)`, {
-          cause: error,
-        })
-      throw error
+      if (!(error instanceof DessError) || error.code !== "INVALID_DATA") throw error
+      const remedy = this.#isReported ? " (--skip-bad passes over such rows)" : ""
+      throw new DessError(error.code, `${error.message}; nothing was taken${remedy}`, { cause: error })
     } finally {
       progress.done()
     }
+    if (rows === 0 && this.bad === 0) refuseEmpty(this.#path)
     this.#isChecked = true
-    this.#isSorted = this.#times.areKnown && this.#times.areMixed && rows <= MOST_SORTED
-    if (this.#isSorted) process.stderr.write("dess: rows are not in order of time: they are taken by their time\n")
-    else if (this.#times.areMixed)
-      process.stderr.write(
-        `dess: rows are not in order of time and are taken as they come: ${
-          this.#times.areKnown
-            ? `more than ${MOST_SORTED.toLocaleString("en")} are not sorted here`
-            : "some have no time"
-        }; lists are better when the file is sorted by time\n`,
-      )
+    const note = this.#values.items ? undefined : this.#times.note
+    if (note !== undefined) process.stderr.write(`dess: ${note}\n`)
     return rows
   }
 
   /** Of the file and of how it is read. */
   async hash(): Promise<string> {
-    const { columns, type, items, skipBad } = this.#values
-    const hash = createHash("sha256").update(JSON.stringify([columns, type, items, skipBad]))
-    for await (const chunk of createReadStream(this.#path)) hash.update(chunk as Buffer)
+    const { as, items, skipBad } = this.#values
+    const hash = createHash("sha256").update(JSON.stringify([columnsOf(this.#values), as, items, skipBad]))
+    const files = items ? [itemFileOf(this.#path)] : (await findSource(this.#path)).files
+    for (const file of files) for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer)
     return hash.digest("hex").slice(0, 32)
   }
 
-  #noteTime({ timestamp }: Event): void {
-    const times = this.#times
-    if (typeof timestamp !== "number") times.areKnown = false
-    else {
-      times.areMixed ||= timestamp < times.last
-      times.last = timestamp
-    }
-  }
-
-  /** In order of time, where the file is not and can be sorted. */
+  /** In order of time where the file is not: the rows of one span after the other, each sorted in memory. */
   async *batches(): AsyncGenerator<Event[] | ItemEntry[]> {
-    if (!this.#isSorted) {
+    if (this.#values.items || !this.#times.areMixed) {
       yield* this.#read()
       return
     }
-    const all: Event[] = []
-    for await (const batch of this.#read()) for (const event of batch) all.push(event as Event)
-    all.sort((a, b) => Number(a.timestamp) - Number(b.timestamp))
-    for (let from = 0; from < all.length; from += BATCH) yield all.slice(from, from + BATCH)
+    for (const [from, to] of this.#times.spans(MOST_SORTED)) {
+      const some: (Event & { timestamp: number })[] = []
+      for await (const batch of this.#readEvents())
+        for (const event of batch) {
+          const { timestamp = 0 } = event
+          if (timestamp >= from && timestamp < to) some.push({ ...event, timestamp })
+        }
+      some.sort((a, b) => a.timestamp - b.timestamp)
+      for (let first = 0; first < some.length; first += BATCH) yield some.slice(first, first + BATCH)
+    }
   }
 
-  async *#read(): AsyncGenerator<Event[] | ItemEntry[]> {
-    const { columns, skipBad } = this.#values
-    const choice = columns === undefined ? {} : parseColumnChoice(columns)
-    const read = this.#reader(choice)
+  #read(): AsyncGenerator<Event[] | ItemEntry[]> {
+    return this.#values.items ? this.#readItems() : this.#readEvents()
+  }
+
+  async *#readEvents(): AsyncGenerator<Event[]> {
+    const { as: type, skipBad } = this.#values
     this.bad = 0
-    const onBad = skipBad ? (error: DessError) => this.#passOver(error) : undefined
-    const onShare = (share: number) => {
-      this.#share = share
-    }
-    let batch: (Event | ItemEntry)[] = []
-    for await (const { rows, where, latin1 = false } of readTable(this.#path, { onBad, onShare })) {
-      if (!this.#isReported && rows.length > 0) {
-        this.#report(Object.keys(rows[0]), choice, where(0))
-        if (latin1) noteLatin1(this.#path)
-      }
-      for (let r = 0; r < rows.length; r++) {
-        try {
-          batch.push(read(rows[r], () => where(r)))
-        } catch (error) {
-          if (!onBad || !(error instanceof DessError)) throw error
-          onBad(error)
-          continue
+    const maker = new EventMaker()
+    const tally = newTally()
+    const { reading, blocks, isLatin1 } = await openEventFiles(this.#path, {
+      ...{ choice: this.#choice, live: true, scale: this.#scale, names: maker.names, tally },
+      ...this.#reports(),
+    })
+    this.#report(describeColumns(reading))
+    const rules = { scale: this.#scale, now: this.#now, types: this.#types }
+    let batch: Event[] = []
+    for await (const rows of blocks) {
+      for (let row = 0; row < rows.length; row++) {
+        const event = maker.make(rows, row, type)
+        // What was valid when it was checked is so still, unless bad rows were passed over.
+        if (!this.#isChecked || skipBad) {
+          const isValid = this.#isValid(
+            () => checkEvents(event, rules),
+            () => rows.where(row),
+          )
+          if (!isValid) continue
         }
+        if (!this.#isChecked) this.#times.take(event.timestamp)
+        batch.push(event)
         if (batch.length < BATCH) continue
-        yield batch as Event[]
+        yield batch
         batch = []
       }
+      maker.trim()
     }
-    if (batch.length > 0) yield batch as Event[]
+    if (batch.length > 0) yield batch
+    if (this.#isChecked) return
+    for (const note of describeSignal(reading, tally)) process.stderr.write(`dess: ${note}\n`)
+    if (isLatin1()) noteLatin1(this.#path)
   }
 
-  /** Says which columns are taken for what; refuses a header that lacks one. */
-  #report(names: readonly string[], choice: ColumnChoice, where: string): void {
-    const taken = this.#values.items
-      ? placesOf(names, { item: findItemColumn(names, choice, where) }, ITEM_COLUMNS)
-      : placesOf(names, { ...findEventColumns(names, choice, where), ...findKindColumns(names, choice, where) }, [
-          "key",
-        ])
-    process.stderr.write(`dess: columns: ${describeColumns(names, taken)}\n`)
+  async *#readItems(): AsyncGenerator<ItemEntry[]> {
+    this.bad = 0
+    let batch: ItemEntry[] = []
+    const items = readItems(this.#path, {
+      choice: this.#choice,
+      onColumns: (text) => this.#report(text),
+      ...this.#reports(),
+    })
+    for await (const { item, where } of items) {
+      if (!this.#isValid(() => checkItems(item, this.#features), where)) continue
+      batch.push(item)
+      if (batch.length < BATCH) continue
+      yield batch
+      batch = []
+    }
+    if (batch.length > 0) yield batch
+  }
+
+  /** Whether a row passes a check; throws where it does not and is not passed over. */
+  #isValid(check: () => void, where: () => string): boolean {
+    try {
+      check()
+      return true
+    } catch (error) {
+      if (!(error instanceof DessError)) throw error
+      const message = `${error.message.replace(/ \(entry 0\)$/, "")} (${where()})`
+      const bad = new DessError("INVALID_DATA", message, { cause: error })
+      if (!this.#values.skipBad) throw bad
+      this.#passOver(bad)
+      return false
+    }
+  }
+
+  #reports() {
+    return {
+      onBad: this.#values.skipBad ? (error: DessError) => this.#passOver(error) : undefined,
+      onShare: (share: number) => {
+        this.#share = share
+      },
+    }
+  }
+
+  /** Says which columns are taken for what, once. */
+  #report(columns: string): void {
+    if (!this.#isReported) process.stderr.write(`dess: ${columns}\n`)
     this.#isReported = true
-  }
-
-  #reader(choice: ColumnChoice) {
-    const { items, type } = this.#values
-    const readItem = createItemReader(choice)
-    const readEvent = createEventReader(choice)
-    return (row: Record<string, unknown>, where: () => string): Event | ItemEntry => {
-      if (items) {
-        const item = readItem(row, where)
-        atLine(where, () => checkItems(item, this.#columns))
-        return item
-      }
-      const event: Event = { ...(type === undefined ? {} : { type }), ...readEvent(row, where) }
-      if (!this.#isChecked) this.#noteTime(event)
-      const scale = this.#scale
-      if (scale) atLine(where, () => checkEvents(event, { scale, now: this.#now, types: this.#types }))
-      return event
-    }
   }
 
   #passOver(error: DessError): void {
@@ -325,20 +359,55 @@ class ImportFile {
   }
 }
 
-const ITEM_COLUMNS = ["title", "categories", "genres", "properties", "expires", "hidden", "features"]
+/** The times of a file's events: whether they are in order, and where to cut them. */
+export class Times {
+  #areKnown = true
+  #isOrdered = true
+  #last = Number.NEGATIVE_INFINITY
+  #count = 0
+  /** Every so many of them. */
+  #stride = 1
+  #sample: number[] = []
 
-function placesOf(names: readonly string[], places: Record<string, number | undefined>, more: readonly string[]) {
-  const found = more.filter((name) => names.includes(name)).map((name) => [name, names.indexOf(name)])
-  return { ...places, ...Object.fromEntries(found) } as Record<string, number | undefined>
+  take(time: number | undefined): void {
+    if (time === undefined) {
+      this.#areKnown = false
+      return
+    }
+    if (time < this.#last) this.#isOrdered = false
+    this.#last = time
+    if (this.#count++ % this.#stride > 0) return
+    this.#sample.push(time)
+    if (this.#sample.length < 1 << 16) return
+    this.#sample = this.#sample.filter((_, at) => at % 2 === 0)
+    this.#stride *= 2
+  }
+
+  /** Whether events have to be sorted. */
+  get areMixed(): boolean {
+    return this.#areKnown && !this.#isOrdered
+  }
+
+  get note(): string | undefined {
+    if (this.areMixed) return "rows are not in order of time: they are taken by their time"
+    if (this.#isOrdered) return undefined
+    return "rows are not in order of time and are taken as they come: some have no time; lists are better when all have one"
+  }
+
+  /** Spans of time with about so many events each; the upper end does not belong to a span. */
+  spans(most: number): [number, number][] {
+    const sorted = Float64Array.from(this.#sample).sort()
+    const parts = Math.ceil(this.#count / most)
+    const cuts = Array.from({ length: parts - 1 }, (_, p) => sorted[Math.floor(((p + 1) * sorted.length) / parts)])
+    const ends = [...new Set([Number.NEGATIVE_INFINITY, ...cuts, Number.POSITIVE_INFINITY])]
+    return ends.slice(1).map((end, at) => [ends[at], end])
+  }
 }
 
-function atLine(where: () => string, check: () => void): void {
-  try {
-    check()
-  } catch (error) {
-    if (!(error instanceof DessError)) throw error
-    throw new DessError("INVALID_DATA", `${error.message.replace(/ \(entry 0\)$/, "")} (${where()})`, { cause: error })
-  }
+/** Names of columns as they are asked for. */
+function columnsOf({ columns, type }: Flags): string | undefined {
+  const all = [columns, type === undefined ? undefined : `type=${type}`].filter((part) => part !== undefined)
+  return all.length === 0 ? undefined : all.join(",")
 }
 
 async function openDirectory(values: Flags): Promise<Target> {
@@ -358,7 +427,7 @@ async function openDirectory(values: Flags): Promise<Target> {
     observe: (events, options) => observePatiently(recommender, events, { ...options, replace: true }),
     putItems: (items) => recommender.putItems(items),
     source: (name) => recommender.source(name),
-    types: (recommender as Recommender & { types?: EventTypes }).types,
+    types: recommender.types,
     close: () => recommender.close(),
   }
 }

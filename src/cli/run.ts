@@ -120,7 +120,9 @@ export async function runCommand(args: string[]): Promise<void> {
   const { seed, limit } = given
   // Refused before the data are read, whose length is not known yet.
   withDefaults({ horizon: 1, ...given })
-  const stream = await openEntry(entry, { seed, order, limit })
+  const reading = new Progress("reading")
+  const onRead = (rows: number, share: number) => reading.update(rows, share)
+  const stream = await openEntry(entry, { seed, order, limit, onRead }).finally(() => reading.done())
   if (stream.encoding === "latin-1") noteLatin1(stream.name)
   for (const note of stream.notes ?? []) process.stderr.write(`dess: ${stream.name}: ${note}\n`)
   checkTask(task, stream, stream.name)

@@ -25,7 +25,7 @@ export class Entries {
     this.#lastPut = cluster.all.map(() => 0)
   }
 
-  /** After what to ask an owner. */
+  /** The position after which to ask an owner. */
   after(owner: number): string {
     return `${this.#lastPut[owner]}-0`
   }

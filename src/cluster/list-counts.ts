@@ -1,7 +1,7 @@
 /**
  * What a process of a cluster counts of lists, added up in Redis: lists given and what came of them (experiments.ts), and
- * places that are kept for new items and were given to these. Every process tells what it counted every second, and reads
- * what all of them have counted every few. What a process that dies had not told is lost.
+ * places reserved for new items that were given to them. Every process adds its counts every second, and reads
+ * those of all processes every few. Counts that a dying process had not added are lost.
  */
 
 import { randomUUID } from "node:crypto"
@@ -9,7 +9,7 @@ import type { Catalogue } from "../engine/catalogue.ts"
 import { type Count, Experiments, ListCounts } from "../engine/experiments.ts"
 import type { Cluster } from "./cluster.ts"
 
-/** Times that are told for one that is read. */
+/** Writes for each read. */
 const READ_EVERY = 5
 /** Seconds that counts are kept after the last list. */
 const KEPT = 90 * 24 * 3600
@@ -42,7 +42,7 @@ export class ClusterCounts {
     return this.#key(this.experiments?.fingerprint ?? "")
   }
 
-  /** Tells what was counted here, and reads what was counted everywhere when it is time. One after the other. */
+  /** Adds the counts of this process, and reads everybody's when it is time. One call at a time. */
   sync(): Promise<void> {
     const next = this.#chain.catch(() => {}).then(() => this.#sync())
     this.#chain = next

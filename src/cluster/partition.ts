@@ -64,7 +64,7 @@ export class Partition {
   readonly #index = new Map<string, number>()
   readonly #names = new Map<number, string>()
   readonly #met = new Map<number, number[]>()
-  /** Of what a user has met, items that may be recommended all the same. */
+  /** Items a user has met that may still be recommended. */
   readonly #staying = new Map<number, Set<number>>()
   #fresh: { name: string; number: number }[] = []
   /** Users evicted since the last segment, whose rows may be in the write under way. */
@@ -403,7 +403,7 @@ export class Partition {
     return this.#names.keys()
   }
 
-  /** Takes in what another partition's training did to items of this owner. */
+  /** Applies changes that another partition's training made to this owner's items. */
   absorb(from: number, id: string, changes: readonly ItemChange[]): void {
     if (compareIds(id, this.owner.applied[from]) <= 0) return
     const { run } = this.#context

@@ -12,6 +12,8 @@ import {
   checkName,
   checkOptionNames,
   checkTrials,
+  type GivenList,
+  isCounted,
   isGuest,
   toArray,
 } from "../engine/check.ts"
@@ -66,7 +68,7 @@ export interface ReaderOptions {
   wait?: number | undefined
   /** Users kept in memory. Default 10,000. */
   users?: number | undefined
-  /** Called with what is worth a line of a log. */
+  /** Called with lines for a log. */
   onNote?: ((text: string) => void) | undefined
 }
 
@@ -183,17 +185,18 @@ export class ClusterRecommender implements ServedRecommender {
   recommend(user: Id, options?: RecommendOptions): Promise<RecommendationList>
   recommend(guest: GuestOptions): Promise<RecommendationList>
   async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<RecommendationList> {
-    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first))
+    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first), first)
     const { after, ...query } = options
     const reading = await this.#with(first, { after })
     const { experiments } = this.#lists
     const user = checkName("user", first)
     const variant = experiments?.settingsOf(experiments.variantOf(user))
-    return this.#give("recommend", reading.recommendAs(variant, user, query), user)
+    return this.#give("recommend", reading.recommendAs(variant, user, query), { ...query, user })
   }
 
-  /** Counts a list that is given, and gives it its id. */
-  #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
+  /** Counts a list and gives it its id. */
+  #give(kind: ListKind, list: Recommendation[], { counted, user }: GivenList): RecommendationList {
+    if (!isCounted(counted)) return list
     const given = this.#lists.experiments?.give(kind, user)
     if (!given) return list
     return Object.assign(list, { id: given.id }, given.variant === undefined ? {} : { variant: given.variant })
@@ -210,15 +213,15 @@ export class ClusterRecommender implements ServedRecommender {
   }
 
   async similar(item: Id, options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("similar", this.#read().similar(item, options))
+    return this.#give("similar", this.#read().similar(item, options), options)
   }
 
   async popular(options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("popular", this.#read().general("trending", options))
+    return this.#give("popular", this.#read().general("trending", options), options)
   }
 
   async newest(options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("newest", this.#read().general("new", options))
+    return this.#give("newest", this.#read().general("new", options), options)
   }
 
   predict(user: Id, item: Id): Promise<Prediction>
@@ -290,7 +293,7 @@ export class ClusterRecommender implements ServedRecommender {
 
   // Operations
 
-  /** The user's log gets what the guest met, to stand for it and teach nothing; the guest is forgotten. */
+  /** The user's log gets what the guest met, as history that is not learned again; the guest is forgotten. */
   async merge(guest: Id, user: Id): Promise<Merged> {
     this.#may("writer")
     const names = checkMerge(guest, user)

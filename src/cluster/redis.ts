@@ -190,7 +190,7 @@ export class Redis {
     return { host: to.slice(0, at), port: Number(to.slice(at + 1)) }
   }
 
-  /** Errors of the connection make it be built anew, once; all get words. */
+  /** After an error of the connection it is rebuilt, once; every error gets a message. */
   #translate(error: unknown, client?: ClusterClient): Error {
     if (error instanceof DessError) return error
     const message = error instanceof Error ? error.message : String(error)

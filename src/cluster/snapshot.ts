@@ -103,7 +103,7 @@ async function write(
   const place = await openDirectory(directory)
   try {
     const created = fixedOptions(cluster.options)
-    place.create(created)
+    await place.create(created)
     const lookup = new Lookup({ directory, mostKeys: 0, onFailure: () => {} })
     lookup.add(details, 0)
     await lookup.close()

@@ -1,4 +1,4 @@
-/** A cluster as it stands: what `dess cluster status` prints and what readers count with. */
+/** The state of a cluster: what `dess cluster status` prints and readers use. */
 
 import type { Cluster } from "./cluster.ts"
 import { listMembers, type Member } from "./leases.ts"

@@ -24,13 +24,13 @@ import { Fenced } from "./writes.ts"
 export interface ClusterTrainerOptions {
   /** Milliseconds a silent trainer keeps its partitions. Default 5,000. */
   lease?: number | undefined
-  /** Milliseconds between two looks at what others did. Default 100. */
+  /** Milliseconds between two exchanges with other trainers. Default 100. */
   sync?: number | undefined
   /** Events a stream may keep that no snapshot needs. Default 1,000,000 a partition. */
   keepEvents?: number | undefined
   /** Bytes that rows in this process's memory may take. Users give way first to last, Redis keeps theirs. Default: no limit. */
   memoryBudget?: number | undefined
-  /** Called with what is worth a line of a log. */
+  /** Called with lines for a log. */
   onNote?: ((text: string) => void) | undefined
 }
 
@@ -396,7 +396,7 @@ export class ClusterTrainer {
     this.#balanced = fences.size === AT_ONCE ? 0 : Date.now()
   }
 
-  /** Takes up partitions, all at once: each has to look at all the others. */
+  /** Loads partitions, all at once: each has to read all the others. */
   async #take(fences: ReadonlyMap<number, string>): Promise<void> {
     const contained = await this.#contained([...fences.keys()])
     const taken = await Promise.all(

@@ -24,6 +24,8 @@ export interface OpenOptions {
   implicit?: boolean
   /** Kinds of events that count, where a column says what kind a row is; all without it. */
   types?: readonly string[]
+  /** Told how many rows were read, and what share of all that is. */
+  onRead?: (rows: number, share: number) => void
 }
 
 /** A stream that comes from files. The counts are for tables, never for learning. */

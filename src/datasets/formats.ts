@@ -4,25 +4,12 @@ import { existsSync } from "node:fs"
 import { basename, dirname, resolve } from "node:path"
 import { DessError } from "../errors.ts"
 import type { TextFile } from "./bytes.ts"
-import type { ColumnChoice, Reading } from "./header.ts"
-import { DAT_LAYOUT, detectLayout, TAB_LAYOUT } from "./layout.ts"
-import {
-  type RatingBlock,
-  type ReadOptions,
-  readJsonHeader,
-  readJsonRatings,
-  readRatings,
-  type Tally,
-} from "./ratings.ts"
+import { describeColumns, type Reading } from "./header.ts"
+import { DAT_LAYOUT, detectLayout, type FileChoice, TAB_LAYOUT } from "./layout.ts"
+import { JsonHeader, type RatingBlock, type ReadOptions, readJsonRatings, readRatings, type Tally } from "./ratings.ts"
 
 /** The ratings files of MovieLens and its kin, in the order they are looked for. The items stand beside them. */
 export const RATINGS_FILES: readonly string[] = ["ratings.dat", "ratings.csv", "u.data"]
-
-/** How a file is to be read, beyond what its rows are checked against. */
-export interface FileChoice {
-  choice: ColumnChoice
-  implicit?: boolean
-}
 
 /** The rows of a file, block by block, and the columns they are read from. */
 export interface Rows {
@@ -31,7 +18,7 @@ export interface Rows {
 }
 
 /** The rows of a text file. */
-export async function readText(file: TextFile, p: FileChoice, options: ReadOptions): Promise<Rows> {
+async function readText(file: TextFile, p: FileChoice, options: ReadOptions): Promise<Rows> {
   const { choice, implicit = false } = p
   const plain = Object.keys(choice).length === 0 && !implicit
   const name = basename(file.path)
@@ -39,15 +26,15 @@ export async function readText(file: TextFile, p: FileChoice, options: ReadOptio
   if (fixed) return { reading: fixed.reading, blocks: readRatings(file, fixed, options) }
   const bracket = await openingBracket(file)
   if (bracket === "{") {
-    const reading = await readJsonHeader(file, { choice, implicit })
-    return { reading, blocks: readJsonRatings(file, reading, options) }
+    const header = await new JsonHeader(file, p).detect()
+    return { reading: header.reading, blocks: readJsonRatings(file, header, options) }
   }
   if (bracket === "[")
     throw new DessError(
       "UNSUPPORTED",
       `data file: expected JSON lines, one object a line, got a JSON array (${file.path}); turn it with: jq -c .[]`,
     )
-  const layout = await detectLayout(file, { choice, implicit })
+  const layout = await detectLayout(file, p)
   return { reading: layout.reading, blocks: readRatings(file, layout, options) }
 }
 
@@ -74,21 +61,23 @@ export async function readTexts(files: readonly TextFile[], p: FileChoice, optio
   return { reading, blocks: blocks() }
 }
 
+/** How many rows are left out because of a column that says whether they count. */
+export function describeSignal(
+  { taken, leastSignal }: { taken: Reading["taken"]; leastSignal?: number | undefined },
+  tally: Tally,
+): string[] {
+  if (leastSignal === undefined) return []
+  const others = tally.unsignalled > 0 ? `${tally.unsignalled.toLocaleString("en")} others` : "others"
+  return [`${taken.signal}: rows from ${leastSignal} on count, ${others} are left out`]
+}
+
 /** Notes for the user on how files were read. */
 export function describeReading({ taken, ignored, implicit, untimed, leastSignal }: Reading, tally: Tally): string[] {
   const count = (n: number) => n.toLocaleString("en")
-  const notes: string[] = []
-  if (implicit)
-    notes.push(
-      `no ratings: every row is a positive, and the task is ranking (columns taken: ${Object.entries(taken)
-        .map(([role, name]) => `${role} = ${name}`)
-        .join(", ")}; ignored: ${ignored.join(", ") || "none"})`,
-    )
+  const notes = Object.keys(taken).length === 0 ? [] : [describeColumns({ taken, ignored })]
+  if (implicit) notes.push("no ratings: every row is a positive, and the task is ranking")
   if (untimed) notes.push("no times: rows are taken in the order of the file, which has to be the order of the events")
-  if (leastSignal !== undefined) {
-    const others = tally.unsignalled > 0 ? `${count(tally.unsignalled)} others` : "others"
-    notes.push(`${taken.signal}: rows from ${leastSignal} on count, ${others} are left out`)
-  }
+  notes.push(...describeSignal({ taken, leastSignal }, tally))
   if (taken.type !== undefined && tally.types.size > 0) {
     const kinds = [...tally.types].sort((a, b) => b[1] - a[1]).map(([type, rows]) => `${type} ${count(rows)}`)
     const all = [...tally.types.values()].reduce((sum, rows) => sum + rows, 0)

@@ -4,19 +4,26 @@ import { DessError, show } from "../errors.ts"
 
 export type ColumnRole = "user" | "item" | "rating" | "timestamp"
 
-/** What a column of an event may be beside that: its kind, and what it weighs. */
-export type KindRole = "type" | "weight"
+/** What only a live recommender has a use for: how much an event counts, and its idempotency key. */
+type LiveRole = "weight" | "key"
 
-type EventRole = ColumnRole | "type"
+type EventRole = ColumnRole | "type" | LiveRole
 
 /** Column names (or places from 1) given by hand; roles left out are recognised. */
-export type ColumnChoice = Partial<Record<ColumnRole | KindRole, string>>
+export type ColumnChoice = Partial<Record<EventRole, string>>
 
-/** Place of each column, from 0; −1 for a rating, timestamp, type or signal that is not there. */
+/** Place of each column, from 0; −1 for one that is not there. */
 export type ColumnPlaces = Record<EventRole | "signal", number>
 
-export const ROLES: readonly ColumnRole[] = ["user", "item", "rating", "timestamp"]
-const EVENT_ROLES: readonly EventRole[] = [...ROLES, "type"]
+const ROLES: readonly ColumnRole[] = ["user", "item", "rating", "timestamp"]
+const LIVE_ROLES: readonly LiveRole[] = ["weight", "key"]
+const EVENT_ROLES: readonly EventRole[] = [...ROLES, "type", ...LIVE_ROLES]
+
+/** Places before any column is found. */
+export const NOWHERE: Readonly<ColumnPlaces> = {
+  ...{ user: -1, item: -1, rating: -1, timestamp: -1 },
+  ...{ type: -1, weight: -1, key: -1, signal: -1 },
+}
 
 /** Which columns of a file were taken for what, and what that means. */
 export interface Reading {
@@ -55,6 +62,8 @@ const NAMES: Record<EventRole, readonly string[]> = {
     "interactiontype",
     "feedbacktype",
   ],
+  weight: ["weight"],
+  key: ["key"],
 }
 
 /** Columns of what was shown or begun, and from which value on their publishers count it: KuaiRand, Yambda. */
@@ -68,13 +77,13 @@ export function parseColumnChoice(text: string): ColumnChoice {
   const choice: ColumnChoice = {}
   for (const part of text.split(",")) {
     const cut = part.indexOf("=")
-    const role = part.slice(0, cut).trim() as EventRole | KindRole
+    const role = part.slice(0, cut).trim() as EventRole
     const name = part.slice(cut + 1).trim()
-    const isKnown = [...EVENT_ROLES, "weight"].includes(role)
+    const isKnown = EVENT_ROLES.includes(role)
     if (cut < 0 || !isKnown || name === "" || choice[role] !== undefined) {
       throw new DessError(
         "INVALID_ARGUMENT",
-        `columns: expected user=<name>,item=<name>,rating=<name>,timestamp=<name>,type=<name>,weight=<name>, each once, got ${show(part)}`,
+        `columns: expected ${EVENT_ROLES.map((known) => `${known}=<name>`).join(",")}, each once, got ${show(part)}`,
       )
     }
     choice[role] = name
@@ -93,6 +102,8 @@ export interface HeaderOptions {
   choice: ColumnChoice
   /** Ratings are not to be read, whether there are any or not. */
   implicit?: boolean
+  /** Events of a live recommender, which may have a weight and a key. */
+  live?: boolean
   /** Named in errors. */
   where: string
 }
@@ -100,7 +111,7 @@ export interface HeaderOptions {
 /** Finds the columns of a header, or refuses with what was expected and what is there. */
 export function readHeader(
   header: readonly string[],
-  { choice, implicit = false, where }: HeaderOptions,
+  { choice, implicit = false, live = false, where }: HeaderOptions,
 ): { reading: Reading; places: ColumnPlaces } {
   refuseDuplicates(header, where)
   if (implicit && choice.rating !== undefined)
@@ -109,9 +120,16 @@ export function readHeader(
       `columns: expected no rating with implicit data, got ${show(choice.rating)}`,
     )
   const keys = header.map(keyOf)
-  const places: ColumnPlaces = { user: -1, item: -1, rating: -1, timestamp: -1, type: -1, signal: -1 }
+  const places: ColumnPlaces = { ...NOWHERE }
   for (const role of EVENT_ROLES) {
     const chosen = choice[role]
+    if (!live && (role === "weight" || role === "key")) {
+      if (chosen === undefined) continue
+      throw new DessError(
+        "UNSUPPORTED",
+        `columns: expected no ${role} in a stream of experiments, where every event counts once`,
+      )
+    }
     const needed = role === "user" || role === "item"
     if (chosen !== undefined) places[role] = findChosen(role, chosen, { header, where })
     else if (needed || NAMES[role].some((name) => keys.includes(name))) places[role] = recognise(role, header, where)
@@ -143,43 +161,29 @@ export function readHeader(
   }
 }
 
-/** The columns of a live event; a rating and a time may be missing. */
-export function findEventColumns(
+/** The columns of rows that name a user, an item or both, and perhaps a type. */
+export function readIdHeader(
   header: readonly string[],
-  choice: ColumnChoice,
-  where: string,
-): Partial<Record<ColumnRole, number>> & Record<"user" | "item", number> {
-  const { places } = readHeader(header, { choice, where })
-  const { user, item, rating, timestamp } = places
-  return { user, item, ...(rating < 0 ? {} : { rating }), ...(timestamp < 0 ? {} : { timestamp }) }
-}
-
-/** The places of the columns of what kind of event it is, where there are any. */
-export function findKindColumns(
-  header: readonly string[],
-  choice: ColumnChoice,
-  where: string,
-): Partial<Record<KindRole, number>> {
+  { choice, where }: { choice: ColumnChoice; where: string },
+): Pick<Reading, "taken" | "ignored"> {
+  const taken: Reading["taken"] = {}
   const keys = header.map(keyOf)
-  const places: Partial<Record<KindRole, number>> = {}
-  for (const role of ["type", "weight"] as const) {
-    const known = (role === "type" ? NAMES.type : ["weight"]).find((name) => keys.includes(name))
-    if (choice[role] !== undefined) places[role] = findChosen(role, choice[role], { header, where })
-    else if (known !== undefined) places[role] = keys.indexOf(known)
+  for (const role of ["user", "item", "type"] as const) {
+    const chosen = choice[role]
+    if (chosen !== undefined && header.includes(chosen)) taken[role] = chosen
+    else if (NAMES[role].some((name) => keys.includes(name))) taken[role] = header[recognise(role, header, where)]
   }
-  return places
+  if (taken.user === undefined && taken.item === undefined)
+    throw new DessError("INVALID_DATA", `columns: expected one of users or of items, got ${list(header)} (${where})`)
+  return { taken, ignored: header.filter((name) => !Object.values(taken).includes(name)) }
 }
 
-/** Says which columns of a header are taken for what, and which are not read. */
-export function describeColumns(
-  header: readonly string[],
-  taken: Readonly<Record<string, number | undefined>>,
-): string {
-  const roles = Object.entries(taken).filter((entry): entry is [string, number] => entry[1] !== undefined)
-  const places = new Set(roles.map(([, place]) => place))
-  const ignored = header.filter((_, place) => !places.has(place))
-  const found = roles.map(([role, place]) => (header[place] === role ? role : `${role} from ${show(header[place])}`))
-  return `${found.join(", ")}${ignored.length > 0 ? `; not read: ${list(ignored)}` : ""}`
+/** Says which columns are taken for what, and which are not read. */
+export function describeColumns({ taken, ignored }: Pick<Reading, "taken" | "ignored">): string {
+  const nameOf = (name: string) => (/^\d+$/.test(name) ? `column ${name}` : show(name))
+  const found = Object.entries(taken).map(([role, name]) => (name === role ? role : `${role} from ${nameOf(name)}`))
+  const others = ignored.length > 0 ? `; not read: ${ignored.map(nameOf).join(", ")}` : ""
+  return `columns: ${found.join(", ")}${others}`
 }
 
 /** The place of the item column. */
@@ -216,16 +220,13 @@ function recognise(role: EventRole, header: readonly string[], where: string): n
   )
 }
 
-function findChosen(
-  role: EventRole | KindRole,
-  chosen: string,
-  { header, where }: { header: readonly string[]; where: string },
-) {
+function findChosen(role: EventRole, chosen: string, { header, where }: { header: readonly string[]; where: string }) {
   const bare = header.map((name) => name.replace(/:\w+$/, ""))
   for (const names of [header, bare]) if (names.includes(chosen)) return names.indexOf(chosen)
   const place = /^\d+$/.test(chosen) ? Number(chosen) : 0
   if (place >= 1 && place <= header.length) return place - 1
-  throw new DessError("INVALID_DATA", `${role} column: expected ${show(chosen)}, got ${list(header)} (${where})`)
+  const hint = role === "type" ? "; dess import --as <type> gives every event one" : ""
+  throw new DessError("INVALID_DATA", `${role} column: expected ${show(chosen)}, got ${list(header)} (${where})${hint}`)
 }
 
 function refuseDuplicates(header: readonly string[], where: string): void {

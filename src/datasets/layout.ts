@@ -2,8 +2,16 @@
 
 import { DessError, show } from "../errors.ts"
 import type { TextFile } from "./bytes.ts"
-import { type ColumnChoice, type ColumnPlaces, countRoles, type Reading, readHeader } from "./header.ts"
+import { type ColumnChoice, type ColumnPlaces, countRoles, NOWHERE, type Reading, readHeader } from "./header.ts"
 import { type RecordFormat, readRecords, recordTexts } from "./records.ts"
+
+/** How files are to be read, beyond what their rows are checked against. */
+export interface FileChoice {
+  choice: ColumnChoice
+  implicit?: boolean
+  /** Events of a live recommender: ratings as they are, and rows without rating or time. */
+  live?: boolean
+}
 
 export interface RatingsLayout extends RecordFormat {
   header: boolean
@@ -22,12 +30,13 @@ export const TAB_LAYOUT: RatingsLayout = plainLayout("\t")
 /** In order of likelihood, where two would do. */
 const DELIMITERS = [",", "\t", ";", "|", "::"] as const
 
-const SAMPLE = 1000
+/** Records that are looked at to find out how a file is laid out. */
+export const SAMPLE = 1000
 
 /** Detects the layout of a file from its first lines, or refuses it. */
 export async function detectLayout(
   file: TextFile,
-  { choice = {}, implicit = false }: { choice?: ColumnChoice; implicit?: boolean } = {},
+  { choice = {}, implicit = false, live = false }: Partial<FileChoice> = {},
 ): Promise<RatingsLayout> {
   const { path } = file
   const [head] = await readSample(file, { delimiter: "", quoted: false }, 1)
@@ -42,14 +51,14 @@ export async function detectLayout(
   const [first] = rows
   const where = `${path}, line 1`
   if (hasHeader(first)) {
-    return { ...format, header: true, width: first.length, ...readHeader(first, { choice, implicit, where }) }
+    return { ...format, header: true, width: first.length, ...readHeader(first, { choice, implicit, live, where }) }
   }
   if (delimiter === "::" && first.length === 4 && Object.keys(choice).length === 0 && !implicit) return DAT_LAYOUT
-  return { ...format, header: false, width: first.length, ...findPlaces(rows, { choice, implicit, path }) }
+  return { ...format, header: false, width: first.length, ...findPlaces(rows, { choice, implicit, live, path }) }
 }
 
 /** A header is a first line that names a column we know, or in which nothing is a number. */
-export function hasHeader(first: readonly string[]): boolean {
+function hasHeader(first: readonly string[]): boolean {
   return countRoles(first) > 0 || first.every((text) => text === "" || Number.isNaN(Number(text)))
 }
 
@@ -100,19 +109,21 @@ const HEADERLESS: readonly Headerless[] = [
 /** Columns of a file without a header: by hand, or of a form in HEADERLESS. */
 function findPlaces(
   rows: readonly string[][],
-  { choice, implicit, path }: { choice: ColumnChoice; implicit: boolean; path: string },
+  { choice, implicit = false, live = false, path }: FileChoice & { path: string },
 ): { places: ColumnPlaces; reading: Reading } {
   const width = rows[0].length
   const names = Array.from({ length: width }, (_, i) => String(i + 1))
   const where = path
-  if (choice.user !== undefined && choice.item !== undefined) return readHeader(names, { choice, implicit, where })
+  if (choice.user !== undefined && choice.item !== undefined)
+    return readHeader(names, { choice, implicit, live, where })
   const share = (place: number, form: RegExp) => rows.filter((row) => form.test(row[place] ?? "")).length / rows.length
   const known = HEADERLESS.find(
     ({ forms }) => forms.length === width && forms.every((form, place) => share(place, form) >= 0.9),
   )
   if (known) {
     const { rating: _, ...without } = known.choice
-    return readHeader(names, { choice: { ...(implicit ? without : known.choice), ...choice }, implicit, where })
+    const usual = implicit ? without : known.choice
+    return readHeader(names, { choice: { ...usual, ...choice }, implicit, live, where })
   }
   throw new DessError(
     "INVALID_DATA",
@@ -130,7 +141,7 @@ async function readSample(file: TextFile, format: RecordFormat, limit: number): 
 }
 
 function plainLayout(delimiter: string): RatingsLayout {
-  const places = { user: 0, item: 1, rating: 2, timestamp: 3, type: -1, signal: -1 }
+  const places = { ...NOWHERE, user: 0, item: 1, rating: 2, timestamp: 3 }
   const taken = { user: "1", item: "2", rating: "3", timestamp: "4" }
   const reading = { taken, ignored: [], implicit: false, untimed: false }
   return { delimiter, quoted: false, header: false, width: 4, places, reading }

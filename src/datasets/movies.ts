@@ -26,14 +26,26 @@ const GENRES_100K =
 /** Reads the item file that stands beside a ratings file, whichever of the known ones is there. */
 export async function readMovies(ratings: string): Promise<Movies | undefined> {
   const items = ratings.replace(/\.inter$/, ".item")
-  if (items !== ratings) return existsSync(items) ? readRecboleItems(items) : undefined
+  if (items !== ratings) return existsSync(items) ? readPublishedItems(items) : undefined
   if (!RATINGS_FILES.includes(basename(ratings))) return undefined
-  const folder = dirname(ratings)
-  const has = (file: string) => existsSync(join(folder, file))
-  if (has("movies.csv")) return readMoviesCsv(join(folder, "movies.csv"))
-  if (has("movies.dat")) return readMoviesDat(join(folder, "movies.dat"))
-  if (has("u.item")) return readMovies100k(join(folder, "u.item"), has("u.genre") ? join(folder, "u.genre") : undefined)
-  return undefined
+  const file = findItemFile(dirname(ratings))
+  if (file === undefined) return undefined
+  return basename(file) === "movies.csv" ? readMoviesCsv(file) : readPublishedItems(file)
+}
+
+/** The item file of a MovieLens folder. */
+export function findItemFile(folder: string): string | undefined {
+  const found = ["movies.csv", "movies.dat", "u.item"].find((name) => existsSync(join(folder, name)))
+  return found === undefined ? undefined : join(folder, found)
+}
+
+/** The items of a file in a published form whose columns have no usual header; undefined for another file. */
+export async function readPublishedItems(path: string): Promise<Movies | undefined> {
+  if (basename(path) === "movies.dat") return readMoviesDat(path)
+  if (path.endsWith(".item") && basename(path) !== "u.item") return readRecboleItems(path)
+  if (basename(path) !== "u.item") return undefined
+  const genres = join(dirname(path), "u.genre")
+  return readMovies100k(path, existsSync(genres) ? genres : undefined)
 }
 
 /** Genres as 0/1 columns in alphabetical order; nothing when no item has a genre. */

@@ -1,48 +1,33 @@
 /** Opens a path as a stream: a MovieLens folder, a CSV, TSV or NDJSON file, or what `dess prepare` made. */
 
-import { existsSync, statSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { basename, join } from "node:path"
-import { DessError } from "../errors.ts"
-import { type Columns, streamFromColumns } from "../stream/columns.ts"
+import { basename } from "node:path"
+import { streamFromColumns } from "../stream/columns.ts"
 import { DEFAULT_SCALE } from "../stream/interaction.ts"
-import { textFile } from "./bytes.ts"
 import { type DataStream, type OpenOptions, scaleThreshold } from "./data-stream.ts"
-import type { Duck } from "./duck.ts"
-import { describeReading, type FileChoice, nameOf, type Rows, readTexts } from "./formats.ts"
+import { openEventFiles } from "./event-files.ts"
+import { describeReading, nameOf } from "./formats.ts"
 import type { Reading } from "./header.ts"
 import { isPrepared, readManifest } from "./manifest.ts"
 import { genreFeatures, readMovies } from "./movies.ts"
 import { NameTable } from "./names.ts"
 import { openPrepared } from "./prepared.ts"
-import { nothingAt } from "./publishers.ts"
-import { collectColumns, type Names, newTally, type ReadOptions, refuseEmpty, refuseUnknownTypes } from "./ratings.ts"
-import { findSource } from "./source.ts"
+import { collectColumns, newTally, refuseEmpty, refuseUnknownTypes } from "./ratings.ts"
 
 export type { DataStream, OpenOptions } from "./data-stream.ts"
 
 /** Opens a folder or file as a stream. */
 export async function openData(path: string, options: OpenOptions = {}): Promise<DataStream> {
-  const stats = existsSync(path) ? statSync(path) : undefined
-  if (stats === undefined) throw nothingAt(path)
-  if (stats.isDirectory() && isPrepared(path)) return openPrepared(path, options)
-  const { form, files } = await findSource(path)
-  const [file] = files
-  const { ratingScale = DEFAULT_SCALE, likeThreshold, columns: choice = {}, implicit = false, types, ...rest } = options
-  if (choice.weight !== undefined)
-    throw new DessError(
-      "UNSUPPORTED",
-      "columns: expected no weight in a stream of experiments, where every event counts once",
-    )
-  const names = { users: new NameTable(), items: new NameTable() }
-  const tally = newTally()
-  const reader = { scale: ratingScale, names, tally, ...(types && { types: new Set(types) }) }
-  const texts = form === "parquet" ? [] : files.map((path) => textFile(path))
-  const { columns, reading } =
-    form === "parquet"
-      ? await collectParquet(files, { choice, implicit, ...reader })
-      : await collect(await readTexts(texts, { choice, implicit }, reader), names)
+  if (isPrepared(path)) return openPrepared(path, options)
+  const { ratingScale = DEFAULT_SCALE, likeThreshold, columns: _, implicit: __, types, onRead, ...rest } = options
+  const reader = readerOf(options)
+  const { names, tally } = reader
+  const { files, reading, blocks, isLatin1 } = await openEventFiles(path, {
+    ...reader,
+    onShare: (share) => onRead?.(tally.rows, share),
+  })
+  const columns = await collectColumns(blocks, names)
   refuseUnknownTypes(types, tally, reading)
+  const [file] = files
   if (tally.rows === 0) refuseEmpty(file)
   const notes = [
     ...(files.length > 1 ? [`read as one: ${files.map((name) => basename(name)).join(", ")}`] : []),
@@ -58,9 +43,9 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
   })
   return {
     ...stream,
-    ...(texts.some(({ latin1 }) => latin1) ? { encoding: "latin-1" } : {}),
+    ...(isLatin1() ? { encoding: "latin-1" } : {}),
     reading,
-    ...(notes.length > 0 ? { notes } : {}),
+    notes,
     ...(reading.implicit ? { implicit: true } : {}),
     ratingScale,
     likeThreshold: scaleThreshold(likeThreshold, ratingScale),
@@ -70,48 +55,14 @@ export async function openData(path: string, options: OpenOptions = {}): Promise
 
 /** Which columns of the data would be taken for what, by the beginning of its files; no row is kept. */
 export async function peekData(path: string, options: OpenOptions = {}): Promise<Reading> {
-  const nothing = { taken: {}, ignored: [], implicit: false, untimed: false }
-  if (!existsSync(path)) throw nothingAt(path)
-  if (statSync(path).isDirectory() && isPrepared(path)) {
-    const { reading = nothing, implicit = false } = readManifest(path)
+  if (isPrepared(path)) {
+    const { reading = { taken: {}, ignored: [], untimed: false }, implicit = false } = readManifest(path)
     return { ...reading, implicit }
   }
-  const { form, files } = await findSource(path)
-  const { ratingScale: scale = DEFAULT_SCALE, columns: choice = {}, implicit = false } = options
-  const reader = { scale, names: { users: new NameTable(), items: new NameTable() }, tally: newTally() }
-  if (form === "parquet")
-    return withDuck((duck, parquet) => parquet.readParquet(duck, files, { choice, implicit, ...reader })).then(
-      ({ reading }) => reading,
-    )
-  return (
-    await readTexts(
-      files.map((path) => textFile(path)),
-      { choice, implicit },
-      reader,
-    )
-  ).reading
+  return (await openEventFiles(path, readerOf(options))).reading
 }
 
-interface Collected {
-  columns: Columns
-  reading: Reading
-}
-
-async function collect({ reading, blocks }: Rows, names: Names): Promise<Collected> {
-  return { reading, columns: await collectColumns(blocks, names) }
-}
-
-async function collectParquet(files: readonly string[], options: ReadOptions & FileChoice): Promise<Collected> {
-  return withDuck(async (duck, { readParquet }) => collect(await readParquet(duck, files, options), options.names))
-}
-
-/** Parquet is read with DuckDB, which is optional. */
-async function withDuck<T>(work: (duck: Duck, parquet: typeof import("./parquet.ts")) => Promise<T>): Promise<T> {
-  const { openDuck } = await import("./duck.ts")
-  const duck = await openDuck({ memoryBytes: 2 ** 30, threads: 1, temporary: join(tmpdir(), `dess-${process.pid}`) })
-  try {
-    return await work(duck, await import("./parquet.ts"))
-  } finally {
-    duck.close()
-  }
+function readerOf({ ratingScale = DEFAULT_SCALE, columns: choice = {}, implicit = false, types }: OpenOptions) {
+  const names = { users: new NameTable(), items: new NameTable() }
+  return { choice, implicit, scale: ratingScale, names, tally: newTally(), ...(types && { types: new Set(types) }) }
 }

@@ -1,35 +1,34 @@
 /** Interactions in Parquet files of other people → rows. */
 
 import { type Duck, quote, quoteName } from "./duck.ts"
-import type { FileChoice, Rows } from "./formats.ts"
+import type { Rows } from "./formats.ts"
 import { type ColumnPlaces, readHeader } from "./header.ts"
+import type { FileChoice } from "./layout.ts"
 import { RatingBlock, type ReadOptions, takeRow } from "./ratings.ts"
 
 /** The rows of Parquet files, one after the other; which columns they are is read off the first. */
-export async function readParquet(
-  duck: Duck,
-  files: readonly string[],
-  { choice, implicit = false, ...options }: ReadOptions & FileChoice,
-): Promise<Rows> {
+export async function readParquet(duck: Duck, files: readonly string[], options: ParquetOptions): Promise<Rows> {
   const { names } = await describeParquet(duck, files[0])
-  const { reading } = readHeader(names, { choice, implicit, where: files[0] })
-  return { reading, blocks: readRows(duck, files, { choice, implicit, ...options }) }
+  const { reading } = readHeader(names, { ...options, where: files[0] })
+  return { reading, blocks: readRows(duck, files, options) }
 }
 
-async function* readRows(
-  duck: Duck,
-  files: readonly string[],
-  { choice, implicit = false, ...options }: ReadOptions & FileChoice,
-): AsyncGenerator<RatingBlock> {
-  const rows = new RatingBlock()
+type ParquetOptions = ReadOptions & FileChoice
+
+async function* readRows(duck: Duck, files: readonly string[], options: ParquetOptions): AsyncGenerator<RatingBlock> {
+  const { onShare } = options
+  let total = 0
+  if (onShare) for (const file of files) total += await duck.number(`SELECT count(*) FROM read_parquet(${quote(file)})`)
+  let before = 0
   for (const file of files) {
+    const rows = new RatingBlock(`${file}, row`)
     const { names, types } = await describeParquet(duck, file)
-    const { places, reading } = readHeader(names, { choice, implicit, where: file })
+    const { places, reading } = readHeader(names, { ...options, where: file })
     const roles = (Object.keys(places) as (keyof ColumnPlaces)[]).filter((role) => places[role] >= 0)
     const selected = roles.map((role) => {
       const column = quoteName(names[places[role]])
       const type = types[places[role]]
-      if (role === "user" || role === "item" || role === "type") return `${column}::VARCHAR`
+      if (["user", "item", "type", "key"].includes(role)) return `${column}::VARCHAR`
       return role === "timestamp" && /^(TIMESTAMP|DATE)/.test(type) ? `epoch(${column})` : looseNumber(column, type)
     })
     const sql = `SELECT ${selected.join(", ")} FROM read_parquet(${quote(file)})`
@@ -38,11 +37,13 @@ async function* readRows(
       rows.reset(length)
       for (let k = 0; k < length; k++) {
         const row = Object.fromEntries(roles.map((role, c) => [role, columns[c].getItem(k)]))
-        takeRow(rows, row, { ...options, reading, where: () => `${file}, row ${done + k + 1}` })
+        takeRow(rows, row, { ...options, reading, line: done + k + 1 })
       }
       done += length
+      onShare?.((before + done) / total)
       yield rows
     }
+    before += done
   }
 }
 

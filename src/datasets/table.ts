@@ -1,11 +1,11 @@
-/** Tables of events or items – CSV or TSV with a header, JSON lines, Parquet – as records, a block at a time. */
+/** Tables of items – CSV or TSV with a header, JSON lines, Parquet – as records, a block at a time. */
 
 import { statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { DessError, show } from "../errors.ts"
 import { detectPacking, type TextFile, textFile } from "./bytes.ts"
 import { openDuck, quote, quoteName } from "./duck.ts"
-import { chooseDelimiter, hasHeader } from "./layout.ts"
+import { chooseDelimiter } from "./layout.ts"
 import { describeParquet } from "./parquet.ts"
 import { fieldText, readRecords, recordTexts } from "./records.ts"
 
@@ -26,9 +26,6 @@ export interface TableOptions {
   onShare?: ((share: number) => void) | undefined
 }
 
-/** Columns of MovieLens' `::` files, which have no header. */
-const DAT_NAMES = ["user", "item", "rating", "timestamp"]
-
 export async function* readTable(path: string, options: TableOptions = {}): AsyncGenerator<TableBlock> {
   if ((await detectPacking(path)) === "parquet") yield* readParquet(path, options)
   else {
@@ -36,7 +33,7 @@ export async function* readTable(path: string, options: TableOptions = {}): Asyn
     const file = textFile(path, (bytes) => options.onShare?.(bytes / size))
     const head = await readHead(file)
     if (head.startsWith("{")) yield* readJson(file, options)
-    else yield* readDelimited(file, { delimiter: chooseDelimiter(head), head, ...options })
+    else yield* readDelimited(file, { delimiter: chooseDelimiter(head), ...options })
   }
 }
 
@@ -47,10 +44,9 @@ async function readHead(file: TextFile): Promise<string> {
 
 async function* readDelimited(
   file: TextFile,
-  { delimiter, head, onBad }: TableOptions & { delimiter: string; head: string },
+  { delimiter, onBad }: TableOptions & { delimiter: string },
 ): AsyncGenerator<TableBlock> {
-  const first = head.split(delimiter)
-  let names = delimiter === "::" && first.length === 4 && !hasHeader(first) ? DAT_NAMES : undefined
+  let names: string[] | undefined
   for await (const block of readRecords(file, { delimiter, quoted: delimiter !== "::" })) {
     const from = names ? 0 : 1
     names ??= recordTexts(block, 0)

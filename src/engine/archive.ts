@@ -33,6 +33,8 @@ const ADVICE =
 export interface EngineState {
   segments: number
   accepted: number
+  /** Events of the journal; those before it was counted had as many as were accepted. */
+  journalled?: number
   position: number
   time: number
   limits: Limits | undefined
@@ -116,8 +118,11 @@ export class Archive {
     if (position > files.next) await this.#skipTo(position, basename(file.path))
     if (position < files.first) this.#missing(position, damaged)
     catalogue.load(state.at("catalogue"))
+    const lifetimes = state.at("catalogue").at("lifetimes")
+    if (lifetimes.has("items")) intake.lifetimes.load(lifetimes)
     intake.segments = segments
     intake.accepted = accepted
+    intake.journalled = engine.journalled ?? accepted
     intake.limits = engine.limits
     intake.types = engine.types
     intake.build = engine.build
@@ -181,12 +186,13 @@ export class Archive {
   /** Writes a snapshot of what is applied, which is everything before a position. */
   async save(position: number, shorten = false): Promise<SnapshotInfo> {
     const { directory, catalogue, intake, learning, lookup, counts, reports } = this.#parts
-    const { segments, accepted, limits, types, build, mixed } = intake
+    const { segments, accepted, journalled, limits, types, build, mixed } = intake
     const state = new State()
     catalogue.save(state.at("catalogue"))
+    intake.lifetimes.save(state.at("catalogue").at("lifetimes"))
     const time = Date.now()
     const engine: EngineState = {
-      ...{ segments, accepted, position, time, limits, types, build, mixed },
+      ...{ segments, accepted, journalled, position, time, limits, types, build, mixed },
       journal: directory.id,
       created: directory.created as unknown as Json,
       lookup: lookup() !== undefined || this.hadLookup,

@@ -3,16 +3,16 @@
 import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
 import type { Catalogue } from "./catalogue.ts"
 
-/** Of somebody's latest items that are not learned, so many count. */
+/** How many of a user's latest unlearned items count. */
 export const MOST_RECENT = 20
 
-/** A user's index, undefined for somebody without; and what was done that neither rows nor catalogue tell, oldest first. */
+/** A user's index (undefined for a guest), and the items that neither rows nor catalogue have yet, oldest first. */
 export interface Someone {
   user: number | undefined
   recent?: readonly LabelledTrial[] | undefined
 }
 
-/** Somebody with a row, or with recent items the model knows; undefined for anybody else: there is nothing to go by. */
+/** A user with a row, or with recent items the model knows; undefined for all others. */
 export function findAsker(catalogue: Catalogue, reader: Reader, { user, recent = [] }: Someone): Asker | undefined {
   const isKnown = user !== undefined && reader.knows("user", user)
   if (!reader.follow) return isKnown ? { user } : undefined
@@ -27,7 +27,7 @@ export function findAsker(catalogue: Catalogue, reader: Reader, { user, recent =
   return hasKnown || (reader.comeBack?.(asker).size ?? 0) > 0 ? asker : undefined
 }
 
-/** Where latest items have no part in the model: what somebody without a row is to be learned by for one list. */
+/** For models without latest items: the events a user without a row is fitted to, for one list. */
 export function trialsOf(reader: Reader, { user, recent = [] }: Someone): readonly LabelledTrial[] {
   if (reader.follow || !reader.preview || (user !== undefined && reader.knows("user", user))) return []
   return recent.slice(-MOST_RECENT)

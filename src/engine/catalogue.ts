@@ -211,6 +211,11 @@ export class Catalogue {
     }
   }
 
+  /** Categories that some item has. */
+  get categoryCount(): number {
+    return this.#categories.size
+  }
+
   itemsOf(category: string): ReadonlySet<number> {
     return this.#categories.get(category) ?? NONE
   }

@@ -32,7 +32,7 @@ export interface CheckedEvent {
   comment: string
   /** How many events it counts as; below 0: the item is disliked. */
   weight: number
-  /** Whether the item may be recommended all the same. */
+  /** Whether the item may still be recommended. */
   stays: boolean
   list?: string
   place?: number
@@ -91,13 +91,25 @@ export function checkSource(source: SourcePosition | undefined): SourcePosition 
   return { name, position }
 }
 
-/** Whether a list is for somebody without an id; refuses a guest without items, or with options beside. */
+/** Whether a list is for a guest, who has no id; refuses a guest without items, or with options beside. */
 export function isGuest(first: Id | GuestOptions, options: object = {}): first is GuestOptions {
   if (typeof first !== "object" || first === null) return false
   if (!Array.isArray(first.items))
     throw new DessError("INVALID_ARGUMENT", `items: expected an array of a guest's items, got ${show(first.items)}`)
   if (Object.keys(options).length === 0) return true
   throw new DessError("INVALID_ARGUMENT", `options: expected beside the guest's items, got ${show(options)} after them`)
+}
+
+/** A list that is given: whether it counts, and whose it is. */
+export interface GivenList {
+  counted?: boolean | undefined
+  user?: string | undefined
+}
+
+/** Whether a list counts as shown. */
+export function isCounted(counted: unknown): boolean {
+  if (counted === undefined || typeof counted === "boolean") return counted ?? true
+  throw new DessError("INVALID_ARGUMENT", `counted: expected true or false, got ${show(counted)}`)
 }
 
 export function checkSide(side: unknown): Side {
@@ -215,7 +227,7 @@ export function checkType(type: unknown, place = ""): string {
 export interface CheckedTrial {
   item: string
   rating: number
-  /** Whether the item may be recommended all the same. */
+  /** Whether the item may still be recommended. */
   stays?: boolean
 }
 

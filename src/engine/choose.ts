@@ -9,7 +9,7 @@ import type { Rules } from "./rules.ts"
 import { type Chosen, Selection } from "./selection.ts"
 import type { Recommendation, Source } from "./types.ts"
 
-/** Events by which half of what an item's vector says is believed. */
+/** Events after which an item's own vector counts for half. */
 const ENOUGH = 10
 
 export interface ListQuery extends Someone {
@@ -24,7 +24,7 @@ export interface ListQuery extends Someone {
   lasting?: boolean | undefined
   /** Places kept for items with few events. */
   fresh?: number | undefined
-  /** What the user is thought to have done on top. */
+  /** Hypothetical events of the user, on top of the real ones. */
   trials?: readonly LabelledTrial[] | undefined
   /** What the list begins with; "trending": what is popular. Default "model". */
   from?: Source | undefined
@@ -59,12 +59,12 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
     selection.take({ items, values, source: "model", blocked })
   }
   fillUp(catalogue, selection, { blocked, only, rules, from })
-  // What is new stands at the end.
+  // New items come last.
   const { chosen } = selection
   return describe(catalogue, [...chosen.slice(fresh), ...chosen.slice(0, fresh)], scored)
 }
 
-/** What all items, or some, are ranked by for somebody: as the model knows them, and with newcomers drawn to their kin. */
+/** Ranking scores of all items, or some, for a user: the model's, with new items moved towards items like them. */
 export function scoreItems(
   catalogue: Catalogue,
   reader: Reader,
@@ -79,7 +79,7 @@ function toRanked(catalogue: Catalogue, reader: Reader, scored: Scored): Scored 
   return reader.follow ? drawToKin(scored, catalogue) : scored
 }
 
-/** Takes newcomers for the places kept for them; returns how many. */
+/** Chooses new items for the places reserved for them; returns how many. */
 function takeFresh(catalogue: Catalogue, selection: Selection, p: Scored & { fresh: number }): number {
   const places = new Set(chooseFresh(p, catalogue, p.fresh))
   const values = p.values.map((value, i) => (places.has(i) ? value : Number.NEGATIVE_INFINITY))
@@ -202,7 +202,7 @@ export function scoresOf(reader: Reader, asker: Asker, items: Int32Array | undef
   return items ? reader.scoresOf(user, items) : reader.scores(user)
 }
 
-/** With items that somebody may come back to and the model does not know yet. */
+/** Adds items the user may come back to and the model does not know yet. */
 function withReturns({ items, values }: Scored, returning: ReadonlyMap<number, number> | undefined): Scored {
   if (!returning || returning.size === 0) return { items, values }
   return append({ items, values }, { items: [...returning.keys()], values: [...returning.values()] })
@@ -300,7 +300,7 @@ function block(values: Float32Array, items: Int32Array, blocked: Uint8Array): vo
     if (blocked[items[i]] !== 0 || Number.isNaN(values[i])) values[i] = Number.NEGATIVE_INFINITY
 }
 
-/** What is ranked by: the logit, or of several classes the expected rating. */
+/** The ranking score: the logit, or with several classes the expected rating. */
 function toValues(logits: Float32Array, outputs: number): Float32Array {
   if (outputs === 1) return logits
   const values = new Float32Array(logits.length / outputs)
@@ -319,7 +319,7 @@ function toValues(logits: Float32Array, outputs: number): Float32Array {
   return values
 }
 
-/** From what is ranked by to what is told. */
+/** From ranking score to the score in the answer. */
 function toScore(value: number, outputs: number): number {
   return outputs === 1 ? sigmoid(value) : value
 }

@@ -33,7 +33,7 @@ export interface Directory {
   readonly isRecovering: boolean
   readonly gone: string[]
   /** Makes a new one of an empty folder. */
-  create(options: FixedOptions): void
+  create(options: FixedOptions): Promise<void>
   close(): Promise<void>
 }
 
@@ -42,11 +42,13 @@ export interface DirectoryOptions {
   readOnly?: boolean
   /** Mends a damaged journal: keeps all that is whole. */
   recover?: boolean
+  /** Gives it up before it is open. */
+  signal?: AbortSignal | undefined
 }
 
 /** Opens a folder, made when missing, and takes ownership. */
 export async function openDirectory(path: string, options: DirectoryOptions = {}): Promise<Directory> {
-  const { readOnly = false, recover = false } = options
+  const { readOnly = false, recover = false, signal } = options
   if (readOnly && !existsSync(path)) throw notFound(path)
   if (!readOnly) makeOwnFolder(path)
   const lock = await lockDirectory(path)
@@ -55,9 +57,9 @@ export async function openDirectory(path: string, options: DirectoryOptions = {}
     const isDescribed = isReadable(path)
     let description = readDescription(path, recover)
     if (!description && readOnly) throw notFound(path)
-    const gone = description && recover ? await recoverJournal(path, description.id) : []
+    const gone = description && recover ? await recoverJournal(path, description.id, signal) : []
     if (description && !isDescribed) gone.unshift(`${DESCRIPTION}: damaged or missing; it is taken from a snapshot`)
-    let files = description ? JournalFiles.open(path, description.id, { readOnly }) : undefined
+    let files = description ? await JournalFiles.open(path, description.id, { readOnly, signal }) : undefined
     return {
       path,
       isRecovering: recover,
@@ -71,11 +73,11 @@ export async function openDirectory(path: string, options: DirectoryOptions = {}
       get files() {
         return files as JournalFiles
       },
-      create(created) {
+      async create(created) {
         description = { format: FORMAT, id: randomUUID(), created }
         createFiles(path, description)
         try {
-          files = JournalFiles.open(path, description.id)
+          files = await JournalFiles.open(path, description.id)
         } catch (cause) {
           throw diskError("directory", cause)
         }

@@ -21,6 +21,8 @@ import { DessError } from "../errors.ts"
 
 export const PRIVATE_FILE = 0o600
 const PRIVATE_FOLDER = 0o700
+/** Bytes of a long file that are flushed together: whoever flushes another file meanwhile waits for them. */
+const FLUSH_BYTES = 2 ** 22
 
 const writeSome = promisify(write)
 const synced = promisify(fdatasync)
@@ -115,12 +117,15 @@ export async function replaceFileSlowly(
   ) => Promise<void>,
 ): Promise<void> {
   const part = new Part(path)
-  let length = 0
+  let [length, flushed] = [0, 0]
   try {
     await writeTo(
       async (bytes) => {
         await writeAll(part.file, bytes, length)
         length += bytes.length
+        if (length - flushed < FLUSH_BYTES) return
+        await syncData(part.file)
+        flushed = length
       },
       (bytes, at) => writeAll(part.file, bytes, at),
     )

@@ -6,10 +6,7 @@
 import { hashName } from "./intake.ts"
 import type { Placed } from "./journal-files.ts"
 import { type ForgetRecord, type LogRecord, withoutRows } from "./records.ts"
-import { giveWay } from "./turns.ts"
-
-/** Records looked at before others get a turn. */
-const PORTION = 256
+import { createPause } from "./turns.ts"
 
 /** Rows of an index between two positions. */
 interface Life {
@@ -49,13 +46,17 @@ export async function findTraces(
   for (const [position, { hash }] of erasures)
     if (hash !== null) until.set(hash, Math.max(position, until.get(hash) ?? 0))
   const ofIndex = groupByIndex(lives)
+  // Asked of every row there is.
+  const isAnyone = new Uint8Array(1 + lives.reduce((most, { index }) => Math.max(most, index), 0))
+  for (const { index } of lives) isAnyone[index] = 1
   const lifeOf = (index: number, position: number) =>
     ofIndex.get(index)?.find(({ from, to }) => from <= position && position < to)
   const clean = ({ position, record }: Placed): LogRecord => {
     const isGone = (name: string | null) => name !== null && position < (until.get(hashName(name)) ?? 0)
     if (record.kind === "events") {
       const goes = (row: number) => lifeOf(record.user[row], position) !== undefined
-      return record.user.some((_, row) => goes(row)) ? withoutRows(record, goes) : record
+      const isTouched = record.user.some((index, row) => isAnyone[index] === 1 && goes(row))
+      return isTouched ? withoutRows(record, goes) : record
     }
     if (record.kind === "names") {
       // A guest whose history became the user's had another name.
@@ -83,7 +84,7 @@ export async function findTraces(
     return record
   }
   const touched: number[] = []
-  let looked = 0
+  const pause = createPause()
   for (const placed of records) {
     const { position, record } = placed
     const released = record.kind === "left" ? record.user : record.kind === "forget" ? [record.user ?? -1] : []
@@ -92,10 +93,12 @@ export async function findTraces(
       for (const life of ofIndex.get(index) ?? [])
         if (position < life.to) Object.assign(life, { from: position + 1, rows: 0 })
     if (record.kind === "events")
-      for (const index of record.user) for (const life of ofIndex.get(index) ?? []) if (position < life.to) life.rows++
+      for (const index of record.user)
+        if (isAnyone[index] === 1) for (const life of ofIndex.get(index) ?? []) if (position < life.to) life.rows++
     // Lives only get shorter from here on: what is to change in the end is among these.
     if (clean(placed) !== record) touched.push(position)
-    if (++looked % PORTION === 0) await giveWay()
+    const turn = pause()
+    if (turn) await turn
   }
   const rows = new Map<number, number>()
   for (const life of lives) rows.set(life.erasure, (rows.get(life.erasure) ?? 0) + life.rows)

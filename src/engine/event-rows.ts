@@ -8,7 +8,7 @@ const COLUMNS = ["user", "item", "rating", "timestamp", "weight", "stays"] as co
 export type EventColumns = Omit<EventsRecord, "kind" | "extras">
 
 export class EventRows {
-  /** Of more than `length` rows: the rest is to spare. Replaced where `add` needs more room. */
+  /** Longer than `length`: the rest is spare capacity. Replaced when `add` needs more. */
   at: EventColumns = emptyEvents(FIRST)
   length = 0
 

@@ -1,4 +1,4 @@
-/** Types of events: what an event of each weighs, and which leave their item out of the user's lists. */
+/** Types of events: the weight of each, and which leave their item out of the user's lists. */
 
 import { DessError, show } from "../errors.ts"
 import type { Task } from "../types.ts"
@@ -11,7 +11,7 @@ export interface EventTypes {
   leaveOut: string[]
 }
 
-/** What an event weighs, and whether its item may be recommended all the same. */
+/** The weight of an event, and whether its item may still be recommended. */
 export interface Weighed {
   weight: number
   stays: boolean
@@ -30,7 +30,7 @@ export function checkWeight(noun: string, weight: unknown, place = ""): number {
   )
 }
 
-/** Types as they are set; undefined where nothing is said of them. `leaveOut`: by default the heaviest, and dislikes. */
+/** The configured types; undefined if none are. `leaveOut` defaults to the types of the highest weight, and dislikes. */
 export function checkTypes(given: unknown, leaveOut: unknown): EventTypes | undefined {
   if (given === undefined) {
     if (leaveOut === undefined) return undefined
@@ -65,7 +65,7 @@ export function hasTypes(types: EventTypes | undefined): types is EventTypes {
   return types !== undefined && Object.keys(types.weights).length > 0
 }
 
-/** What an event weighs; its own weight comes before its type's. Refuses types that are not set, where some are. */
+/** The weight of an event; its own comes before its type's. Refuses unknown types where types are configured. */
 export function weighEvent(
   types: EventTypes | undefined,
   { type, weight }: { type: string | undefined; weight: number | undefined },
@@ -80,7 +80,7 @@ export function weighEvent(
   return { weight: weight ?? types.weights[type], stays: !types.leaveOut.includes(type) }
 }
 
-/** Of a like of 5, so much more than of one without a rating; of a like just above the threshold nothing more. */
+/** How much more a like of 5 weighs than one without a rating; just above the threshold it is nothing. */
 const RATED_MORE = 0.25
 
 /** How many events each row counts as where it is learned; undefined where it is 1 of all, and none may come back. */

@@ -11,7 +11,7 @@ import type { ExperimentRate, ExperimentsView, ListKind, Variant, VariantView } 
 import type { ExperimentSettings } from "./variants.ts"
 
 const BUCKETS = 512
-/** Places of a list whose clicks are told apart. */
+/** Positions of a list whose clicks are counted separately. */
 const PLACES = 50
 /** Of a normal distribution: 95 %. */
 const WIDTH = 1.959964
@@ -36,7 +36,7 @@ interface Outcome {
   place?: number
 }
 
-/** What was counted, whatever the settings are: whoever opens a directory without any loses nothing. */
+/** The counts, independent of settings: opening a directory without variants loses nothing. */
 export class ListCounts {
   readonly #counts = new Map<string, Float64Array>()
   /** Since when it is counted, in milliseconds. */
@@ -60,7 +60,7 @@ export class ListCounts {
     return counts
   }
 
-  /** Begins anew. */
+  /** Resets the counts. */
   reset(since: number): void {
     this.#counts.clear()
     this.since = since
@@ -85,7 +85,7 @@ export class Experiments {
   readonly #names: readonly string[]
   readonly #fingerprint: string
   readonly #counts: ListCounts
-  /** Counted and not kept yet. */
+  /** Counted but not written yet. */
   #pending = new Map<string, Count>()
 
   constructor(settings: ExperimentSettings, counts: ListCounts) {
@@ -95,7 +95,7 @@ export class Experiments {
     this.#fingerprint = createHash("sha256").update(JSON.stringify(settings)).digest("hex").slice(0, 6)
   }
 
-  /** Distinguishes these settings from others: with others it is counted anew. */
+  /** Identifies these settings; with others counting restarts. */
   get fingerprint(): string {
     return this.#fingerprint
   }
@@ -168,7 +168,7 @@ export class Experiments {
 
   view(): ExperimentsView {
     const { variants, conversions } = this.#settings
-    // Lists that are nobody's, such as similar items, are told beside the variants.
+    // Lists without a user, such as similar items, are reported beside the variants.
     const isCounted = KINDS.some((kind) => this.#counts.has(kind, NOBODYS))
     const names = variants && !isCounted ? this.#names : [...this.#names, NOBODYS]
     const all = names.map((name): VariantView => {

@@ -9,18 +9,21 @@ import { type EventsRecord, type ForgetRecord, GONE, type LeftRecord } from "./r
 import { giveWay } from "./turns.ts"
 import type { NamedEvent } from "./types.ts"
 
-/** Records looked at before others get a turn. */
+/** Milliseconds of reading, and records, before others get a turn. */
+const SLICE = 2
 const PORTION = 500
 
-/** Records, a few hundred at a time, so that neither a slow reader nor a long journal holds anything up. */
+/** Records, a few at a time, so that neither a slow reader nor a long journal holds anything up. */
 export async function* portions(records: Iterable<Placed>): AsyncGenerator<Placed[]> {
   let some: Placed[] = []
+  let began = performance.now()
   for (const placed of records) {
     some.push(placed)
-    if (some.length < PORTION) continue
+    if (some.length < PORTION && performance.now() - began < SLICE) continue
     yield some
     some = []
     await giveWay()
+    began = performance.now()
   }
   yield some
 }

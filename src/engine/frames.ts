@@ -20,6 +20,8 @@ const MOST_RECORDS = 0x3fff_ffff
 /** The most a frame may have; more in one commit is several frames. */
 export const MOST_PAYLOAD = 2 ** 28
 const SECTOR = 512
+/** Bytes that are read ahead. */
+const WINDOW_BYTES = 2 ** 18
 
 export interface FileHeader {
   /** Of the directory. */
@@ -146,6 +148,9 @@ export class FrameReader {
   readonly #size: number
   #at: number
   #expected: number
+  /** Some of the file, and where that begins. Never written to again: records are views of it. */
+  #window: Buffer = Buffer.alloc(0)
+  #windowAt = 0
   #ending: Ending["kind"] = "clean"
 
   constructor(p: { file: number; size: number; at: number; position: number }) {
@@ -170,6 +175,16 @@ export class FrameReader {
     }
   }
 
+  /** Bytes from a place on, fewer where the file ends. */
+  #take(at: number, length: number): Buffer {
+    const from = at - this.#windowAt
+    if (from >= 0 && from + length <= this.#window.length) return this.#window.subarray(from, from + length)
+    if (length > WINDOW_BYTES) return this.#read(at, length)
+    this.#window = this.#read(at, WINDOW_BYTES)
+    this.#windowAt = at
+    return this.#window.subarray(0, length)
+  }
+
   #read(at: number, length: number): Buffer {
     const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, this.#size - at)))
     let done = 0
@@ -183,12 +198,12 @@ export class FrameReader {
 
   #next(): Frame | undefined {
     const at = this.#at
-    const head = this.#read(at, FRAME_HEADER_BYTES)
+    const head = this.#take(at, FRAME_HEADER_BYTES)
     const header = head.length === FRAME_HEADER_BYTES ? decodeHeader(head) : undefined
     if (!header) return this.#end(head.length < FRAME_HEADER_BYTES ? isHeaderStart(head) : this.#isBlankTail(at, head))
     const start = at + FRAME_HEADER_BYTES
     if (header.position !== this.#expected || header.length > MOST_PAYLOAD) return this.#end(false)
-    const payload = this.#read(start, header.length)
+    const payload = this.#take(start, header.length)
     // Its header is right, so its length is, too.
     if (payload.length < header.length) return this.#end(true)
     if (crc32(payload) !== header.checksum) {

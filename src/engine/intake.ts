@@ -15,6 +15,7 @@ import { type EventColumns, EventRows } from "./event-rows.ts"
 import { type EventTypes, hasTypes } from "./event-types.ts"
 import type { Experiments, ListCounts } from "./experiments.ts"
 import { type CheckedItem, mergeItem } from "./item-entries.ts"
+import { ItemLifetimes } from "./item-lifetimes.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
 import type { FeedbackEntry, FeedbackKey, Lookup, Note } from "./lookup.ts"
@@ -40,6 +41,9 @@ const LONGEST_TIMER = 2_147_483_647
 const NUMBERS_PER_RECORD = 1_000_000
 /** The most that items' entries, keys, feedback and notes count as, of what may grow. */
 const MOST_BESIDE = 0.875
+/** Seconds between two searches for items whose time is over, where no idle limit says so, and items looked at at once. */
+const SEARCH_EVERY = 3600
+const SEARCHED_AT_ONCE = 16_384
 const NO_TYPES: EventTypes = { weights: {}, leaveOut: [] }
 
 export interface IntakeParts {
@@ -86,6 +90,8 @@ export class Intake {
   segments = 0
   /** Applied. */
   accepted = 0
+  /** Of the journal, also those that were erased or taken out since. */
+  journalled = 0
   duplicates = 0
   /** Numbers of features that were journalled since the start. */
   featureNumbers = 0
@@ -105,6 +111,13 @@ export class Intake {
   readonly sources = new Map<string, string>()
   /** What was gone when it was recovered, at any time. */
   gone: string[] = []
+  /** When items that were put go by themselves. */
+  readonly lifetimes = new ItemLifetimes()
+  /** Items that are put by records on their way to the disk. */
+  readonly #putting = new Map<number, number>()
+  /** The search for items whose time is over, and the second when the last one began. */
+  #search: Iterator<[number, StoredItem]> | undefined
+  #searchedAt = 0
   /** Gathered and not sealed. */
   readonly #rows = new EventRows()
   #extras: EventExtra[] = []
@@ -269,6 +282,8 @@ export class Intake {
   /** Appends a record and applies it when it is on disk. */
   #append(record: PlainRecord): void {
     this.seal()
+    if (record.kind === "items")
+      for (const { index } of record.items) this.#putting.set(index, (this.#putting.get(index) ?? 0) + 1)
     this.#parts.journal.append(record, (position) => this.#apply(record, position))
   }
 
@@ -395,7 +410,8 @@ export class Intake {
     const kept = catalogue.bytes.entries + (lookup()?.keptBytes ?? 0)
     // A part of what may grow is always left to users and items.
     const held = Math.floor(Math.min(kept, bytes === undefined ? kept : MOST_BESIDE * governedBytes(bytes)))
-    const record = { kind: "segment" as const, time, ...(held > 0 && { propertyBytes: held }) }
+    const events = this.journalled + this.pending
+    const record = { kind: "segment" as const, time, events, ...(held > 0 && { propertyBytes: held }) }
     this.#parts.journal.append(record, () => {
       this.#endsPending--
       this.#applySegment(record, since)
@@ -434,6 +450,7 @@ export class Intake {
     this.#names = []
     this.#pendingKeys.clear()
     this.#pendingFeedback.clear()
+    this.#putting.clear()
     this.pending = 0
     this.#unapplied.length = 0
     this.#openPending = 0
@@ -525,8 +542,10 @@ export class Intake {
 
   #apply(record: PlainRecord, position: number): void {
     const { catalogue, learning } = this.#parts
-    if (record.kind === "tick") learning.order(() => learning.thread.tell({ kind: "tick", time: record.time }))
-    else if (record.kind === "items") {
+    if (record.kind === "tick") {
+      learning.order(() => learning.thread.tell({ kind: "tick", time: record.time }))
+      this.#readClock(record.time, 0)
+    } else if (record.kind === "items") {
       this.#look(record, position)
       this.#applyItems(record)
     } else if (record.kind === "retract") {
@@ -558,7 +577,8 @@ export class Intake {
   }
 
   #limit(limits: Limits): void {
-    const { learning } = this.#parts
+    const { learning, catalogue } = this.#parts
+    this.lifetimes.limit(limits, catalogue.entries.keys())
     learning.order(() => learning.thread.tell({ kind: "limits", limits }))
   }
 
@@ -568,6 +588,9 @@ export class Intake {
     catalogue.add(record, this.segments + 1)
     this.#open.append(record)
     this.accepted += this.#open.length - before
+    this.journalled += record.user.length
+    if (this.lifetimes.isLimited)
+      for (const item of record.item) if (catalogue.entries.has(item)) this.lifetimes.use(item)
     if (record.extras.length === 0) return
     this.#look(record, position)
     for (const { row, key, type } of record.extras) {
@@ -586,10 +609,13 @@ export class Intake {
     if (changes.length > 0) lookup.add(changes, position)
   }
 
-  #applySegment({ time, propertyBytes = 0 }: SegmentRecord, since: number | undefined): void {
+  #applySegment({ time, events, propertyBytes = 0 }: SegmentRecord, since: number | undefined): void {
+    // Where records are gone it knows more.
+    this.journalled = events ?? this.journalled
     const rows = this.#open.lend()
     const { user, item, rating, timestamp } = rows
     const { length } = user
+    this.#readClock(time, length)
     if (length === 0) return
     const number = ++this.segments
     const weight = this.#parts.weigh(rows)
@@ -607,6 +633,39 @@ export class Intake {
     this.#parts.learning.learn(number, segment, since)
   }
 
+  #readClock(milliseconds: number, events: number): void {
+    this.lifetimes.read(milliseconds, events)
+    if (!this.#isReplaying && !this.#parts.journal.refusal) this.#deleteOldItems()
+  }
+
+  /** Looks for items whose time is over, some at a time, and deletes them. */
+  #deleteOldItems(): void {
+    const { catalogue, tick } = this.#parts
+    const { now } = this.lifetimes
+    if (now === undefined || catalogue.entries.size === 0) return
+    if (!this.#search) {
+      if (Math.abs(now - this.#searchedAt) < (tick === undefined ? SEARCH_EVERY : tick / 1000)) return
+      this.#searchedAt = now
+      this.#search = catalogue.entries.entries()
+    }
+    const over: number[] = []
+    for (let n = 0; n < SEARCHED_AT_ONCE; n++) {
+      const next = this.#search.next()
+      if (next.done) {
+        this.#search = undefined
+        break
+      }
+      const [item, { expires }] = next.value
+      if (this.lifetimes.isOver(item, expires)) over.push(item)
+    }
+    if (over.length === 0) return
+    this.seal()
+    const coming = new Set(this.#putting.keys())
+    for (const record of this.#unapplied) for (const item of record.item) coming.add(item)
+    const names = over.flatMap((item) => (coming.has(item) ? [] : (catalogue.names.item.name(item) ?? [])))
+    if (names.length > 0) this.deleteItems(names)
+  }
+
   #nameBytes(side: Side, ids: Int32Array): Uint16Array {
     const names = this.#parts.catalogue.names[side]
     return Uint16Array.from(ids, (id) => names.bytesOf(id))
@@ -614,7 +673,14 @@ export class Intake {
 
   #applyItems({ items, features }: Extract<OtherRecord, { kind: "items" }>): void {
     const { catalogue, learning } = this.#parts
-    for (const { index, item } of items) catalogue.put(index, item)
+    for (const { index, item } of items) {
+      catalogue.put(index, item)
+      if (item === null) this.lifetimes.drop(index)
+      else this.lifetimes.use(index)
+      const waiting = this.#putting.get(index) ?? 0
+      if (waiting > 1) this.#putting.set(index, waiting - 1)
+      else this.#putting.delete(index)
+    }
     const deleted = items.flatMap(({ index, item }) => (item === null ? index : []))
     if (deleted.length > 0) {
       this.#takeOut("item", new Set(deleted))

@@ -12,7 +12,7 @@ export type Scalar = string | number | boolean
 export const LONGEST_TEXT = 128
 /** Names of properties there may be. */
 export const MOST_NAMES = 256
-/** About what a value has in the map of values beside its text, and a list beside its values. */
+/** Approximate overhead of a value in the map of values, and of a list. */
 const VALUE_BYTES = 64
 const LIST_BYTES = 64
 
@@ -50,7 +50,7 @@ export class PropertyColumn {
     return (item < this.codes.length && this.codes[item] !== 0) || this.lists.has(item)
   }
 
-  /** Whether somebody has a value of a type. */
+  /** Whether any item has a value of a type. */
   hasType(type: "string" | "number" | "boolean"): boolean {
     return (type === "number" && this.numberCount > 0) || this.values.some((value) => typeof value === type)
   }
@@ -160,7 +160,7 @@ export class PropertyColumn {
   }
 }
 
-/** Room for an item: a power of two, so that bytes follow from the largest item alone. */
+/** Capacity in items: a power of two, so that bytes follow from the largest index alone. */
 function widened(item: number): number {
   return Math.max(64, 2 ** Math.ceil(Math.log2(item + 1)))
 }

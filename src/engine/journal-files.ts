@@ -41,7 +41,9 @@ import {
   joinRecords,
   MOST_PAYLOAD,
 } from "./frames.ts"
+import { LostRecords } from "./lost-records.ts"
 import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
+import { createPause, refuseAborted } from "./turns.ts"
 
 const PATTERN = /^journal-(\d{12,})\.log$/
 /** Bytes of records that are deflated together. */
@@ -109,10 +111,19 @@ export class JournalFiles {
   }
 
   /** Opens what is there. What a crash left half written at the end is cut off, unless it is only to be read. */
-  static open(directory: string, id: string, { readOnly = false } = {}): JournalFiles {
+  static async open(
+    directory: string,
+    id: string,
+    { readOnly = false, signal }: { readOnly?: boolean; signal?: AbortSignal | undefined } = {},
+  ): Promise<JournalFiles> {
     const files = new JournalFiles(directory, id)
     files.#list(readOnly)
-    files.#openLast(readOnly)
+    try {
+      await files.#openLast(readOnly, signal)
+    } catch (error) {
+      files.close()
+      throw error
+    }
     return files
   }
 
@@ -171,18 +182,21 @@ export class JournalFiles {
     })
   }
 
-  #openLast(readOnly: boolean): void {
+  async #openLast(readOnly: boolean, signal: AbortSignal | undefined): Promise<void> {
     const last = this.#files[this.#files.length - 1]
     const isWritable = this.#openFile(last.path, readOnly)
     const file = this.#file as number
     const size = fstatSync(file).size
     const reader = new FrameReader({ file, size, at: FILE_HEADER_BYTES, position: last.first })
-    for (const _frame of reader);
-    const { at, next, kind } = reader.ending
-    if (kind === "damaged") {
-      this.close()
-      throw damagedJournal(last.path.slice(this.#directory.length + 1), reader.ending)
+    const pause = createPause()
+    for (const _frame of reader) {
+      const turn = pause()
+      if (!turn) continue
+      await turn
+      refuseAborted(signal)
     }
+    const { at, next, kind } = reader.ending
+    if (kind === "damaged") throw damagedJournal(last.path.slice(this.#directory.length + 1), reader.ending)
     this.#length = at
     this.next = next
     last.bytes = at
@@ -292,14 +306,15 @@ export class JournalFiles {
   *#readFile(file: JournalFile, from: number): Generator<Placed> {
     const open = openToRead(file.path)
     try {
-      const isLast = file.end === undefined
-      const size = isLast ? this.#length : fstatSync(open).size
+      // As it is now: the last file may be closed before it is read to its end.
+      const end = file.end ?? this.next
+      const size = file.end === undefined ? this.#length : fstatSync(open).size
       const reader = new FrameReader({ file: open, size, at: FILE_HEADER_BYTES, position: file.first })
       for (const { position, records } of reader)
         for (let r = 0; r < records.length; r++)
           if (position + r >= from) yield { position: position + r, record: decodeRecord(records[r], position + r) }
       const { ending } = reader
-      if (ending.kind !== "clean" || (file.end !== undefined && ending.next !== file.end))
+      if (ending.kind !== "clean" || ending.next !== end)
         throw damagedJournal(file.path.slice(this.#directory.length + 1), ending)
     } catch (cause) {
       throw isSystemError(cause) ? diskError("journal", cause, "give") : cause
@@ -520,8 +535,8 @@ function* portionsOf(records: readonly Uint8Array[]): Generator<Uint8Array[]> {
  * Mends damaged files of a directory: keeps every frame that is whole and puts gaps where records are gone. Returns
  * what is gone, in words; none where all is whole.
  */
-export async function recoverJournal(directory: string, id: string): Promise<string[]> {
-  const gone: string[] = []
+export async function recoverJournal(directory: string, id: string, signal?: AbortSignal): Promise<string[]> {
+  const mended: string[] = []
   const found = readdirSync(directory)
     .filter((name) => PATTERN.test(name))
     .map((name) => ({ name, first: Number(PATTERN.exec(name)?.[1]), header: readHead(join(directory, name)).header }))
@@ -533,31 +548,39 @@ export async function recoverJournal(directory: string, id: string): Promise<str
     covered = Math.max(covered, header?.id === id ? (header.end ?? 0) : 0)
     return !isJoined
   })
+  const lost = new LostRecords(files[0]?.first ?? 0)
   for (let f = 0; f < files.length; f++) {
     const { name, first, header } = files[f]
     const isWhole = header !== undefined && header.id === id && header.first === first
-    if (!isWhole) gone.push(`${name}: its header was damaged and is made anew`)
-    const p = { id, first, following: files[f + 1]?.first, header: isWhole ? header : undefined }
-    gone.push(...(await recoverFile(join(directory, name), p)))
+    if (!isWhole) mended.push(`${name}: its header was damaged and is made anew`)
+    const p = { id, first, following: files[f + 1]?.first, header: isWhole ? header : undefined, lost, signal }
+    await recoverFile(join(directory, name), p)
   }
-  return gone
+  return [...mended, ...lost.describe()]
 }
 
-async function recoverFile(
-  path: string,
-  {
-    id,
-    first,
-    following,
-    header,
-  }: { id: string; first: number; following: number | undefined; header: FileHeader | undefined },
-): Promise<string[]> {
-  const gone: string[] = []
+interface RecoverOptions {
+  id: string
+  first: number
+  /** Of the next file. */
+  following: number | undefined
+  /** Undefined where it is damaged. */
+  header: FileHeader | undefined
+  lost: LostRecords
+  signal: AbortSignal | undefined
+}
+
+async function recoverFile(path: string, p: RecoverOptions): Promise<void> {
+  const { id, first, following, header, lost, signal } = p
   const file = openSync(path, "r")
-  const say = (from: number, to: number | undefined, why: "damaged" | "missing") =>
-    gone.push(
+  let isWhole = header !== undefined
+  const lose = (from: number, to: number | undefined, why: "damaged" | "missing") => {
+    isWhole = false
+    lost.lose(
       `${path.slice(path.lastIndexOf("journal-"))}: records ${from} to ${to === undefined ? "the end" : to - 1} were ${why} and are gone`,
     )
+  }
+  const pause = createPause()
   try {
     const size = fstatSync(file).size
     const kept: { position: number; count: number; from: number; to: number }[] = []
@@ -567,7 +590,10 @@ async function recoverFile(
       const reader = new FrameReader({ file, size, at, position })
       for (const frame of reader) {
         kept.push({ position: frame.position, count: frame.count, from: at, to: frame.end })
+        for (let r = 0; r < frame.records.length; r++) lost.read(decodeRecord(frame.records[r], frame.position + r))
         at = frame.end
+        await pause()
+        refuseAborted(signal)
       }
       const { ending } = reader
       position = ending.next
@@ -575,16 +601,16 @@ async function recoverFile(
       if (isClean) break
       const next = reader.findFrame(ending.at + 1)
       if (!next || next.position >= (following ?? Number.POSITIVE_INFINITY)) {
-        if (ending.kind === "damaged" && following === undefined) say(position, undefined, "damaged")
+        if (ending.kind === "damaged" && following === undefined) lose(position, undefined, "damaged")
         break
       }
-      if (next.position > position) say(position, next.position, "damaged")
+      if (next.position > position) lose(position, next.position, "damaged")
       at = next.at
       position = next.position
     }
-    if (following !== undefined && position < following) say(position, following, isClean ? "missing" : "damaged")
-    if (following === undefined && header?.end !== undefined) say(header.end, undefined, "missing")
-    if (gone.length === 0 && header) return gone
+    if (following !== undefined && position < following) lose(position, following, isClean ? "missing" : "damaged")
+    if (following === undefined && header?.end !== undefined) lose(header.end, undefined, "missing")
+    if (isWhole) return
     await replaceFileSlowly(path, async (append) => {
       await append(encodeFileHeader({ id, first, end: following, isPacked: false, hasLeft: true }))
       let expected = first
@@ -598,7 +624,6 @@ async function recoverFile(
       if (following !== undefined && expected < following) await append(encodeGap(expected, following - expected))
     })
     syncFolder(dirname(path))
-    return gone
   } finally {
     closeSync(file)
   }

@@ -19,7 +19,7 @@ import { type Question, type TrainerUpdate, TrainingThread } from "./training-th
 
 /** Segments given to the thread and not yet learned. */
 const AHEAD = 4
-/** Numbers of the first room; larger ones are asked for. */
+/** Numbers in the first shared region; larger ones are asked for. */
 const FIRST_REGION = 65_536
 /** Versions whose freshness is remembered. */
 const REMEMBERED = 1000
@@ -41,7 +41,7 @@ export class Learning implements ReadModel {
   readonly #onEnd: (error: DessError) => void
   /** Called whenever a segment was learned. */
   #onProgress: (() => void) | undefined
-  /** What segments are handed over in, as far as none is in it. */
+  /** Buffers for handing over segments that are free now. */
   readonly #buffers: SegmentBuffer[] = []
   readonly #orders: { segment: boolean; send: () => void }[] = []
   #ahead = 0
@@ -78,7 +78,7 @@ export class Learning implements ReadModel {
     return this.ask({ kind: "publish" })
   }
 
-  /** Has a segment learned; its columns are the caller's again at once. */
+  /** Sends a segment to be learned; the caller may reuse its columns at once. */
   learn(number: number, segment: Segment, accepted: number | undefined): void {
     const buffer = this.#buffers.pop() ?? new SegmentBuffer()
     const lent = buffer.lend(segment)
@@ -109,7 +109,7 @@ export class Learning implements ReadModel {
   #pump(): void {
     for (;;) {
       const next = this.#orders[0]
-      // After the thread's end everything is let go: questions are refused instead of waiting for ever.
+      // After the thread has ended, questions are refused instead of waiting for ever.
       if (!next || (next.segment && this.#ahead >= AHEAD && !this.#ended)) return
       this.#orders.shift()
       if (next.segment) this.#ahead++
@@ -153,7 +153,7 @@ export class Learning implements ReadModel {
       )
   }
 
-  /** Reads the new version from now on; the room read until now is free for the next. */
+  /** Switches to the new version; the region read so far is free for the next one. */
   #goOver({ published, at, length, through }: Extract<TrainerUpdate, { kind: "published" }>): void {
     const before = this.#reading
     this.#reading = { floats: this.#kernels.floats as Float32Array, at, length }

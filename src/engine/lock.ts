@@ -17,9 +17,9 @@ const PATIENCE = 50
 const LONGEST_GATE = 10_000
 /** A socket's path may have no more bytes. */
 const LONGEST_PATH = 100
-/** What a system says that has no room for another socket. */
+/** Error codes of a system that is out of sockets. */
 const EXHAUSTED = new Set(["EMFILE", "ENFILE", "ENOMEM", "ENOBUFS"])
-/** What a disk says that takes no files. */
+/** Error codes of a disk that takes no files. */
 const UNWRITABLE = new Set(["ENOSPC", "EROFS", "EACCES", "EPERM", "EDQUOT", "EIO"])
 
 export interface Lock {
@@ -68,7 +68,7 @@ class Place {
   readonly #file: string
   readonly #inFolder: string
   #folder: number | undefined
-  /** One of its own that is yet to be removed. */
+  /** A socket of this process that is yet to be removed. */
   #gate: string | undefined
 
   constructor(directory: string) {
@@ -123,7 +123,7 @@ class Place {
     }
   }
 
-  /** For the owner: what one before left on a disk that did not let it be removed. */
+  /** For the owner: removes a former owner's file that the disk did not let go of at the time. */
   removeDead(): void {
     if (this.path === this.abstract) tryTo(() => rmSync(this.#file, { force: true }))
   }

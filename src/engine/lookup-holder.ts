@@ -7,10 +7,8 @@ import { diskError } from "./disk.ts"
 import { detailsOf } from "./item-entries.ts"
 import { hasLookup, Lookup, type LookupChange, removeLookup } from "./lookup.ts"
 import type { LogRecord } from "./records.ts"
-import { giveWay } from "./turns.ts"
+import { createPause, refuseAborted } from "./turns.ts"
 
-/** Records looked at before others get a turn. */
-const PORTION = 256
 const ADVICE = "open the directory with recover (--recover), which makes it again from what the journal has"
 
 export interface LookupHolderOptions {
@@ -20,6 +18,12 @@ export interface LookupHolderOptions {
   /** The most that keys, feedback and notes may each take of the memory. */
   mostBytes: number | undefined
   onFailure(error: Error): void
+}
+
+interface TakeUpOptions {
+  position: number
+  wasThere: boolean
+  signal?: AbortSignal | undefined
 }
 
 export class LookupHolder {
@@ -104,7 +108,7 @@ export class LookupHolder {
    * At a start: opens it where it is there, and adds what the journal has behind it, up to where the replay begins.
    * `wasThere`: a snapshot knows of one.
    */
-  async takeUp(p: { position: number; wasThere: boolean }): Promise<void> {
+  async takeUp(p: TakeUpOptions): Promise<void> {
     const { directory } = this.#options
     if (!directory || !(p.wasThere || hasLookup(directory.path))) return
     try {
@@ -116,7 +120,7 @@ export class LookupHolder {
     }
   }
 
-  async #takeUp(directory: Directory, p: { position: number; wasThere: boolean }): Promise<void> {
+  async #takeUp(directory: Directory, p: TakeUpOptions): Promise<void> {
     let lookup: Lookup | undefined
     try {
       lookup = await this.#openOrRemake(directory)
@@ -146,12 +150,12 @@ export class LookupHolder {
     this.damaged.push(`${reason}; it was made again from the journal`)
   }
 
-  async #bringUp(lookup: Lookup, directory: Directory, p: { position: number; wasThere: boolean }): Promise<void> {
+  async #bringUp(lookup: Lookup, directory: Directory, p: TakeUpOptions): Promise<void> {
     const { files } = directory
     if (lookup.applied > files.next) await this.#skipTo(lookup.applied, directory)
     if (p.wasThere && lookup.applied < files.first)
       this.damaged.push("lookup table: what was noted before the journal's first record is gone")
-    let looked = 0
+    const pause = createPause()
     let nextKey = lookup.nextKey
     for (const { position, record } of files.read(Math.max(lookup.applied, files.first))) {
       if (position >= p.position) break
@@ -160,7 +164,10 @@ export class LookupHolder {
         lookup.add(changes, position)
         await lookup.untilRoom()
       }
-      if (++looked % PORTION === 0) await giveWay()
+      const turn = pause()
+      if (!turn) continue
+      await turn
+      refuseAborted(p.signal)
     }
   }
 

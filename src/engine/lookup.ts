@@ -42,7 +42,7 @@ export interface FeedbackEntry {
   comment: string
 }
 
-/** What is said of an item and not needed to choose it. */
+/** Details of an item that choosing does not need. */
 export interface ItemDetails {
   title?: string
   properties?: Properties
@@ -82,14 +82,14 @@ export interface LookupOptions {
   readOnly?: boolean
   /** Called when writing in the background fails. It is not tried again until `flush` has succeeded. */
   onFailure(error: Error): void
-  /** Told of damage that was found; what it returns is thrown. */
+  /** Called when damage is found; its result is thrown. */
   onDamage?(error: DessError): DessError
 }
 
 /** Changes that are written together, and their bytes in memory. */
 const MOST_WAITING = 16_384
 const MOST_WAITING_BYTES = 2 ** 23
-/** What may wait while some is being written: so many times as much. */
+/** How many times as much may wait while a write is under way. */
 const MOST_BEHIND = 3
 /** Bytes that are merged even when it is to be closed. */
 const QUICK_MERGE_BYTES = 2 ** 24
@@ -215,7 +215,7 @@ export class Lookup {
       })
   }
 
-  /** Resolves when there is room for more: whoever adds a lot waits for the disk here, not in memory. */
+  /** Resolves when more changes may wait. Back-pressure: a writer of many changes waits here for the disk. */
   async untilRoom(): Promise<void> {
     const isBehind = () =>
       this.#newest.count > MOST_BEHIND * MOST_WAITING || this.#newest.bytes > MOST_BEHIND * MOST_WAITING_BYTES
@@ -300,13 +300,13 @@ export class Lookup {
     this.#merge(from).then(
       () => this.#mergeInBackground(),
       (error: unknown) => {
-        // Of damage others have been told. A disk that fails is noticed when something is written that matters.
+        // Damage has been reported already. A failing disk is noticed at the next write that matters.
         if (isDamage(error)) this.#damagedUpTo = last
       },
     )
   }
 
-  /** Where the files begin, at the end of all, of which four or more are of the largest size: each is four times the one before. */
+  /** First of the newest files to merge: four or more of the same size class, each class four times the one before. */
   #mergeFrom(): number | undefined {
     let [from, largest, count]: [number | undefined, number, number] = [undefined, -1, 0]
     for (let n = this.#runs.length - 1; n >= 0 && this.#runs[n].first > this.#damagedUpTo; n--) {
@@ -317,7 +317,7 @@ export class Lookup {
     return from
   }
 
-  /** Makes one file of some and all that come after it. Reading and adding go on meanwhile. */
+  /** Merges a file with all newer ones. Reading and adding go on meanwhile. */
   #merge(from: number): Promise<void> {
     const work = this.#writeMerged(from).finally(() => {
       this.#merging = undefined
@@ -384,7 +384,7 @@ export class Lookup {
 
   // Reading
 
-  /** Reads everything once; rejects where something is damaged, and lets go of the files. */
+  /** Reads everything once and closes the files; rejects if something is damaged. */
   async checkAll(): Promise<void> {
     try {
       let looked = 0
@@ -396,7 +396,7 @@ export class Lookup {
     }
   }
 
-  /** Tells of damage that was found. */
+  /** Reports damage. */
   #reading<T>(read: () => T): T {
     this.#check()
     const fail = (error: unknown): never => {
@@ -426,7 +426,7 @@ export class Lookup {
     })
   }
 
-  /** Goes through a range in portions: what is written and merged meanwhile does not stand in the way of a slow reader. */
+  /** Reads a range in portions, so that a slow reader does not block writes and merges. */
   *#range(range: KeyRange): Generator<{ key: string; value: string }> {
     let limit = FIRST_PORTION
     for (let start: string | undefined = range.start; start !== undefined; ) {
@@ -503,7 +503,7 @@ export class Lookup {
       yield { item: toItem(key), details: JSON.parse(toText(value)) as ItemDetails }
   }
 
-  /** Makes what waits durable and lets go of the files; it lets go of them even where the disk does not take it. */
+  /** Flushes and closes the files; closes them even if the flush fails. */
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosing = true

@@ -17,17 +17,17 @@ export const Recommender = {
     // Refuses what is no object before anything is read off it.
     if (typeof options !== "object" || options === null || options.directory === undefined)
       return start(new LiveRecommender(completeOptions(options), undefined))
-    const { directory: given, recover } = options
+    const { directory: given, recover, signal } = options
     if (typeof given !== "string" || given === "")
       throw new DessError("INVALID_ARGUMENT", `directory: expected a path, got ${show(given)}`)
     const { openDirectory } = await import("./directory.ts")
-    const directory = await openDirectory(resolve(given), { recover: recover === true })
+    const directory = await openDirectory(resolve(given), { recover: recover === true, signal })
     let recommender: LiveRecommender
     try {
       const complete = completeOptions({ ...options, directory: directory.path }, directory.created)
       if (!directory.created) {
         const { fixedOptions } = await import("./options.ts")
-        directory.create(fixedOptions(complete))
+        await directory.create(fixedOptions(complete))
       }
       recommender = new LiveRecommender(complete, directory)
     } catch (error) {

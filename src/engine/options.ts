@@ -40,6 +40,7 @@ export interface EngineOptions {
   recover: boolean
   replay: "wait" | "behind"
   onReplay: ((progress: ReplayProgress) => void) | undefined
+  signal: AbortSignal | undefined
 }
 
 /** Users ranked for per segment to measure with (top-k task), and rows below which a batch borrows from those before it. */
@@ -56,7 +57,7 @@ const NAMES = [
   ...FIXED,
   ...(["k", "directory", "memoryBudget", "features", "scale", "segment", "delay", "idle", "snapshotEvents"] as const),
   ...(["snapshotDelay", "queue", "threads", "publishDelay", "keys", "keepJournal", "recover"] as const),
-  ...(["replay", "onReplay", "types", "leaveOut", "variants", "tracking", "conversions"] as const),
+  ...(["replay", "onReplay", "signal", "types", "leaveOut", "variants", "tracking", "conversions"] as const),
 ] satisfies (keyof RecommenderOptions)[]
 
 export type FixedOptions = Pick<FullRunOptions, (typeof FIXED)[number]> & {
@@ -147,6 +148,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
     recover: options.recover === true,
     replay: choice("replay", options.replay ?? "wait", ["wait", "behind"]),
     onReplay: options.onReplay,
+    signal: options.signal,
   }
 }
 

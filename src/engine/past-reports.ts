@@ -11,15 +11,20 @@ const MOST_SAVED = 300
 export class PastReports {
   /** Oldest first, as bytes of JSON, outside of the heap. */
   readonly #reports: Buffer[] = []
+  /** Of the newest: outlooks are large, and of the others nobody looks at them. */
+  #outlook: LiveReport["outlook"] = null
 
-  /** Outlooks are large, and only the newest is looked at: they are left out. */
   push(report: LiveReport): void {
+    this.#outlook = report.outlook
     this.#reports.push(Buffer.from(JSON.stringify({ ...report, outlook: null })))
     if (this.#reports.length > MOST_PAST) this.#reports.shift()
   }
 
   last(count: number): LiveReport[] {
-    return this.#reports.slice(-count).map((bytes) => JSON.parse(bytes.toString()) as LiveReport)
+    const reports = this.#reports.slice(-count).map((bytes) => JSON.parse(bytes.toString()) as LiveReport)
+    const newest = reports.at(-1)
+    if (newest) newest.outlook = this.#outlook
+    return reports
   }
 
   /** The newest as packed text; numbers that are measured, not counted, keep six digits. */

@@ -47,7 +47,7 @@ import { explainItems, UNEXPLAINED } from "./why.ts"
 
 const LIST_OPTIONS = [
   ...(["count", "offset", "exclude", "only", "categories"] as const),
-  ...(["filter", "boost", "cap", "diversity", "include"] as const),
+  ...(["filter", "boost", "cap", "diversity", "include", "counted"] as const),
 ] as const satisfies readonly (keyof ListOptions)[]
 const INCLUDED: readonly Included[] = ["title", "categories", "properties"]
 const MOST_ITEMS = 1000

@@ -26,7 +26,7 @@ import {
 import type { Shown } from "./shown-items.ts"
 import { openSource, type Source } from "./source.ts"
 import { tryOptions } from "./try-options.ts"
-import { giveWay } from "./turns.ts"
+import { createPause, giveWay } from "./turns.ts"
 import type { RecommenderOptions, ReplayProgress } from "./types.ts"
 
 /** Bytes of records that are written together. */
@@ -101,7 +101,7 @@ interface CopyOptions {
 async function copyInto(out: string, { source, created, onCopied }: CopyOptions): Promise<number> {
   const target = await openDirectory(out)
   try {
-    target.create(created)
+    await target.create(created)
     const copy = new Copy(source, target.files)
     await copy.run(onCopied)
     return copy.dropped
@@ -149,11 +149,12 @@ class Copy {
 
   async run(onCopied: (events: number) => void = () => {}): Promise<void> {
     const source = this.#source
-    let looked = 0
+    const pause = createPause()
     // Whom indices stood for where the journal does not begin with their names.
     for (const { position, record } of source.records()) {
       if (record.kind === "left" || record.kind === "forget") this.#former.add(position, record)
-      if (++looked % 256 === 0) await giveWay()
+      const turn = pause()
+      if (turn) await turn
     }
     const put = [...(source.itemsAreRecorded ? [] : source.items())].flatMap(({ index, item }) => {
       const name = source.name("item", index)
@@ -175,7 +176,8 @@ class Copy {
 
   #copy({ position, record }: Placed): void {
     if (record.kind === "events") this.#copyEvents(record, position)
-    else if (["segment", "tick", "types", "source", "experiment"].includes(record.kind)) this.#write(record)
+    else if (record.kind === "segment") this.#write({ ...record, events: this.events })
+    else if (["tick", "types", "source", "experiment"].includes(record.kind)) this.#write(record)
     else if (record.kind === "names")
       for (const { side, index, name } of record.names) {
         if (name !== null) this.#owners[side].set(index, name)

@@ -1,6 +1,6 @@
 /**
  * The idempotency keys that came last, in memory: an event that is sent again is mostly sent soon, and is recognised
- * without the disk. Every key has one place, which a later one may take; whoever is not here is looked up as before.
+ * without the disk. Every key has one slot, which a later key may take; a key that is not here is looked up on disk.
  */
 
 /** A power of two. */

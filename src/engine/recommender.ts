@@ -29,6 +29,8 @@ import {
   checkSource,
   checkTrials,
   checkType,
+  type GivenList,
+  isCounted,
   isGuest,
   toArray,
 } from "./check.ts"
@@ -49,6 +51,7 @@ import { boundHeaps, countGrowing, fixedBytes } from "./process-memory.ts"
 import { Reading } from "./reading.ts"
 import { Replay } from "./replay.ts"
 import type { Learned, Standing } from "./trainer.ts"
+import { refuseAborted } from "./turns.ts"
 import type {
   Accepted,
   Event,
@@ -209,11 +212,15 @@ export class LiveRecommender implements Recommender {
     const [directory, archive] = [this.#directory, this.#archive]
     if (!directory || !archive) {
       this.#intake.types = this.#options.types
+      this.#intake.lifetimes.limit(this.#options.limits, [])
       this.#intake.endReplay()
       return this.#learning.begin()
     }
+    const { signal } = this.#options
+    refuseAborted(signal)
     const position = await archive.restore()
-    await this.#lookup.takeUp({ position, wasThere: archive.hadLookup })
+    refuseAborted(signal)
+    await this.#lookup.takeUp({ position, wasThere: archive.hadLookup, signal })
     this.#journal.begin()
     this.#learned = this.#intake.accepted
     this.#orderedAt = this.#intake.accepted
@@ -236,7 +243,11 @@ export class LiveRecommender implements Recommender {
     this.#caughtUp = this.#catchUp(directory, this.#replay)
     // Told to whoever waits for it.
     this.#caughtUp.catch((error) => this.#fail(error))
-    if (this.#options.replay === "wait") await this.#caughtUp
+    if (this.#options.replay === "behind") return
+    const stop = () => void this.#stopReplay()
+    signal?.addEventListener("abort", stop)
+    if (signal?.aborted) stop()
+    await this.#caughtUp.finally(() => signal?.removeEventListener("abort", stop))
   }
 
   async #catchUp(directory: Directory, replay: Replay): Promise<void> {
@@ -491,17 +502,17 @@ export class LiveRecommender implements Recommender {
   recommend(user: Id, options?: RecommendOptions): Promise<RecommendationList>
   recommend(guest: GuestOptions): Promise<RecommendationList>
   async recommend(first: Id | GuestOptions, options: RecommendOptions = {}): Promise<RecommendationList> {
-    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first))
+    if (isGuest(first, options)) return this.#give("guest", this.#read().recommendToGuest(first), first)
     refuseAfter(options)
-    if (!this.#experiments) return this.#give("recommend", this.#read().recommend(first, options))
+    if (!this.#experiments) return this.#give("recommend", this.#read().recommend(first, options), options)
     const user = checkName("user", first)
     const variant = this.#experiments.settingsOf(this.#experiments.variantOf(user))
-    return this.#give("recommend", this.#read().recommendAs(variant, user, options), user)
+    return this.#give("recommend", this.#read().recommendAs(variant, user, options), { ...options, user })
   }
 
-  /** Counts a list that is given, and gives it its id. */
-  #give(kind: ListKind, list: Recommendation[], user?: string): RecommendationList {
-    if (this.#state === "replaying") return list
+  /** Counts a list and gives it its id. */
+  #give(kind: ListKind, list: Recommendation[], { counted, user }: GivenList): RecommendationList {
+    if (this.#state === "replaying" || !isCounted(counted)) return list
     const experiments = this.#experiments
     if (experiments || this.#catalogue.shown.isPending)
       this.#counting ??= setTimeout(() => {
@@ -524,15 +535,15 @@ export class LiveRecommender implements Recommender {
   }
 
   async similar(item: Id, options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("similar", this.#read().similar(item, options))
+    return this.#give("similar", this.#read().similar(item, options), options)
   }
 
   async popular(options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("popular", this.#read().general("trending", options))
+    return this.#give("popular", this.#read().general("trending", options), options)
   }
 
   async newest(options: ListOptions = {}): Promise<RecommendationList> {
-    return this.#give("newest", this.#read().general("new", options))
+    return this.#give("newest", this.#read().general("new", options), options)
   }
 
   async similarUsers(user: Id, options: { count?: number | undefined } = {}): Promise<SimilarUser[]> {

@@ -82,8 +82,8 @@ export interface NoteChange {
 }
 
 export type OtherRecord =
-  /** The events since the last one are a segment; when it was closed, in milliseconds, and what items' entries, keys, feedback and notes took then. */
-  | { kind: "segment"; time: number; propertyBytes?: number }
+  /** The events since the last one are a segment; when it was closed, in milliseconds, how many events the journal had by then, and what items' entries, keys, feedback and notes took. */
+  | { kind: "segment"; time: number; events?: number; propertyBytes?: number }
   /** Time goes on without events. */
   | { kind: "tick"; time: number }
   | { kind: "names"; names: NamedIndex[] }

@@ -45,6 +45,8 @@ export class Replay {
   #snapshotAt: number
   /** Why it does not go on just now. */
   failure: string | undefined
+  /** What the caller's own function threw when it was told how far it is. */
+  #thrown: { error: unknown } | undefined
   #keepsDone = false
   #finish: () => void = () => {}
   readonly #finished: Promise<void>
@@ -94,8 +96,9 @@ export class Replay {
         this.failure = undefined
       }
     if (this.#position < files.next && files.next > from && !this.#stopping) this.#position = files.next
-    await learning.untilBacklog(0, () => this.#parts.onProgress?.(this.progress))
-    this.#parts.onProgress?.(this.progress)
+    await learning.untilBacklog(0, () => this.#report())
+    this.#report()
+    this.#throwOwn()
     if (this.#stopping) throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
     return true
   }
@@ -119,7 +122,8 @@ export class Replay {
       }
       const now = performance.now()
       if (now - reported > REPORT) {
-        this.#parts.onProgress?.(this.progress)
+        this.#report()
+        this.#throwOwn()
         reported = now
       }
       if (now - turn <= TURN) continue
@@ -127,6 +131,20 @@ export class Replay {
       turn = performance.now()
     }
     return true
+  }
+
+  /** What the caller's function throws is thrown where it ends the replay, and `open` with it. */
+  #report(): void {
+    if (this.#thrown) return
+    try {
+      this.#parts.onProgress?.(this.progress)
+    } catch (error) {
+      this.#thrown = { error }
+    }
+  }
+
+  #throwOwn(): void {
+    if (this.#thrown) throw this.#thrown.error
   }
 
   async #interrupt(position: number): Promise<boolean> {

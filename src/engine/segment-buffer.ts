@@ -2,9 +2,9 @@
 
 import { type Segment, SIDES } from "../types.ts"
 
-/** Bytes of a row: timestamp, user, item, rating, the bytes of both names, and what it weighs. */
+/** Bytes of a row: timestamp, user, item, rating, the bytes of both names, and its weight. */
 const ROW = 8 + 4 + 4 + 4 + 2 + 2 + 4
-/** Rows there is room for at first. */
+/** Initial capacity in rows. */
 const FIRST = 512
 
 export class SegmentBuffer {

@@ -1,6 +1,6 @@
-/** How often new items were given a place that is kept for them (`fresh`): counted at once, and told to whoever keeps it. */
+/** How often new items were given a reserved place (`fresh`): counted at once, written to the journal or cluster later. */
 
-/** About what a map has of an item. */
+/** Approximate bytes of a map entry. */
 const BYTES_PER_ITEM = 40
 
 /** Items and how often. */
@@ -8,7 +8,7 @@ export type Shown = [item: number, count: number][]
 
 export class ShownItems {
   readonly #counts = new Map<number, number>()
-  /** Counted and kept nowhere yet. */
+  /** Counted but not written yet. */
   #pending = new Map<number, number>()
 
   get bytes(): number {
@@ -27,19 +27,19 @@ export class ShownItems {
     return this.#pending.size > 0
   }
 
-  /** What is to be kept. It counts again once it is put. */
+  /** Takes the counts to be written. They count again once they are put. */
   take(): Shown {
     const taken = [...this.#pending]
     this.#pending = new Map()
     return taken
   }
 
-  /** Takes in what was kept. */
+  /** Adds counts that were written. */
   put(shown: Shown): void {
     for (const [item, count] of shown) this.#counts.set(item, (this.#counts.get(item) ?? 0) + count)
   }
 
-  /** Takes what was kept elsewhere in place of it. */
+  /** Replaces the counts by those written elsewhere. */
   replace(shown: Shown): void {
     this.#counts.clear()
     this.put(shown)

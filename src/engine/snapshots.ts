@@ -121,7 +121,7 @@ export function readNewest(files: readonly SnapshotFile[]): {
       return { found: { state: readSnapshot(file.path), file }, damaged }
     } catch (error) {
       if (error instanceof DessError && error.code === "UNSUPPORTED") throw error
-      // It may be whole, and what it holds nowhere else.
+      // It may be intact, and hold what nothing else does.
       if (isSystemError(error))
         throw new DessError(
           "UNAVAILABLE",

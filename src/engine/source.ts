@@ -7,6 +7,7 @@ import type { EventTypes } from "./event-types.ts"
 import { detailsOf } from "./item-entries.ts"
 import type { Placed } from "./journal-files.ts"
 import { type ItemDetails, Lookup } from "./lookup.ts"
+import { LostRecords } from "./lost-records.ts"
 import type { FixedOptions } from "./options.ts"
 import type { StoredItem } from "./records.ts"
 import { listSnapshots, readNewest } from "./snapshots.ts"
@@ -75,11 +76,11 @@ function loadEnd({ path, files }: Directory, catalogue: Catalogue) {
   const from = engine?.position ?? files.first
   const lookup = openLookup(path)
   const recent = new Map<number, ItemDetails | null>()
-  const gaps: string[] = []
+  const lost = new LostRecords(files.first)
   let expected = files.first
   const goOnAt = (position: number) => {
     if (position > expected)
-      gaps.push(
+      lost.lose(
         `journal: records ${expected} to ${position - 1} were damaged or missing when it was recovered, and are gone`,
       )
     expected = position + 1
@@ -87,6 +88,7 @@ function loadEnd({ path, files }: Directory, catalogue: Catalogue) {
   const { names } = catalogue
   for (const { position, record } of files.read(files.first)) {
     goOnAt(position)
+    lost.read(record)
     if (record.kind === "items" && position >= Math.min(from, lookup?.applied ?? 0))
       for (const { index, item } of record.items) recent.set(index, detailsOf(item))
     if (position < from) continue
@@ -98,7 +100,7 @@ function loadEnd({ path, files }: Directory, catalogue: Catalogue) {
     else if (record.kind === "items") for (const { index, item } of record.items) catalogue.put(index, item)
   }
   goOnAt(files.next)
-  return { lookup, recent, gaps, types: engine?.types }
+  return { lookup, recent, gaps: lost.describe(), types: engine?.types }
 }
 
 /** The lookup table where it is there and whole: what is damaged is told where it is made again. */

@@ -21,7 +21,7 @@ export interface TrainerOptions {
   /** Events per segment. */
   segment: number
   publishDelay: number
-  /** Whether one of the threads is wanted elsewhere but while the journal is replayed. */
+  /** Whether one thread is left to others, except while the journal is replayed. */
   spareThread?: boolean
 }
 
@@ -38,7 +38,7 @@ export type Order =
   | { kind: "features"; items: number[]; values: (readonly number[] | null)[] }
   | { kind: "limits"; limits: Limits }
   | { kind: "forget"; id: number; side: Side; ids: number[] }
-  /** What one user did is another's. */
+  /** Merges a guest's events into a user. */
   | { kind: "merge"; from: number; into: number }
   | { kind: "save"; id: number; path: string; filed: FiledState }
   /** Time goes on without events. */
@@ -78,7 +78,7 @@ export interface Standing {
   totals: { shrunk: Record<Side, number>; left: Record<Side, number> }
 }
 
-/** What the trainer says. */
+/** Messages from the trainer. */
 export type Answer =
   | { kind: "ready" }
   | Learned
@@ -143,7 +143,7 @@ export class Trainer {
       case "features":
         return this.#setFeatures(order.items, order.values)
       case "limits":
-        // Whether they leave room for a segment was asked when they were given.
+        // That they leave room for a segment was checked when they were set.
         return this.#live.limit(order.limits, 1)
       case "forget":
         this.#run.forget(order.side, new Set(order.ids))
@@ -276,7 +276,7 @@ export class Trainer {
   #publish(): void {
     const needed = this.#live.floatsNeeded
     const region = this.#region
-    // Without one: it comes when the reader has gone over to the version before, or with the room asked for.
+    // Without one: it comes when the reader has switched versions, or with the memory asked for.
     if (!region) return
     if (region.length < needed) {
       this.#region = undefined

@@ -21,7 +21,7 @@ const HEAP = {
   maxOldGenerationSizeMb: Math.min(1024, Math.floor(getHeapStatistics().heap_size_limit / (1024 * 1024))),
 }
 
-/** What comes without being asked for. */
+/** Messages that answer no order. */
 export type TrainerUpdate = Exclude<Answer, { kind: "ready" | "done" | "failed" }> | { kind: "ended"; error: DessError }
 
 type WithoutId<O> = O extends { id: number } ? Omit<O, "id"> : never
@@ -83,7 +83,7 @@ export class TrainingThread {
     return this.whileRunning(answer)
   }
 
-  /** What cannot be taken up ends the training, not the program: the files of the package may have been replaced. */
+  /** A thread that cannot start ends training, not the program: the package's files may have been replaced. */
   #receive(answer: Answer): void {
     try {
       this.#takeUp(answer)
@@ -129,7 +129,7 @@ export class TrainingThread {
       this.#worker.once("exit", () => resolve())
       if (this.#worker.threadId === -1) resolve()
     })
-    // Held until its end: whoever waits for an answer still must not let go of it before.
+    // Kept referenced until it ends: calls that wait for an answer need it.
     await this.whileRunning(ended)
   }
 }

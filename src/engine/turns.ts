@@ -1,5 +1,7 @@
 /** Long calculations in small pieces, so that short ones do not wait for them. */
 
+import { DessError } from "../errors.ts"
+
 /** Milliseconds the event loop may be held at a time. */
 const SLICE = 4
 
@@ -23,7 +25,8 @@ export function giveWay(): Promise<void> {
 /** To be awaited between two pieces: lets others in when the slice is used up, else undefined at once. */
 export type Pause = () => Promise<void> | undefined
 
-function createPause(): Pause {
+/** A slice begins now, and after every turn that others had. */
+export function createPause(): Pause {
   let began = performance.now()
   return () => {
     if (performance.now() - began < SLICE) return undefined
@@ -31,4 +34,9 @@ function createPause(): Pause {
       began = performance.now()
     })
   }
+}
+
+/** Ends long work of a start that is given up. */
+export function refuseAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new DessError("CLOSED", "recommender: expected to be opened, it was stopped before")
 }

@@ -5,6 +5,7 @@ import type { RunOptions } from "../learning/options.ts"
 import type { SegmentReport } from "../learning/report.ts"
 import type { Outlook } from "../policies/outlook.ts"
 import type { Side, Task } from "../types.ts"
+import type { EventTypes } from "./event-types.ts"
 import type { Note } from "./lookup.ts"
 
 /** Milliseconds, or a text such as "90s", "15m", "12h", "30d". */
@@ -79,8 +80,10 @@ export interface RecommenderOptions
    * is replayed behind that, reading goes on from the snapshot, and writing is refused with CLOSED meanwhile. Default "wait".
    */
   replay?: "wait" | "behind" | undefined
-  /** Called a few times a second while the journal is replayed. */
+  /** Called a few times a second while the journal is replayed. What it throws ends the replay: `open` or, with "behind", `caughtUp` rejects with it. */
   onReplay?: ((progress: ReplayProgress) => void) | undefined
+  /** Gives up opening within a second: `open` rejects with code CLOSED. What was replayed by then is kept. */
+  signal?: AbortSignal | undefined
 }
 
 export type KeptJournal = "none" | "snapshots" | "all"
@@ -279,6 +282,8 @@ export interface ListOptions {
   diversity?: number | undefined
   /** What of its catalogue entry comes with each item. Default: nothing. */
   include?: readonly Included[] | undefined
+  /** False for a list that no user is shown: it gets no id and is not counted (`experiments`). Default true. */
+  counted?: boolean | undefined
 }
 
 export type Included = "title" | "categories" | "properties"
@@ -709,6 +714,8 @@ export interface Recommender extends ServedRecommender {
   suspendErasures(): void
   /** The position that was given last with events of a source. */
   source(name: string): string | undefined
+  /** Types of events and what they weigh, as they are set now. */
+  readonly types: EventTypes | undefined
   /** Events with a type, a page at a time: of a user, of an item, of both, or all. Pages may be short; the last has no `next`. */
   feedback(options?: FeedbackOptions): Promise<{ feedback: FeedbackView[]; next: string | null }>
   /**

@@ -1,4 +1,4 @@
-/** Why an item stands in a list: what its odds are made of, and which of the user's items raise them. */
+/** Why an item is in a list: the parts of its odds, and which of the user's items raise them. */
 
 import type { Asker, ItemLifts, Reader } from "../learning/reader.ts"
 import type { Catalogue } from "./catalogue.ts"
@@ -20,7 +20,7 @@ export interface WhyQuery {
   factors: Float32Array | undefined
 }
 
-/** Of some items of the model: what speaks for each. Items that are not from the model have no parts. */
+/** The parts of the scores of some items. Items that are not from the model have none. */
 export function explainItems(
   catalogue: Catalogue,
   reader: Reader,
@@ -40,7 +40,7 @@ export function explainItems(
     if (place === undefined) return [item, { parts: { ...NOTHING, boost }, items: [] }]
     const { logit, rest } = odds(place)
     if (lifts.again) return [item, { parts: { ...NOTHING, again: logit, boost }, items: [] }]
-    // Those without a row stand behind.
+    // Those without a row come last.
     const own = place < known.values.length ? known.values[place] : Number.NaN
     const base = scale * lifts.base - rest
     const lasts = lasting ? Math.log(1 + catalogue.trend(item)) : 0
@@ -60,7 +60,7 @@ export function explainItems(
   return new Map(explained)
 }
 
-/** What is told of an item that is not from the model: its `source` says all. */
+/** The explanation of an item that is not from the model: its `source` says all. */
 export const UNEXPLAINED: Why = { parts: NOTHING, items: [] }
 
 /** log(e^z / Σ e^z') of a place, z' of all others; `rest` is the log of that sum. */

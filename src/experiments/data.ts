@@ -136,7 +136,7 @@ export async function checksumOf(path: string): Promise<string> {
 /** Opens the data as a stream. */
 export async function openEntry(
   entry: DataEntry,
-  p: { seed: number; order: Order; limit: number | undefined },
+  p: { seed: number; order: Order; limit: number | undefined; onRead?: OpenOptions["onRead"] },
 ): Promise<Stream & Partial<Pick<DataStream, "likeThreshold" | "ratingScale" | "encoding" | "implicit" | "notes">>> {
   const { copies = 1, ...one } = entry
   if (copies > 1) {

@@ -36,7 +36,7 @@ function renderTable({ id, title, columns, rows, notes }: Table): string {
     "\\bottomrule",
     `\\end{tabular}${wide ? "}" : ""}`,
     "\\end{table}",
-    // What is said of it, to be checked before it is claimed.
+    // The verdicts, to be checked before they are claimed.
     ...notes.slice(1).map((note) => `% ${note.replaceAll("\n", " ")}`),
     "",
   ].join("\n")

@@ -41,7 +41,7 @@ export const runInProcess: CellRunner = async (job, { signal, onProgress }) => {
   })
 }
 
-/** Node's flags of this process without those that speak of its debugger or its own program (`node -e "…"`). */
+/** Node's flags of this process without those of its debugger or its own program (`node -e "…"`). */
 function flagsFor(execArgv: readonly string[]): string[] {
   const program = execArgv.findIndex((flag) => /^(-e|-p|-pe|--eval|--print)$/.test(flag))
   const flags = program < 0 ? execArgv : execArgv.toSpliced(program, 2)

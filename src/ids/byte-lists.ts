@@ -17,7 +17,7 @@ const UNITS = [1, ...Array.from({ length: 56 }, (_, s) => (s % 2 === 0 ? 2 : 3) 
 const RESERVED = 536_870_912
 /** The lists move together when more than an eighth of the units is free, and so many. */
 const LEAST_FREE = 1024
-/** They do so a part at a time: the memory this takes beside is in proportion to a part. */
+/** A part at a time, so that the extra memory is in proportion to a part. */
 const PARTS = 16
 const LEAST_PART = 262_144
 /** Chunks of more bytes are searched by the system's own search. */
@@ -110,7 +110,7 @@ export class ByteLists {
     for (const value of all) at = this.#write(at, value)
   }
 
-  /** Takes a number out of the id's list, where it is in it. */
+  /** Removes a number from the id's list, if it is there. */
   remove(id: number, value: number): void {
     const at = this.#find(id, value)
     if (at >= 0) this.#cut(id, at, bytesOf(value))

@@ -50,7 +50,7 @@ export class History {
     this.#items.at.place[item] = this.#count
   }
 
-  /** Takes up what a user has met, in place of what was here; the items need not be there. */
+  /** Replaces what a user has met; the items need not be known. */
   put(user: number, items: Iterable<number>): void {
     this.#clear(user)
     for (const item of items) this.#add(user, item)

@@ -89,7 +89,7 @@ export class ItemRaters {
     return { pod: pod[item], frequency: frequency[item] }
   }
 
-  /** Takes a POD measured elsewhere for an item whose raters are not known here. */
+  /** Sets a POD measured elsewhere, for an item whose raters are not known here. */
   put(item: number, pod: number, frequency: number): void {
     this.reserve(item)
     if (this.#raters.count(item) > 1) return

@@ -26,9 +26,9 @@ const FIRST_SLOTS = 64
 const RESERVED = 1_073_741_824
 /** Bytes of an index beside its name: 4 of its start, 6 of the table. */
 const INDEX_BYTES = 10
-/** The slab is packed when more than an eighth of it is of names that are gone, and so many bytes. */
+/** The slab is packed when more than an eighth of it, and so many bytes, belong to removed names. */
 const LEAST_WASTE = 4096
-/** The first byte of a name that is gone; UTF-8 has no such byte. */
+/** The first byte of a removed name; UTF-8 has no such byte. */
 const GONE = 0xff
 const encoder = new TextEncoder()
 
@@ -38,7 +38,7 @@ export class Names {
   #text = Buffer.from(this.#slab.buffer, 0, this.#slab.length)
   /** Behind the last entry; the first is at 1. */
   #end = 1
-  /** Bytes of entries that are gone. */
+  /** Bytes of removed entries. */
   #wasted = 0
   #ids = new Columns({ start: "u32" })
   /** Homes, and what had to stand behind the last of them; the last cell is 0. */
@@ -253,7 +253,7 @@ export class Names {
     }
   }
 
-  /** Takes a name away; the index is not given out again before `recycle`. */
+  /** Removes a name; its index is not reused before `recycle`. */
   remove(index: number): void {
     const before = this.name(index)
     if (before === undefined) return
@@ -302,7 +302,7 @@ export class Names {
     table[hole] = 0
   }
 
-  /** Overwrites an entry: the memory tells of nobody who is gone. */
+  /** Overwrites an entry, so that no name of a removed id stays in memory. */
   #erase(start: number): void {
     const length = lengthAt(this.#slab, start)
     const at = start + prefixBytes(length)
@@ -368,7 +368,7 @@ export class Names {
     this.#settled = 0
   }
 
-  /** Takes back what is not settled. */
+  /** Rolls back changes that are not settled. */
   rollback(): void {
     while (this.unsettled > 0) {
       const change = this.#changes.pop() as number
@@ -388,7 +388,7 @@ export class Names {
     this.#free.push(index)
   }
 
-  /** After names were set: every index without one may be given out, but for some. */
+  /** After names were set: every index without one may be reused, except some. */
   recycleAll(but: ReadonlySet<number>): void {
     this.#free = []
     for (const index of but) this.#know(index)
@@ -508,7 +508,7 @@ function writeLength(bytes: Uint8Array, at: number, length: number): void {
   if (length >= 0x80) bytes[at + 1] = length >> 7
 }
 
-/** Others in every process: nobody can choose names that all fall into one place. */
+/** Different in every process, so that nobody can choose names that collide. */
 const [BASIS, FACTOR] = [randomInt(4_294_967_296), randomInt(2_147_483_648) * 2 + 1]
 
 /** FNV-1a with a basis and factor of its own, and the bits mixed once more: the table takes the highest and the lowest. */

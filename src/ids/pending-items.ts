@@ -94,7 +94,7 @@ export class PendingItems {
     return found.reverse()
   }
 
-  /** Frees what belongs to segments up to one. */
+  /** Frees the events of segments up to the given one. */
   free(segment: number): void {
     const { segment: segments } = this.#slots
     while (this.#first < this.#next && segments[this.#first % this.#capacity] <= segment) this.#first++
@@ -103,7 +103,7 @@ export class PendingItems {
     if (capacity < this.#capacity) this.#resize(capacity)
   }
 
-  /** Drops what is kept of a user. */
+  /** Drops a user's events. */
   dropUser(user: number): void {
     this.#walk(user, (slot) => {
       this.#slots.item[slot] = NONE

@@ -23,7 +23,7 @@ export class ProcessBytes {
   }
   /** Of names and of items met. */
   #bytes = 0
-  /** Of what is said of items, and of keys, feedback and notes. */
+  /** Of item details, idempotency keys, feedback and notes. */
   propertyBytes = 0
 
   constructor(prices: Readonly<ProcessPrices>) {

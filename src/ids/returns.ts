@@ -36,7 +36,7 @@ const FROM: Record<Side, number> = { user: 0, item: CELLS }
 
 export class Returns {
   readonly #counts = new Float64Array(2 * LOOKS)
-  /** What was counted since evidence was last written, where it is. */
+  /** Counts since evidence was last written. */
   #since: Float64Array | undefined
   /** Events for each return, as of when time passed last. */
   readonly #bursts: Record<Side, number> = { user: 1, item: 1 }

@@ -124,12 +124,12 @@ export class SizeLog {
     changes.append(id, (grow >>> 11) | (estimate << 10))
   }
 
-  /** When a segment was closed, as far as that was told: in milliseconds, whole seconds; 0 where it was not. */
+  /** When a segment was closed, if known: in milliseconds, rounded to seconds; otherwise 0. */
   timeOf(segment: number): number {
     return segment < this.#segments.length ? 1000 * this.#segments.at.second[segment] : 0
   }
 
-  /** Whether a second is that of its segment; the first one told is. */
+  /** Whether a second is that of its segment; the first one given is. */
   #isTimeOf(segment: number, second: number): boolean {
     const segments = this.#segments
     if (segment >= segments.length) {

@@ -76,7 +76,7 @@ export class UserHistories {
     return found
   }
 
-  /** Takes up what a user has met, as `of` gives it, in place of what was here. */
+  /** Replaces what a user has met, in the form `of` gives. */
   put(user: number, met: readonly VectorCount[]): void {
     this.forget(user)
     this.reserve(user)

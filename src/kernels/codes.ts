@@ -41,7 +41,7 @@ export function fromBrain(brain: number): number {
   return FLOAT[0]
 }
 
-/** The length of the largest number; 0 where it is next to nothing. */
+/** The magnitude of the largest number; 0 where it is negligible. */
 export function largest(numbers: Float64Array, size: number): number {
   let most = 0
   for (let k = 0; k < size; k++) {

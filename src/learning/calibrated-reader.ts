@@ -109,7 +109,7 @@ export class CalibratedReader implements Reader {
     this.refresh(arrays.changed)
   }
 
-  /** Packs items anew whose rows have changed. */
+  /** Packs items again whose rows have changed. */
   refresh(items: ArrayLike<number>): void {
     this.#clearInputs()
     this.#own.neighbours?.outdate()
@@ -418,7 +418,7 @@ export class CalibratedReader implements Reader {
   }
 }
 
-/** log Σ exp of the logits of items somebody has not met lately. */
+/** log Σ exp of the logits of items the user has not met recently. */
 function restOf(logits: Float32Array, items: Int32Array, odds: ReadonlyMap<number, number>): number {
   let top = Number.NEGATIVE_INFINITY
   for (let i = 0; i < items.length; i++) if (logits[i] > top && !odds.has(items[i])) top = logits[i]

@@ -63,7 +63,7 @@ function replayBytes(
   return segments.length === 0 ? 0 : sum / segments.length
 }
 
-/** What random-grow holds beside the target: the same to 2 %, or as near as it comes. */
+/** Bytes of random-grow and of the target: equal to 2 %, or as near as possible. */
 export type Holding = "equal" | "more" | "less"
 
 /** The probabilities whose time-averaged bytes come nearest to the target's, per side. */

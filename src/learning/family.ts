@@ -34,7 +34,7 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   settle?(rows: SizedRows<M>): void
   /** What many processes exchange; undefined where the learner cannot be one of many. */
   share?(rows: SizedRows<M>): RowShare | undefined
-  /** Whether it learns with its calling thread alone, where it has others. */
+  /** Whether it uses the calling thread only. */
   alone?: boolean
   /** Brings one user's row into another's. */
   merge?(rows: SizedRows<M>, from: number, into: number): void

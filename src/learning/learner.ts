@@ -99,7 +99,7 @@ export interface Learner {
   close(): void
   /** What the live engine needs; experiments do without. */
   readonly live?: LiveLearner | undefined
-  /** From now on it is one of many; undefined where it cannot be. */
+  /** Starts sharing with other processes; undefined for learners that cannot. */
   share?(): RowShare | undefined
 }
 
@@ -112,9 +112,9 @@ export interface LiveLearner {
   limit(limits: Limits, events: number): void
   /** Time passes without events: ids idle for long shrink and leave. Nothing else changes; undefined without idle limits. */
   advanceTime(milliseconds: number): Pick<Preparation, "shrunk" | "left"> | undefined
-  /** Whether it learns with its calling thread alone, where it has others. */
+  /** Whether it uses the calling thread only. */
   alone?: boolean
-  /** Drops everything kept of ids; they start anew when they come back. */
+  /** Drops everything kept of ids; they start from scratch when they come back. */
   forget(side: Side, ids: ReadonlySet<number>): void
   /** Brings one user's row into another's, by how often each was met; the first is to be forgotten. */
   merge?(from: number, into: number): void

@@ -238,7 +238,7 @@ export class Run {
     }
   }
 
-  /** Has what one user did be another's, whose latest it is; nothing is kept of the first. */
+  /** Moves a user's events to another user, as its latest; nothing is kept of the first. */
   merge(from: number, into: number): void {
     const { history } = this.#evaluator
     const met = history && [...new Set([...history.met(into), ...history.met(from)])]
@@ -263,7 +263,7 @@ export class Run {
     liveOf(this.learner).save(state.at("learner"))
   }
 
-  /** Takes up what a run of the same options saved. */
+  /** Restores what a run with the same options saved. */
   load(state: State): void {
     this.#segments = state.get<number>("segments")
     this.#interactions = state.get<number>("interactions")

@@ -10,7 +10,7 @@ export interface Score {
   users: number
   recall: number
   ndcg: number
-  /** The same of a list of what is popular. */
+  /** The same for a list of popular items. */
   popularRecall: number
   popularNdcg: number
   /** The most that Recall@k can be: min(k, relevant)/relevant. */

@@ -1,6 +1,6 @@
 /**
- * Negatives of the calibrated recipe: half of them uniform over the items seen, half what was met lately, so that a model
- * learns what tells a positive both from anything and from what is popular these days. Q corrects for it (sequence.ts).
+ * Negatives of the calibrated recipe: half uniform over the items seen, half items met recently, so that a model
+ * learns to tell a positive from any item and from currently popular ones. Q corrects for it (sequence.ts).
  *
  *   Q(i) = ½/|seen| + ½·(times i is among the last 4,000 positives)/(how many those are)
  */
@@ -104,7 +104,7 @@ export class NegativeMixture {
     return drawn
   }
 
-  /** Marks what a user has met: its items are looked up many times. */
+  /** Marks the items a user has met: they are looked up many times. */
   #mark(history: History, met: Int32Array): Uint8Array {
     if (this.#marks.length < history.reach) this.#marks = new Uint8Array(2 * history.reach)
     const marks = this.#marks

@@ -237,7 +237,7 @@ export interface RunOptions extends Partial<Pick<OptionValues, Exclude<LoopOptio
   model?: OptionValues["model"] | CreateModel
   /** A policy from outside instead of a method; an object is used up by its run. */
   policy?: SizePolicy | CreatePolicy
-  /** What a policy or model from outside is told as its options. */
+  /** Options of a policy or model from outside. */
   ownOptions?: OwnOptions
   /** Takes what the tests gave, user by user. */
   userScores?: UserScores

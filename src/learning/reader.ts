@@ -16,7 +16,7 @@ export interface SharedRegion {
   length: number
 }
 
-/** A version, but for what stands in the region. */
+/** A version, except what is in the shared region. */
 export interface Published {
   /** Items that can be scored; scores come in this order. Left out where rows are read where they lie. */
   items?: Int32Array
@@ -45,7 +45,7 @@ export interface LabelledTrial {
   item: number
   /** 0 or 1; several outputs: the class. */
   label: number
-  /** Whether the item may be recommended all the same. */
+  /** Whether the item may still be recommended. */
   stays?: boolean
 }
 
@@ -89,11 +89,11 @@ export interface Reader {
    * that rows do not hold yet stood for the user.
    */
   readonly follow?: ((asker: Asker, items?: ArrayLike<number>) => Float32Array) | undefined
-  /** What raises some known items for somebody, where the model can tell. */
+  /** Why some known items are ranked up for a user, where the model can say. */
   readonly lifts?: ((asker: Asker, items: readonly number[]) => ItemLifts[]) | undefined
-  /** Logits of somebody's latest items that are not in the version, where people come back to items. */
+  /** Logits of a user's latest items that are not in the version, where users come back to items. */
   comeBack?(asker: Asker): Map<number, number>
-  /** What `scores` would give after somebody had done something with known items; nothing is kept of it. */
+  /** What `scores` would give after hypothetical events with known items; nothing is kept. */
   preview?(asker: Asker, trials: readonly LabelledTrial[]): Float32Array
   /** Cosines between a known item and every item, or some known ones. */
   nearest(item: number, others?: Int32Array): Float32Array

@@ -1,4 +1,4 @@
-/** Room for choices and for rounds of rungs that is used again and again: arrays are longer than what they hold. */
+/** Reusable buffers for choices and rounds of rungs: arrays are longer than their content. */
 
 import type { Choices, Round } from "../policies/policy.ts"
 
@@ -15,7 +15,7 @@ export class RatedChoices implements Choices {
     this.#dimension = dimension
   }
 
-  /** Makes room for so many; what was there is lost. */
+  /** Reserves capacity; the content is lost. */
   resize(length: number): this {
     this.length = length
     if (length <= this.ids.length) return this
@@ -59,7 +59,7 @@ export class RungRound implements Round {
     this.#dimension = dimension
   }
 
-  /** Makes room for so many; what was there is lost. */
+  /** Reserves capacity; the content is lost. */
   resize(length: number): this {
     this.length = length
     if (length <= this.ids.length) return this
@@ -68,7 +68,7 @@ export class RungRound implements Round {
   }
 }
 
-/** Exchanges every column for a longer one; what was there is lost. */
+/** Replaces every column by a longer one; the content is lost. */
 function makeRoom(rows: RatedChoices | RungRound, length: number, dimension: number): void {
   for (const [name, column] of Object.entries(rows)) {
     if (!ArrayBuffer.isView(column)) continue

@@ -44,7 +44,7 @@ export class SharedRun {
     return this.#share.has(side, index)
   }
 
-  /** Everything held for one id; undefined without a row. `renumber`: for a process where items have other indices. */
+  /** The state of one id as bytes; undefined without a row. `renumber`: for a process where items have other indices. */
   takeRow(side: Side, index: number, renumber?: Renumber): Uint8Array | undefined {
     if (!this.has(side, index)) return undefined
     return this.#envelope.seal(`${side} row`, (out) => {
@@ -122,7 +122,7 @@ export class SharedRun {
     return this.#envelope.seal("global state", (out) => this.#share.writeGlobal(out))
   }
 
-  /** Takes up what others have learned before the first segment; from then on it adds up by evidence. */
+  /** Loads what others have learned, before the first segment; from then on it adds up by evidence. */
   putGlobal(state: Uint8Array): void {
     this.#envelope.open("global state", state, (from) => this.#share.readGlobal(from))
   }

@@ -46,7 +46,7 @@ export class SoftLearner implements Learner {
     return { milliseconds: { policy: performance.now() - start, growth: 0 } }
   }
 
-  /** Learns the mixtures, or what sets them, on the last segment; the model is put back as it was. */
+  /** Learns the mixtures, or what sets them, on the last segment; the model is restored afterwards. */
   #learn(batch: ModelBatch): void {
     const { model } = this
     model.meet(batch)
@@ -82,7 +82,7 @@ export class SoftLearner implements Learner {
     return { pass, ids }
   }
 
-  /** Sets the mixtures of the ids at hand. */
+  /** Sets the mixtures of the segment's ids. */
   #direct(side: Side, controller: Controller, column: Int32Array): void {
     const ids = [...new Set(column)]
     if (ids.length === 0) return

@@ -20,7 +20,7 @@ export interface TaskEvaluator {
   skip?(rows: ModelBatch): void
   /** Bytes kept of ids, where any are. */
   readonly bytes?: number
-  /** Drops what is kept of ids that leave. */
+  /** Drops the state of ids that leave. */
   forget(side: Side, ids: ReadonlySet<number>): void
   /** What is kept per user of the items it has met, and which items there are; for tasks that need it. */
   readonly history?: EvaluatorHistory

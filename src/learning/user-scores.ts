@@ -1,4 +1,4 @@
-/** What the tests of a run gave, user by user, for those who ask. */
+/** Test results of a run by user, when asked for. */
 
 export class UserScores {
   /** Tests of a user: rows, or lists. */

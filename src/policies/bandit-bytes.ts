@@ -42,7 +42,7 @@ function readMatrices(from: Unpacker, arms: number, d: number): Float64Array {
   return matrices
 }
 
-/** Refuses what cannot be a sum of xxᵀ. */
+/** Refuses a matrix that cannot be a sum of xxᵀ. */
 function checkMatrix(from: Unpacker, matrix: Float64Array, d: number): void {
   for (let i = 0; i < d; i++)
     for (let j = 0; j <= i; j++) {

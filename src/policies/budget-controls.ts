@@ -18,7 +18,7 @@ export interface MemoryCurve extends Record<Side, readonly number[]> {
   interactions: readonly number[]
 }
 
-/** What a rule knows of the segment at hand: ids met that can grow, events so far, and two numbers it keeps. */
+/** What a rule knows of the current segment: ids met that can grow, events so far, and two numbers it keeps. */
 interface Now {
   met: Record<Side, Int32Array>
   events: number
@@ -66,7 +66,7 @@ export class BudgetControl implements SizePolicy {
   }
 }
 
-/** Equal memory at all times, no knowledge. */
+/** Equal memory at all times, random choices. */
 export function followCurve(curve: MemoryCurve): SizeRule {
   return (rows, { met, events, random }) => {
     for (const side of SIDES) {
@@ -149,7 +149,7 @@ function cutLightest(
   }
 }
 
-/** Shares of the budget are found anew whenever there are so many more events. */
+/** Shares of the budget are recomputed whenever the events have grown by this factor. */
 const RENEWED = 1.05
 
 export function sampleWithin(budget: number, seed: number): SizeRule {

@@ -186,7 +186,7 @@ export class LinUcb {
     this.#beta = confidenceRadius(this.#options, this.#weight)
   }
 
-  /** From now on what is learned is also kept apart, for `takeEvidence`. */
+  /** Starts recording what is learned, for `takeEvidence`. */
   record(): void {
     this.#since = this.#nothing()
   }
@@ -203,7 +203,7 @@ export class LinUcb {
     }
   }
 
-  /** What was learned since the last time, without what was known before: the sums from 0. */
+  /** What was learned since the last call: sums that start from 0. */
   takeEvidence(): BanditEvidence {
     const since = this.#since ?? this.#nothing()
     this.#since = this.#nothing()
@@ -254,7 +254,7 @@ export class LinUcb {
     }
   }
 
-  /** Takes up a state given by `state()` of a bandit with the same options; goes on to the same bits. */
+  /** Restores a state given by `state()` of a bandit with the same options; continues to the same bits. */
   restore(state: LinUcbState): void {
     const { updates, weight, gram, gramSquared, response } = state
     if (!Number.isInteger(updates) || updates < 0 || !Number.isFinite(weight)) {

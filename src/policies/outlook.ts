@@ -12,7 +12,7 @@ export interface Bounds {
 
 export interface Outlook extends Record<Side, Bounds> {
   frequencies: number[]
-  /** As indicators tell them; one 0 for a policy that reads the frequency alone. */
+  /** Diversity as indicators have it; a single 0 for a policy that reads the frequency alone. */
   diversities: number[]
 }
 

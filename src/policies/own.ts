@@ -1,4 +1,4 @@
-/** A size policy from outside: what its author is told, and the check of what comes back. */
+/** A size policy from outside: its input, and the check of its output. */
 
 import { DessError, show } from "../errors.ts"
 import type { Side, Task } from "../types.ts"
@@ -20,13 +20,13 @@ export interface PolicyStart {
   contextLengths: Readonly<Record<SizePolicy["context"], number>>
   /** Whether items have features; "cv" needs them. */
   features: boolean
-  /** The author's own options, with what the method's name says of them. */
+  /** The author's own options, with those given in the method's name. */
   options: OwnOptions
 }
 
 export type CreatePolicy = (start: PolicyStart) => SizePolicy
 
-/** Makes the policy, or refuses what is none. */
+/** Makes the policy; refuses an object that is none. */
 export function openPolicy(given: SizePolicy | CreatePolicy, start: PolicyStart): SizePolicy {
   const policy: unknown = typeof given === "function" ? given(start) : given
   const refuse = (expected: string, got: unknown) => {

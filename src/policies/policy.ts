@@ -37,7 +37,7 @@ export interface Choices {
   rates?: Float64Array
 }
 
-/** Upper confidence bounds of both arms, and what each is thought to earn without the allowance for not knowing. */
+/** Upper confidence bounds of both arms, and the estimates without the confidence term. */
 export interface PolicyScores {
   keep: number
   grow: number
@@ -71,13 +71,13 @@ export interface SizePolicy {
   learnUnplayed?(side: Side, round: Round): void
   /** Decides without learning: 1 grows. */
   decide(side: Side, choices: Choices): Uint8Array
-  /** Gives back what a policy made for itself holds. */
+  /** Releases what the policy allocated. */
   close?(): void
   /** A policy that takes numbers back: 1 gives up the last rung held. It may also grow an id several sizes at a time. */
   release?(side: Side, choices: Choices): Uint8Array
   /** Sets sizes of any ids once those of a segment have rows. `events`: so far. */
   arrange?(rows: Record<Side, ArrangedRows>, events: number): void
-  /** Told after each round how much time has passed, in turns, and on how many of its events both sides held each rung. */
+  /** Called after each round with the time passed, in turns, and the events on which both sides held each rung. */
   advanceTime?(p: { turns: number; events: number; held: readonly number[] }): void
   /** What one more number for everybody must save per event, in loss; for policies that release. */
   price?: number
@@ -87,19 +87,19 @@ export interface SizePolicy {
   readonly leastPrice?: number
   /** Events per turn everybody is expected to have at least. */
   readonly leastRate?: number
-  /** What both arms promise for a context, where the policy has bounds. */
+  /** The bounds of both arms for a context, if the policy has bounds. */
   scores?(side: Side, context: Float64Array, at?: { step: number; rate: number }): PolicyScores
   /** What it has learned, where it learns. */
   save?(state: State): void
   load?(state: State): void
-  /** What it has learned since it was told to record, from many processes: written, and read to be added. */
+  /** What it has learned since recording began: written here, added up from many processes. */
   record?(): void
   writeEvidence?(out: Packer): void
   readEvidence?(firstSegment: Unpacker): () => void
   /** All it has learned, for a process that knows nothing yet. */
   writeAll?(out: Packer): void
   readAll?(firstSegment: Unpacker): () => void
-  /** Drops what is kept of ids that leave. */
+  /** Drops the state of ids that leave. */
   forget?(side: Side, ids: Iterable<number>): void
 }
 

@@ -170,7 +170,7 @@ export class Rent implements SizePolicy {
     }
   }
 
-  /** Counts what was heard of each rung, and begins a trial where that is too little. */
+  /** Counts the evidence of each rung, and starts a trial where it is too little. */
   advanceTime(p: { turns: number; events: number; held: readonly number[] }): void {
     const { turns, events, held } = p
     const evidence = this.#evidence

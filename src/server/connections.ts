@@ -9,6 +9,11 @@ import type { ConnectionLimits } from "./limits.ts"
 import { answerAndClose, answerExpectation, closeWithin, refuse } from "./raw-answers.ts"
 import { hasUnreadBody, LINE_TYPES, mediaType } from "./request-body.ts"
 
+/** What the parser of Node's server calls with the head of a request; what it is told of its body. */
+type Incoming = (request: IncomingMessage, keepsAlive: boolean) => unknown
+/** As after an upgrade: what follows is no HTTP. */
+const STOP = 2
+
 interface Exchange {
   request: IncomingMessage
   response: ServerResponse
@@ -99,6 +104,7 @@ export class Connections {
       return
     }
     this.#open.set(socket, connection)
+    stopParsing(socket, () => !this.#open.has(socket))
     socket.once("close", () => this.#open.delete(socket))
     // Node calls this after an answer that closes. A caller still sending would lose the answer to a reset.
     const closeSoon = socket.destroySoon.bind(socket)
@@ -205,6 +211,17 @@ export class Connections {
       connection.receivedAt = now
     }
     if (late) refuse(connection.socket, "ERR_HTTP_REQUEST_TIMEOUT")
+  }
+}
+
+/** Requests of what was read at once are parsed at once: those of a connection that was dropped meanwhile are passed over. */
+function stopParsing(socket: Socket, isDropped: () => boolean): void {
+  const { parser } = socket as Socket & { parser?: { onIncoming?: Incoming } | null }
+  const take = parser?.onIncoming
+  if (!parser || typeof take !== "function") return
+  parser.onIncoming = (request, keepsAlive) => {
+    const answer = isDropped() ? STOP : take(request, keepsAlive)
+    return isDropped() ? STOP : answer
   }
 }
 

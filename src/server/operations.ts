@@ -68,7 +68,7 @@ export function operationRoutes({ recommender, stopping }: RouteContext, metrics
 }
 
 /** What callers without a key may read: no paths, no names. */
-function describeHealth(status: Status | DessError, isStopping: boolean): Static<typeof schema.Health> {
+export function describeHealth(status: Status | DessError, isStopping: boolean): Static<typeof schema.Health> {
   if (isStopping) return { status: "stopping" }
   if (status instanceof DessError) return { status: "starting", reason: withoutPaths(status.message) }
   const { state, replay, erasures, reason, snapshotFailure } = status
@@ -82,7 +82,7 @@ function describeHealth(status: Status | DessError, isStopping: boolean): Static
 }
 
 /** Of the recommender, or why there is none yet. */
-function statusOf(recommender: RouteContext["recommender"]): Status | DessError {
+export function statusOf(recommender: RouteContext["recommender"]): Status | DessError {
   try {
     return recommender().status()
   } catch (error) {

@@ -2,8 +2,8 @@
 
 import { setTimeout as wait } from "node:timers/promises"
 import type { Client } from "pg"
-import { type ColumnChoice, describeColumns, findEventColumns } from "../datasets/header.ts"
-import { createEventReader } from "../datasets/live-rows.ts"
+import { type ColumnChoice, describeColumns, readIdHeader } from "../datasets/header.ts"
+import { createEventReader } from "../datasets/live-events.ts"
 import type { Event, Recommender } from "../engine/types.ts"
 import { DessError, missingPackage } from "../errors.ts"
 import { observePatiently } from "./lines.ts"
@@ -40,6 +40,9 @@ const LONGEST_PAUSE = 10_000
 export async function followPostgres(recommender: Recommender, options: PostgresSourceOptions): Promise<void> {
   const { Client } = await loadPackage()
   const { signal, onError, url } = options
+  // What they know of the columns outlives a connection.
+  const observing = observer(recommender, options)
+  const removing = remover(recommender, options)
   let pause = FIRST_PAUSE
   let reported = ""
   while (!signal.aborted) {
@@ -50,6 +53,8 @@ export async function followPostgres(recommender: Recommender, options: Postgres
       await client.connect()
       await follow(client, recommender, {
         ...options,
+        observing,
+        removing,
         onRead: () => {
           if (reported !== "") onError(new DessError("CLOSED", "source: it is read again"))
           reported = ""
@@ -69,12 +74,10 @@ export async function followPostgres(recommender: Recommender, options: Postgres
   }
 }
 
-type Following = PostgresSourceOptions & { onRead: () => void }
+type Following = PostgresSourceOptions & { onRead: () => void; observing: Apply; removing: Apply }
 
 async function follow(client: Client, recommender: Recommender, options: Following): Promise<void> {
-  const { every, signal, onRead } = options
-  const observing = observer(recommender, options)
-  const removing = remover(recommender)
+  const { every, signal, onRead, observing, removing } = options
   while (!signal.aborted) {
     let isMore = await step(client, recommender, { ...options, followed: options.events, apply: observing })
     if (options.deletes)
@@ -102,22 +105,22 @@ async function step(
 }
 
 /** Observes rows with their position, so that both are kept or neither. A row that is no event is told and passed over. */
-function observer(recommender: Recommender, { columns, signal, onError, say }: Following): Apply {
-  const read = createEventReader(columns)
-  let isDescribed = false
+function observer(recommender: Recommender, { columns: choice, signal, onError, say }: PostgresSourceOptions): Apply {
+  const reader = createEventReader(choice)
+  let described = ""
   return async (rows, { name, portion }) => {
-    if (!isDescribed) {
-      const names = Object.keys(rows[0].fields)
-      const places = { ...findEventColumns(names, columns, "source"), ...further(names) }
-      say?.(`source: columns: ${describeColumns(names, places)}`)
-      isDescribed = true
-    }
+    // Columns that are no longer there are no fault of the rows: they wait until somebody mends it.
+    const columns = reader.describe(rows[0].fields)
+    if (columns !== described) say?.(`source: ${columns}`)
+    described = columns
     const taken: string[] = []
     const observe = async (some: readonly Row[]): Promise<void> => {
       const ids = some.map(({ id }) => id)
       const source = { name, position: portion.after([...taken, ...ids]) }
       try {
-        const events: Event[] = some.map(({ id, fields }) => read(plain(fields), () => `row ${id.split("/")[0]}`))
+        const events: Event[] = some.flatMap(
+          ({ id, fields }) => reader.read(plain(fields), () => `row ${id.split("/")[0]}`) ?? [],
+        )
         await observePatiently(recommender, events, { signal, source, replace: true })
       } catch (error) {
         if (!(error instanceof DessError) || error.code !== "INVALID_DATA") throw error
@@ -135,19 +138,27 @@ function observer(recommender: Recommender, { columns, signal, onError, say }: F
   }
 }
 
-function further(names: readonly string[]): Record<string, number> {
-  const found = ["type", "weight", "key"].filter((name) => names.includes(name))
-  return Object.fromEntries(found.map((name) => [name, names.indexOf(name)]))
-}
-
 /** Takes back what rows name. Doing it twice is the same as once, so the position may come after. */
-function remover(recommender: Recommender): Apply {
+function remover(recommender: Recommender, { columns: choice, say }: PostgresSourceOptions): Apply {
+  let described = ""
   return async (rows) => {
-    for (const { fields } of rows) {
-      const [user, item] = [fields.user ?? fields.user_id, fields.item ?? fields.item_id].map((id) =>
-        id === null || id === undefined ? undefined : String(id),
+    const reading = readIdHeader(Object.keys(rows[0].fields), { choice, where: "deletes" })
+    const columns = describeColumns(reading)
+    // Without its item a pair would be read as a user to be erased.
+    if (described !== "" && columns !== described)
+      throw new DessError(
+        "INVALID_DATA",
+        `source: deletes: expected the columns it began with (${described}), got others (${columns}); nothing is taken back until they are there, or after a restart`,
       )
-      const type = typeof fields.type === "string" ? fields.type : undefined
+    if (described === "") say?.(`source: deletes: ${columns}`)
+    described = columns
+    const { taken } = reading
+    for (const { fields } of rows) {
+      const textOf = (name: string | undefined) => {
+        const value = name === undefined ? undefined : fields[name]
+        return value === null || value === undefined ? undefined : String(value)
+      }
+      const [user, item, type] = [textOf(taken.user), textOf(taken.item), textOf(taken.type)]
       if (user !== undefined && item !== undefined) await recommender.retract(user, item, type)
       else if (user !== undefined) await recommender.forget(user)
       else if (item !== undefined) await recommender.deleteItems(item)

@@ -32,7 +32,7 @@ export function refuse(socket: Socket, code: string): void {
     return
   }
   const { status, message } = PARSER_STATUS[code] ?? UNREADABLE
-  // For whoever counts answers.
+  // For the metrics.
   if (answering) answering.statusCode = status
   answerAndClose(socket, status, message)
 }

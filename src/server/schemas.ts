@@ -105,6 +105,12 @@ const Included = Type.Union(
   ["title", "categories", "properties"].map((field) => Type.Literal(field as "title" | "categories" | "properties")),
 )
 
+const Counted = Type.Optional(
+  Type.Boolean({
+    description: "False for a list that no user is shown: it gets no id and is not counted. Default true.",
+  }),
+)
+
 const page = {
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: "Default 10." })),
   offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000, description: "Default 0." })),
@@ -142,6 +148,7 @@ const list = {
     }),
   ),
   include: Type.Optional(Type.Array(Included, { description: "What comes with each item." })),
+  counted: Counted,
 }
 export const ListBody = shape(list)
 
@@ -152,6 +159,7 @@ const listQuery = {
   only: Type.Optional(many(Name)),
   categories: Type.Optional(many(Category)),
   include: Type.Optional(many(Included)),
+  counted: Counted,
 }
 export const ListQuery = shape(listQuery)
 

@@ -81,13 +81,17 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const leaving = new AbortController()
   // Lists are given from the snapshot while the journal is replayed.
   const own = () =>
-    untilThereIsRoom(() => Recommender.open({ ...engineOptions, replay: "behind", onReplay: options.onReplay }), {
-      signal: leaving.signal,
-      onObstacle(error) {
-        if (obstacle === undefined) onError(error, "start")
-        obstacle = `${withoutPaths(error.message)}; it is tried again by itself`
+    untilThereIsRoom(
+      () =>
+        Recommender.open({ ...engineOptions, replay: "behind", onReplay: options.onReplay, signal: leaving.signal }),
+      {
+        signal: leaving.signal,
+        onObstacle(error) {
+          if (obstacle === undefined) onError(error, "start")
+          obstacle = `${withoutPaths(error.message)}; it is tried again by itself`
+        },
       },
-    })
+    )
   const opened: Promise<ServedRecommender> = options.open ? options.open() : own()
   let feeding: Promise<void> = Promise.resolve()
   let following: Promise<void> = Promise.resolve()

@@ -14,7 +14,7 @@ export interface ModelCheckOptions {
   options?: OwnOptions
 }
 
-/** What a model promises, whoever wrote it; those with rows also that growth changes no prediction. */
+/** The contract of every model; with rows also that growth changes no prediction. */
 export function modelChecks(create: CreateModel, options: ModelCheckOptions = {}): Check[] {
   const { options: own = {} } = options
   const make = (seed: number, task: Task): OwnModel =>

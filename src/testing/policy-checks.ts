@@ -18,7 +18,7 @@ export interface PolicyCheckOptions {
   options?: OwnOptions
 }
 
-/** What a policy is told in these checks. */
+/** The input of a policy in these checks. */
 export function policyStart(
   seed: number,
   { recipe = "calibrated", options = {} }: PolicyCheckOptions = {},
@@ -72,7 +72,7 @@ export function drawRound(
   return { ...drawChoices(length, policy, p), keepLosses, growLosses, keepRewards, growRewards }
 }
 
-/** What a size policy promises, whoever wrote it. */
+/** The contract of every size policy. */
 export function policyChecks(create: CreatePolicy, options: PolicyCheckOptions = {}): Check[] {
   const { deterministic = true } = options
   const make = (seed: number) => {

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto"
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest"
 import { exportCommand } from "../../src/cli/export.ts"
-import { importCommand } from "../../src/cli/import.ts"
+import { importCommand, Times } from "../../src/cli/import.ts"
+import { openContents } from "../../src/engine/contents.ts"
 import { readCreated } from "../../src/engine/directory.ts"
 import { Recommender } from "../../src/engine/open.ts"
 
@@ -68,7 +69,9 @@ test("a file whose row 3,001 is bad takes nothing, does not even make the direct
   for (const bad of ["u1,i1,9,1700000000", "u1,i1,4,99999999999", ",i1,4,1700000000", "u1,i1,4"]) {
     lines[3001] = bad
     writeFileSync(file, `${lines.join("\n")}\n`)
-    await expect(importCommand([file, "--directory", directory])).rejects.toThrow(/line 3002\); nothing was taken/)
+    await expect(importCommand([file, "--directory", directory])).rejects.toThrow(
+      /line 3002\).*; nothing was taken \(--skip-bad/,
+    )
     expect(existsSync(directory)).toBe(false)
   }
 })
@@ -135,13 +138,98 @@ test("a directory is created as asked for", async () => {
   })
 })
 
-test("--type gives every event its type", async () => {
-  const file = fileOf(["user,item", "ada,dune", "bob,solaris"])
-  await importCommand([file, "--directory", directory, "--type", "purchase"])
+test("--type names the column of the types as in dess run, --as gives a type to events without one", async () => {
+  const file = fileOf(["user,item,what", "ada,dune,view", "bob,solaris,"])
+  await importCommand([file, "--directory", directory, "--type", "what", "--as", "purchase"])
+  expect(told).toContain('type from "what"')
   const recommender = await Recommender.open({ directory })
   const { feedback } = await recommender.feedback()
   await recommender.close()
-  expect(feedback.map(({ type }) => type)).toEqual(["purchase", "purchase"])
+  expect(feedback.map(({ user, type }) => `${user} ${type}`).sort()).toEqual(["ada view", "bob purchase"])
+  await expect(importCommand([file, "--directory", directory, "--type", "purchase"])).rejects.toThrow(
+    /type column: expected "purchase", got "user", "item", "what" .*--as <type> gives every event one; nothing was taken$/,
+  )
+})
+
+test("takes what dess run takes: a MovieLens folder with its titles, lines of JSON with changing keys, clicks only", async () => {
+  const home = join(folder, "ml")
+  mkdirSync(home, { recursive: true })
+  writeFileSync(join(home, "ratings.dat"), rows(20).join("\n").replaceAll(",", "::").concat("\n"))
+  writeFileSync(join(home, "movies.dat"), "i1::Dune: Part::Two (2024)::Drama|Sci-Fi\n")
+  directory = join(folder, `directory ${++count}`)
+  await importCommand([home, "--items", "--directory", directory])
+  await importCommand([home, "--directory", directory])
+  expect(printed).toMatch(/^1 items taken.*\n20 events taken/)
+  expect(told).toContain("columns: user from column 1, item from column 2, rating from column 3")
+  const recommender = await Recommender.open({ directory })
+  expect(recommender.item("i1")).toMatchObject({ title: "Dune: Part::Two (2024)", categories: ["Drama", "Sci-Fi"] })
+  await recommender.close()
+
+  const json = fileOf(
+    ['{"user":"ada","item":"dune"}', '{"user":7,"item":"solaris","rating":4.3,"weight":2}', "[]"],
+    "lines.ndjson",
+  )
+  await importCommand([json, "--directory", directory, "--skip-bad", "--json"])
+  expect(JSON.parse(printed.split("\n").at(-2) ?? "")).toMatchObject({ accepted: 2, bad: 1 })
+  const contents = await openContents(directory)
+  const events = []
+  for await (const event of contents.events()) events.push(event)
+  await contents.close()
+  expect(events).toMatchObject([{ user: "ada" }, { user: "7", item: "solaris", rating: 4.3, weight: 2 }])
+  expect(events[0].rating).toBeUndefined()
+
+  const shown = fileOf(["user_id,video_id,is_click,time_ms", "a,x,1,1700000000000", "a,y,0,1700000001000"])
+  await importCommand([shown, "--directory", directory])
+  expect(told).toContain("is_click: rows from 1 on count, 1 others are left out")
+  expect(await accepted()).toBe(1)
+})
+
+test("--columns key=… names a key per row: other files with the same rows double nothing either", async () => {
+  const file = fileOf(["order,user,item", "1,ada,dune", "2,ada,dune", "3,bob,dune"])
+  await importCommand([file, "--directory", directory, "--columns", "key=order"])
+  writeFileSync(file, "order,user,item\n2,ada,dune\n4,bob,solaris\n")
+  await importCommand([file, "--directory", directory, "--columns", "key=order"])
+  expect(printed).toMatch(/^3 events taken.*\n1 events taken, 1 known already/)
+})
+
+test("a file that is larger than what is sorted at once is taken span by span, in order of time", () => {
+  const times = new Times()
+  const all = Array.from({ length: 300_000 }, (_, n) => (n * 7919) % 100_003)
+  for (const time of all) times.take(time)
+  const spans = times.spans(50_000)
+  expect(spans).toHaveLength(6)
+  const counts = spans.map(([from, to]) => all.filter((time) => time >= from && time < to).length)
+  expect(counts.reduce((sum, length) => sum + length)).toBe(300_000)
+  expect(Math.max(...counts)).toBeLessThan(52_000)
+  for (const [at, [from]] of spans.entries()) expect(from).toBe(at === 0 ? Number.NEGATIVE_INFINITY : spans[at - 1][1])
+  // A time that most events have makes one large span, and no empty one.
+  const same = new Times()
+  for (const time of [2, ...Array.from({ length: 1000 }, () => 1), 3]) same.take(time)
+  expect(same.spans(10).every(([from, to]) => from < to)).toBe(true)
+})
+
+test.each([
+  [["--url", "http://127.0.0.1:1", "--method", "uniform-16"], /--method: expected with --directory only/],
+  [["--url", "http://127.0.0.1:1", "--rating-scale", "0-10"], /--rating-scale: expected with --directory only/],
+  [["--url", "http://127.0.0.1:1", "--types", "{}"], /--types: expected with --directory only/],
+  [["--url", "http://127.0.0.1:1", "--again"], /--again: expected with --directory only/],
+  [["--directory", "none", "--items", "--as", "view"], /--as: expected with events, got it with --items/],
+  [["--directory", "none", "--items", "--type", "kind"], /--type: expected with events, got it with --items/],
+])("refuses options that would change nothing: %s", async (words, message) => {
+  await expect(importCommand([fileOf(["user,item", "ada,dune"]), ...words])).rejects.toThrow(message)
+})
+
+test("a directory that is there keeps what it was created with", async () => {
+  const file = fileOf(["user,item,rating", "ada,dune,4"])
+  await importCommand([file, "--directory", directory])
+  for (const words of [
+    ["--method", "uniform-16"],
+    ["--rating-scale", "0-10"],
+    ["--like-threshold", "2"],
+    ["--task", "binary"],
+  ])
+    await expect(importCommand([file, "--directory", directory, ...words])).rejects.toThrow(/expected .*got/)
+  expect(await accepted()).toBe(1)
 })
 
 test("dess export --lists writes everybody's list, as recommend gives it", async () => {

@@ -6,8 +6,12 @@ import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { openDuck } from "../../src/datasets/duck.ts"
+import { openEventFiles } from "../../src/datasets/event-files.ts"
+import { EventMaker } from "../../src/datasets/live-events.ts"
 import { type DataStream, type OpenOptions, openData, peekData } from "../../src/datasets/open.ts"
 import { describePublished, PUBLISHED } from "../../src/datasets/publishers.ts"
+import { newTally } from "../../src/datasets/ratings.ts"
+import { DEFAULT_SCALE } from "../../src/stream/interaction.ts"
 import type { InteractionBatch } from "../../src/types.ts"
 import { buildCommand, dess } from "../support/command.ts"
 
@@ -31,6 +35,22 @@ function rowsOf(stream: DataStream): string[] {
       [stream.userName(batch.user[i]), stream.itemName(batch.item[i]), batch.timestamp[i], batch.rating[i]].join(" "),
     ),
   )
+}
+
+/** The same of what dess import reads, in order of time. */
+async function liveRowsOf(path: string, { ratingScale = DEFAULT_SCALE, columns = {} }: OpenOptions = {}) {
+  const maker = new EventMaker()
+  const { blocks } = await openEventFiles(path, {
+    ...{ choice: columns, live: true, scale: ratingScale, names: maker.names, tally: newTally() },
+  })
+  const events = []
+  for await (const block of blocks) for (let row = 0; row < block.length; row++) events.push(maker.make(block, row))
+  return events
+    .map((event, place) => ({ place, ...event }))
+    .sort((a, b) => (a.timestamp ?? a.place) - (b.timestamp ?? b.place))
+    .map(({ user, item, timestamp, rating, place }) =>
+      [user, item, timestamp ?? place, rating === undefined ? 5 : (rating * 5) / ratingScale.max].join(" "),
+    )
 }
 
 interface Form {
@@ -168,7 +188,7 @@ const FORMS: Form[] = [
     rows: ["u i 1541548939 5"],
     implicit: true,
     notes: [
-      /columns taken: user = user_id, item = item_id, timestamp = timestamp, type = type; ignored: session_id, city/,
+      /columns: user from "user_id", item from "item_id", timestamp, type; not read: "session_id", "city"/,
       /clickout item 1; all count/,
     ],
   },
@@ -183,6 +203,14 @@ describe.each(FORMS)("$name", ({ files, options, rows, implicit = false, notes =
     expect(stream.implicit ?? false).toBe(implicit)
     for (const note of notes) expect((stream.notes ?? []).join("\n")).toMatch(note)
     expect((await peekData(join(path, names[0]))).implicit).toBe(implicit)
+  })
+
+  test("gives a live recommender the same events", async () => {
+    const names = Object.keys(files)
+    const path = folder(files)
+    const data = names.length > 1 ? path : join(path, names[0])
+    if (options?.types !== undefined || options?.implicit) return
+    expect(await liveRowsOf(data, options)).toEqual(rows)
   })
 })
 
@@ -212,6 +240,7 @@ describe("Yambda", () => {
     const stream = await openData(await parquet(sql, "listens.parquet"))
     expect(rowsOf(stream)).toEqual(["100 1 0 5", "100 3 10 5"])
     expect(stream.notes?.join()).toMatch(/played_ratio_pct: rows from 50 on count, 1 others are left out/)
+    expect(await liveRowsOf(await parquet(sql, "listens.parquet"))).toEqual(rowsOf(stream))
   })
 
   test("all kinds of events in one file are told apart", async () => {

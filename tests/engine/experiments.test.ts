@@ -46,7 +46,7 @@ function simulate(seed: number, lift: number, counts = new ListCounts()): Experi
   return experiments
 }
 
-test("intervals of two variants cover the true difference in about 95 of 100 runs", () => {
+test("intervals of two variants cover the true difference in about 95 of 100 runs", { timeout: 600_000 }, () => {
   const lift = 0.04
   let covered = 0
   for (let seed = 1; seed <= 200; seed++) {
@@ -88,6 +88,24 @@ test("lists have ids, and what names them is counted by kind, variant and place"
     ["b", "a"],
     ["b", "a"],
   ])
+  await recommender.close()
+})
+
+test("a list that nobody is shown has no id and is not counted", async () => {
+  const recommender = await shop({ variants: HALVES })
+  const hidden = { counted: false, count: 3 }
+  const lists = await Promise.all([
+    recommender.recommend("u1", hidden),
+    recommender.recommend({ items: ["i1"], ...hidden }),
+    recommender.similar("i1", hidden),
+    recommender.popular(hidden),
+    recommender.newest(hidden),
+  ])
+  for (const list of lists) expect([list.id, list.variant]).toEqual([undefined, undefined])
+  const { variants } = recommender.experiments?.() ?? { variants: [] }
+  expect(variants.flatMap(({ lists }) => lists).map(({ impressions }) => impressions)).toEqual([])
+  await expect(recommender.popular({ counted: "no" as never })).rejects.toThrow(/counted: expected true or false/)
+  expect((await recommender.popular({ counted: true })).id).toBeDefined()
   await recommender.close()
 })
 

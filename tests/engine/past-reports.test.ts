@@ -37,6 +37,9 @@ test("the last reports are there after a restart, and new ones follow them", { t
   expect(after.map(({ segment, interactions, time }) => ({ segment, interactions, time }))).toEqual(
     before.map(({ segment, interactions, time }) => ({ segment, interactions, time })),
   )
+  // What the policy thinks, of the newest only.
+  expect(before.map(({ outlook }) => outlook !== null)).toEqual([false, false, false, false, true])
+  expect(after.map(({ outlook }) => outlook?.frequencies)).toEqual(before.map(({ outlook }) => outlook?.frequencies))
   for (const [i, { trainLoss }] of after.entries()) expect(trainLoss).toBeCloseTo(before[i].trainLoss, 5)
   await second.observe(events())
   await second.drain()

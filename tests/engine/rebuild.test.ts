@@ -178,10 +178,10 @@ test("what a recovered journal has lost is reported whenever it is opened, expor
   writeFileSync(join(directory, journal), bytes)
   await (await open(directory, { recover: true })).close()
   const again = await open(directory)
-  expect(again.status().damaged?.join()).toMatch(/were damaged and are gone/)
+  expect(again.status().damaged?.join()).toMatch(/were damaged and are gone: \d+ events, taken before .*Z/)
   await again.close()
   const contents = await openContents(directory)
-  const said = /were damaged or missing when it was recovered, and are gone$/
+  const said = /were damaged or missing when it was recovered, and are gone: \d+ events, taken before .*Z$/
   expect(contents).toMatchObject({ isWhole: false, gone: [expect.stringMatching(said)] })
   await contents.close()
   const write = vi.spyOn(process.stderr, "write").mockReturnValue(true)

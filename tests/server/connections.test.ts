@@ -1,6 +1,9 @@
 /** Callers that close, abort, stall or read nothing cost the service nothing that lasts. */
 
+import { type AddressInfo, connect } from "node:net"
 import { afterEach, expect, test } from "vitest"
+import { Connections } from "../../src/server/connections.ts"
+import { CONNECTION_LIMITS } from "../../src/server/limits.ts"
 import { openService, type TestService, until } from "../support/service.ts"
 import { get, HOST, pause, send, within } from "../support/sockets.ts"
 
@@ -109,3 +112,18 @@ test("unread answers are freed with their connection", async () => {
   const whole = await fetch(`${service.url}/v1/items?count=10000`)
   expect((await whole.arrayBuffer()).byteLength).toBeGreaterThan(14_000_000)
 }, 30_000)
+
+test("of a connection that is closed for sending too many requests ahead, the rest is not even parsed", async () => {
+  service = await openService()
+  const connections = new Connections({ ...CONNECTION_LIMITS, pipelined: 8 })
+  let heads = 0
+  const server = connections.serve(() => {})
+  server.on("request", () => heads++)
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  const { port } = server.address() as AddressInfo
+  const socket = connect(port, "127.0.0.1", () => socket.write(get("/health/live").repeat(700)))
+  socket.on("error", () => {})
+  await new Promise((resolve) => socket.once("close", resolve))
+  expect(heads).toBe(9)
+  await new Promise((resolve) => server.close(resolve))
+})

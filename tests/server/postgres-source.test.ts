@@ -46,9 +46,9 @@ describeWithPostgres("a Postgres source", () => {
     )
   }
 
-  const insert = (name: string, from: number, count: number) =>
+  const insert = (name: string, from: number, count: number, user = "user_id") =>
     client.query(
-      `INSERT INTO ${name} (user_id, item_id) SELECT 'u' || n % 50, 'i' || n FROM generate_series(${from}, ${from + count - 1}) n`,
+      `INSERT INTO ${name} (${user}, item_id) SELECT 'u' || n % 50, 'i' || n FROM generate_series(${from}, ${from + count - 1}) n`,
     )
 
   /** Follows a table with a recommender in a directory, until `stop`. */
@@ -188,6 +188,35 @@ describeWithPostgres("a Postgres source", () => {
     await insert("changing", 20, 10)
     await until(async () => accepted() === 30)
     expect(errors.join()).not.toContain("shop@")
+  })
+
+  test("rows wait while the column of the users or items has another name: none is passed over, nobody is erased", async () => {
+    await table("renamed")
+    await table("renamed_gone", "user_id text, item_id text, type text")
+    await insert("renamed", 0, 10)
+    await client.query("INSERT INTO renamed_gone (user_id, item_id) VALUES ('u3', 'none')")
+    const { recommender, accepted, errors } = await follow("renamed", {
+      deletes: { table: "renamed_gone", cursor: "id" },
+    })
+    await until(async () => accepted() === 10)
+    await recommender.drain()
+    await client.query("ALTER TABLE renamed RENAME COLUMN user_id TO somebody")
+    await insert("renamed", 10, 10, "somebody")
+    await until(async () => errors.length === 1)
+    expect(errors[0]).toMatch(/user column: expected one of .*got .*"somebody"/)
+    await wait(300)
+    expect([accepted(), errors.length]).toEqual([10, 1])
+    await client.query("ALTER TABLE renamed RENAME COLUMN somebody TO user_id")
+    await until(async () => accepted() === 20)
+    await until(async () => errors.length === 2)
+    await client.query("ALTER TABLE renamed_gone RENAME COLUMN item_id TO article")
+    await client.query("INSERT INTO renamed_gone (user_id, article) VALUES ('u1', 'i1')")
+    await until(async () => errors.length === 3)
+    expect(errors[2]).toMatch(/deletes: expected the columns it began with/)
+    expect(recommender.has("user", "u1")).toBe(true)
+    await client.query("ALTER TABLE renamed_gone RENAME COLUMN article TO item_id")
+    await until(async () => errors.length === 4)
+    expect(recommender.has("user", "u1")).toBe(true)
   })
 
   test("applies every row once though either side is killed 50 times", { timeout: 900_000 }, async () => {

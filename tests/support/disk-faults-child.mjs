@@ -6,9 +6,20 @@
  *   FOLDER: an empty folder; its folder "disk" is the one whose operations fail
  */
 
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from "node:fs"
 import { join } from "node:path"
-import { JournalFiles } from "../../dist/engine/journal-files.js"
+import { FILE_HEADER_BYTES, FrameReader } from "../../dist/engine/frames.js"
+import { decodeRecord } from "../../dist/engine/records.js"
 import { DessError, Recommender } from "../../dist/index.js"
 import { Faults } from "../../tools/faults/faults.mjs"
 
@@ -327,11 +338,18 @@ function namesIn(path, name) {
     const file = join(path, entry)
     if (statSync(file).isFile() && !entry.endsWith(".sock") && readFileSync(file).includes(bytes)) found.push(entry)
   }
-  const { description } = JSON.parse(readFileSync(join(path, "dess.json"), "utf8"))
-  const files = JournalFiles.open(path, JSON.parse(description).id, { readOnly: true })
-  for (const { position, record } of files.read(0))
-    if (JSON.stringify(record).includes(name)) found.push(`record ${position} (${record.kind})`)
-  files.close()
+  for (const entry of readdirSync(path)) {
+    if (!/^journal-\d+\.log$/.test(entry)) continue
+    const file = openSync(join(path, entry), "r")
+    const size = statSync(join(path, entry)).size
+    const frames = new FrameReader({ file, size, at: FILE_HEADER_BYTES, position: Number(/\d+/.exec(entry)[0]) })
+    for (const { position, records } of frames)
+      records.forEach((bytes, r) => {
+        const record = decodeRecord(bytes, position + r)
+        if (JSON.stringify(record).includes(name)) found.push(`record ${position + r} (${record.kind})`)
+      })
+    closeSync(file)
+  }
   return found
 }
 

@@ -333,22 +333,31 @@ describeInBrowser("the dashboard of a shop that is restarted and counts its list
     expect(await shop.exit).toBe(0)
     shop = await serve(options)
     const page = await browser.open(`${shop.url}/#method`)
-    await expect.poll(() => page.locator("#sizes svg path[d*='L']").count(), PATIENCE).toBeGreaterThan(1)
+    for (const id of ["learning", "sizes", "bytes", "outlook", "decisions", "regret", "health"])
+      await expect
+        .poll(() => page.locator(`#${id} svg`).locator("path[d*='L'], rect").count(), { ...PATIENCE, message: id })
+        .toBeGreaterThan(1)
     await page.locator("#nav-experiments").click()
     const rows = page.locator("#experiments .answer table").first().locator("tbody tr")
     await expect.poll(() => rows.count(), PATIENCE).toBe(2)
-    expect(await rows.first().textContent()).toMatch(/^model.*50 %.*\d %/)
+    expect(await rows.first().textContent()).toMatch(/^model.*\d %.*50 %/)
     expect(await page.locator("#experiments .answer").textContent()).toContain("Against model")
     await photograph(page, "experiments")
     await expectNoOverflow(page)
-    // Looking at users on the dashboard is no impression.
+    // Looking at lists on the dashboard is no impression.
     const given = async () =>
-      (await ask<ExperimentsView>(`${shop.url}/v1/experiments`)).variants.flatMap(({ lists }) =>
-        lists.filter(({ kind }) => kind === "recommend").map(({ impressions }) => impressions),
+      (await ask<ExperimentsView>(`${shop.url}/v1/experiments`)).variants.flatMap(({ name, lists }) =>
+        lists.map(({ kind, impressions }) => [name, kind, impressions]),
       )
     const before = await given()
+    expect(before.map(([, kind]) => kind)).toEqual(["recommend", "recommend"])
     await page.goto(`${shop.url}/#explore/user/u1`)
     await page.getByText("What are they recommended?").waitFor(PATIENCE)
+    await page.goto(`${shop.url}/#explore/item/i1`)
+    await page.getByText("What is like it?").waitFor(PATIENCE)
+    await page.goto(`${shop.url}/#try`)
+    await page.locator("#try .list button").first().click(PATIENCE)
+    await page.getByText("Nothing was written").waitFor(PATIENCE)
     await page.waitForTimeout(1500)
     expect(await given()).toEqual(before)
     browser.calm()

@@ -12,7 +12,9 @@ const asked: Partial<Record<Side, Promise<string[]>>> = {}
 
 /** Items with their titles. */
 const newest = () =>
-  getJson<Recommendation[]>(`/v1/new?count=${MOST_OFFERED}&include=title`).catch(() => [] as Recommendation[])
+  getJson<Recommendation[]>(`/v1/new?count=${MOST_OFFERED}&include=title&counted=false`).catch(
+    () => [] as Recommendation[],
+  )
 
 /** Names of known ids, and fills the list the fields for them point to. */
 export async function offerIds(side: Side): Promise<string[]> {

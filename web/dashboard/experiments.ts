@@ -48,16 +48,20 @@ export async function openExperiments(): Promise<void> {
 function show({ variants, differences }: ExperimentsView): HTMLElement[] {
   const rows = variants.flatMap(({ name, share, lists }) =>
     lists.map((list) => [
-      ...[name, KINDS[list.kind] ?? list.kind, `${Math.round(100 * share)} %`],
-      ...[list.impressions, list.clicks, list.conversions].map(formatNumber),
+      ...[name, KINDS[list.kind] ?? list.kind],
       ...[list.clickRate, list.conversionRate, list.outcomeRate].map((rate) => formatRate(rate)),
+      ...[list.impressions, list.clicks, list.conversions].map(formatNumber),
+      `${Math.round(100 * share)} %`,
     ]),
   )
   if (rows.length === 0) return [element("p", { class: "quiet" }, "No lists were given yet.")]
   const columns = [
-    ...[{ title: "Variant", text: true }, { title: "List", text: true }, { title: "Users" }, { title: "Lists given" }],
-    ...[{ title: "Clicks" }, { title: "Conversions" }, { title: "Clicks per list" }],
-    ...[{ title: "Conversions per list" }, { title: "All conversions per list" }],
+    ...[
+      { title: "Variant", text: true },
+      { title: "List", text: true },
+    ],
+    ...[{ title: "Clicks per list" }, { title: "Conversions per list" }, { title: "All conversions per list" }],
+    ...[{ title: "Lists given" }, { title: "Clicks" }, { title: "Conversions" }, { title: "Users" }],
   ]
   const parts = [element("h3", {}, "By variant"), scroll(createTable(columns, rows))]
   if (differences.length > 0)
@@ -68,10 +72,10 @@ function show({ variants, differences }: ExperimentsView): HTMLElement[] {
           [
             { title: "Variant", text: true },
             { title: "Per list", text: true },
-            { title: "Difference" },
             { title: "It has", text: true },
+            { title: "Difference" },
           ],
-          differences.map((one) => [one.variant, RATES[one.rate], formatRate(one, "points"), judgeDifference(one)]),
+          differences.map((one) => [one.variant, RATES[one.rate], judgeDifference(one), formatRate(one, "points")]),
         ),
       ),
       element(

@@ -78,7 +78,7 @@ async function ask(side: Side, id: string): Promise<Answer> {
   const [explanation, status, list, users] = await Promise.all([
     getJson<Explanation>(path),
     getJson<Status>("/v1/status"),
-    side === "user" ? previewList(id) : getJson<Recommendation[]>(`${path}/similar?include=title`),
+    side === "user" ? previewList(id) : getJson<Recommendation[]>(`${path}/similar?include=title&counted=false`),
     side === "user" ? getJson<SimilarUser[]>(`${path}/similar`) : [],
   ])
   if (explanation.entry) noteTitles([explanation.entry])
@@ -97,7 +97,7 @@ export async function explore(side: Side, id: string): Promise<void> {
   try {
     const answer = await ask(side, id)
     if (location.hash !== place) return
-    message.textContent = `After ${answer.status.events.learned.toLocaleString("en")} events; Explore asks anew.`
+    message.textContent = `As of ${answer.status.events.learned.toLocaleString("en")} events; press Explore to look again.`
     show(holder, answer)
   } catch (error) {
     if (location.hash !== place) return

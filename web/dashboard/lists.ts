@@ -16,6 +16,6 @@ export async function previewList(user: string, items: readonly Trial[] = [], co
   } catch (error) {
     // Some models cannot preview; the list as it is they have.
     if (items.length > 0 || !(error instanceof ApiError) || error.status === 404) throw error
-    return getJson<Recommendation[]>(`${path}/recommendations?count=${count}&include=title`)
+    return getJson<Recommendation[]>(`${path}/recommendations?count=${count}&include=title&counted=false`)
   }
 }

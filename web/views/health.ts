@@ -54,9 +54,9 @@ export function healthTiles({ reports, status, now, lost }: Health): Tile[] {
       value: last ? formatNumber(Math.round(eventRate({ reports, now }))) : "–",
       note: "last ten seconds",
     },
-    { name: "Freshness", value: duration(last?.freshness), note: "accepted → in lists" },
+    { name: "Freshness", value: duration(last?.freshness), note: "from an event to the lists" },
     { name: "Queue", value: last ? formatNumber(last.queue) : "–", note: "events to be learned" },
-    { name: "Requests", value: duration(last?.latency?.p50), note: `p99 ${duration(last?.latency?.p99)}` },
+    { name: "Requests", value: duration(last?.latency?.p50), note: `99 of 100 within ${duration(last?.latency?.p99)}` },
   ]
 }
 

@@ -92,7 +92,7 @@ export class Fusion {
     this.record()
   }
 
-  /** From now on what is learned is told. */
+  /** Starts recording what is learned, to be shared. */
   record(): void {
     this.#told = this.all()
   }

@@ -53,7 +53,7 @@ for (let code = 0, value = LEAST; code < 255; code++) {
   VALUES[code] = value
   if (code !== 126) value = RATIO * value + LEAST
 }
-/** What a newcomer weighs at least, over (10 + R)^¾: N·(1 + R_i)^¼. Less is as good as nothing. */
+/** The least weight of a new entry, over (10 + R)^¾: N·(1 + R_i)^¼. Less is negligible. */
 const COUNTS = 0.016
 /** R of a row that is halved. */
 const FULL = 65_536
@@ -70,7 +70,7 @@ const [SOON, RIGHT] = [0, 1]
 const LONGEST = HEAD + SET * SETS[SETS.length - 1]
 /** Indices beyond are not counted. */
 const LAST_KEPT = INDEX - 1
-/** A likelihood that is as good as none: 1/ε. */
+/** A negligible likelihood: 1/ε. */
 const CLEAR = 100
 
 const NOTHING: ReadonlyMap<number, number> = new Map()
@@ -110,7 +110,7 @@ export class Neighbours {
   #isOutdated = false
   readonly #openKernels: () => Kernels
   #kernels: Kernels | undefined
-  /** By row, what was added to it here and is to be told. */
+  /** By row, what was added here and has not been reported to other processes. */
   #added: Map<number, Map<number, number>> | undefined
   /** Another thread's, whose rows are read where there is none here, and whose R_i count. */
   source: Neighbours | undefined

@@ -26,7 +26,7 @@ const FEW_ITEMS = NOISE_PLACES / 2
 const X_END = 32_767
 /** Of a number of ε, and of x beside it: as many products as there are in a lane of 128 numbers have room in 32 bits. */
 const LIFT_END = { noise: 4000, x: 16_383, columns: 128 }
-/** What stands before an item's numbers: its index, and its bias. */
+/** The header of an item's numbers: its index and its bias. */
 const HEAD = 2
 
 /** Items of one rung. */

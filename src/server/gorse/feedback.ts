@@ -43,8 +43,8 @@ function packComment({ Comment, Value, Labels }: Static<typeof schema.Feedback>)
   return MORE + JSON.stringify([Comment ?? "", Value ?? 0, Labels ?? null])
 }
 
-function unpackComment(text: string): { Comment: string; Value?: number; Labels?: unknown } {
-  if (!text.startsWith(MORE)) return { Comment: text }
+function unpackComment(text: string): { Comment: string; Value: number; Labels: unknown } {
+  if (!text.startsWith(MORE)) return { Comment: text, Value: 0, Labels: null }
   const [Comment, Value, Labels] = JSON.parse(text.slice(MORE.length)) as [string, number, unknown]
   return { Comment, Value, Labels }
 }

@@ -35,6 +35,14 @@ export const Feedback = Type.Object({
 })
 export const Feedbacks = Type.Array(Feedback, { maxItems: LIMITS.batch })
 
+export const Health = Type.Object({
+  Ready: Type.Boolean(),
+  DataStoreError: Type.Null(),
+  CacheStoreError: Type.Null(),
+  DataStoreConnected: Type.Boolean(),
+  CacheStoreConnected: Type.Boolean(),
+})
+
 export const RowAffected = Type.Object({ RowAffected: Type.Integer() })
 const Score = Type.Object({ Id: Type.String(), Score: Type.Number() })
 export const Scores = Type.Array(Score)

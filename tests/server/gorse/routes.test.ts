@@ -86,7 +86,8 @@ describe("the published client of Gorse", () => {
   })
 
   test("reads feedback back, one by one, by user, by item, by type, and a page at a time", async () => {
-    const like = { FeedbackType: "like", UserId: "u1", ItemId: "i7", Timestamp: timestamp, Comment: "" }
+    const more = { Value: 0, Labels: null }
+    const like = { FeedbackType: "like", UserId: "u1", ItemId: "i7", Timestamp: timestamp, Comment: "", ...more }
     expect(await client.getFeedback({ type: "like", userId: "u1", itemId: "i7" })).toEqual(like)
     await expect(client.getFeedback({ type: "star", userId: "u1", itemId: "i7" })).rejects.toThrow(status(404))
     await expect(client.getFeedback({ type: "like", userId: "nobody", itemId: "i7" })).rejects.toThrow(status(404))
@@ -285,7 +286,13 @@ describe("requests of the 0.5 API description", () => {
     expect(await call("GET", "/api/user/ada/feedback")).toMatchObject([given])
     const plain = { FeedbackType: "watch", UserId: "ada", ItemId: "solaris", Timestamp: timestamp, Comment: "" }
     await call("POST", "/api/feedback", { body: [plain] })
-    expect(await call("GET", "/api/feedback/watch/ada/solaris")).toEqual(plain)
+    expect(await call("GET", "/api/feedback/watch/ada/solaris")).toEqual({ ...plain, Value: 0, Labels: null })
+  })
+
+  test("says whether it is well", async () => {
+    const well = { Ready: true, DataStoreConnected: true, CacheStoreConnected: true }
+    const health = { ...well, DataStoreError: null, CacheStoreError: null }
+    for (const kind of ["live", "ready"]) expect(await call("GET", `/api/health/${kind}`)).toEqual(health)
   })
 
   test("recommendations have scores with version 2 of the API, and are ids without", async () => {
