@@ -75,11 +75,20 @@ export class Returns {
     }
   }
 
+  /** Of an id away for a turn or more: the best mean over any time to come, since who holds numbers holds them until then. */
   rate(side: Side, frequency: number, idle: number): number {
+    const counts = this.#counts
     const cell = cellOf(frequency, idle)
-    const at = FROM[side] + cell
-    const hazard = this.#counts[at] / (this.#counts[LOOKS + at] + DOUBT)
-    return cell % PAUSES >= LONG ? this.#bursts[side] * hazard : hazard
+    const from = FROM[side] + cell
+    if (cell % PAUSES < LONG) return counts[from] / (counts[LOOKS + from] + DOUBT)
+    const end = from - (cell % PAUSES) + PAUSES
+    let [hits, looks, best] = [0, DOUBT, 0]
+    for (let at = from; at < end; at++) {
+      hits += counts[at]
+      looks += counts[LOOKS + at]
+      if (hits > best * looks) best = hits / looks
+    }
+    return this.#bursts[side] * best
   }
 
   record(): void {

@@ -67,6 +67,8 @@ export interface Limited {
   packed?(side: Side, step: number): number
   /** Ids that may leave; given once. */
   leaving?(): Record<Side, readonly number[]>
+  /** Whether tables can give memory back that rows once took; then it counts as long as they have it. */
+  readonly givesBack?: boolean
   /** Moves an id one size down; left out where sizes are fixed. */
   shrink?(side: Side, id: number): void
   /** Takes rows out, cut to a step, and puts them back; where a row can be cut. */
@@ -81,6 +83,9 @@ export interface Cut {
 }
 
 const IDLE_CLASSES = 65_536
+
+/** Of the memory of rows: as much may be free before it is given back. */
+const FREE = 1 / 32
 
 export interface Unmet {
   rows: number
@@ -171,9 +176,26 @@ export class Limiter {
     let bytes = this.#process?.bytes ?? this.#beside
     for (const side of SIDES) {
       const table = this.#limited.tables[side]
-      bytes += this.#process ? table.heldBytes + this.#packed(side) + this.#perId(side) * table.count : table.heldBytes
+      bytes += table.heldBytes + this.#free(side)
+      if (this.#process) bytes += this.#packed(side) + this.#perId(side) * table.count
     }
     return bytes
+  }
+
+  /** Bytes of free chunks, where they count. */
+  #free(side: Side): number {
+    return this.#limited.givesBack ? this.#limited.tables[side].freeBytes : 0
+  }
+
+  /** Gives free memory back once it is more than a share of the rows'. */
+  giveBack(share = FREE): void {
+    if (this.#limited.givesBack) for (const side of SIDES) this.#limited.tables[side].giveBack(share)
+  }
+
+  /** Bytes that rows to be added need beyond those that are held. */
+  #toAdd(side: Side, added: ArrayLike<number>, largest = 0): number {
+    const table = this.#limited.tables[side]
+    return table.bytesToAdd(added, largest) - Math.min(this.#free(side), table.bytesToAdd(added, 0))
   }
 
   /**
@@ -223,6 +245,7 @@ export class Limiter {
    * growing.
    */
   makeRoom(segment: Segment, number: number): Gone | undefined {
+    this.giveBack()
     const limits = this.#limits
     if (!limits) return undefined
     this.#read(segment.time ?? 0, segment.length, number)
@@ -248,6 +271,7 @@ export class Limiter {
         break
       }
       for (const side of SIDES) this.#release(side, chosen[side], left)
+      this.giveBack(0)
     }
     this.gaveWay = limits.bytes === undefined ? 0 : held - this.held
     this.#freePlaces(unmet, number, left)
@@ -410,6 +434,7 @@ export class Limiter {
           taken.push({ side, id, cut: cut.take(side, id, 0) })
           waiting[side]++
         }
+      this.giveBack(0)
     }
     for (const { side, id, cut: one } of taken)
       if (fits({ user: 0, item: 0, [side]: 1 })) {
@@ -429,6 +454,7 @@ export class Limiter {
         for (const id of new Set(segment[side]))
           if (tables[side].has(id) && tables[side].step(id) === step)
             taken.push({ side, id, cut: cut.take(side, id, tables[side].start) })
+    this.giveBack(0)
     const room = fits()
     for (const { side, id, cut: one } of taken) cut?.put(side, id, one)
     for (const { side } of taken) p.gone.shrunk[side]++
@@ -490,7 +516,7 @@ export class Limiter {
   #heldWithAdded(unmet: Record<Side, Unmet>): number {
     let bytes = this.held
     for (const side of SIDES) {
-      bytes += this.#limited.tables[side].bytesToAdd(this.#added[side], unmet[side].largest)
+      bytes += this.#toAdd(side, this.#added[side], unmet[side].largest)
       bytes += this.#perId(side) * unmet[side].rows
       if (this.#process) bytes += this.#packedAdded(side)
     }
@@ -520,7 +546,7 @@ export class Limiter {
       if (!this.#limited.shrink || !table.has(id) || table.step(id) === 0) continue
       const added = this.#added[side].fill(0)
       added[table.step(id) - 1]++
-      if (this.held + table.bytesToAdd(added, 0) > bytes) continue
+      if (this.held + this.#toAdd(side, added) > bytes) continue
       this.#limited.shrink(side, id)
       count++
     }
@@ -540,7 +566,7 @@ export class Limiter {
       return growing[side].filter((id) => {
         const step = table.step(id) + 1
         added[step]++
-        const cost = before + table.bytesToAdd(added, 0)
+        const cost = before + this.#toAdd(side, added)
         if (cost <= room) spent = cost
         else added[step]--
         return cost <= room

@@ -99,8 +99,14 @@ export class SizedRows<M extends SizedModel = SizedModel> {
       forget,
       keeps: (side, id) => this.decides(side, id),
       shared: () => this.share !== undefined,
+      givesBack: this.#givesBack,
       ...family.limited(this, searched),
     })
+  }
+
+  /** Whether free memory of rows is given back: other threads may read those of a live learner, and the paper's stay as they are. */
+  get #givesBack(): boolean {
+    return !this.live && !this.model.tables.user.moments
   }
 
   /** A segment arrives. */
@@ -239,8 +245,10 @@ export class SizedRows<M extends SizedModel = SizedModel> {
       })
       return { seen: table.count, numbers: this.model.vectorNumbers(name), histogram, rowBytes: table.liveBytes }
     }
-    const { embeddingBytes, heldBytes, tables } = this.model
-    const freeBytes = tables.user.freeBytes + tables.item.freeBytes
+    const { embeddingBytes, tables } = this.model
+    const free = tables.user.freeBytes + tables.item.freeBytes
+    const heldBytes = this.model.heldBytes + (this.#givesBack ? free : 0)
+    const freeBytes = this.#givesBack ? 0 : free
     const { besideBytes } = this
     return { user: side("user"), item: side("item"), embeddingBytes, heldBytes, freeBytes, besideBytes }
   }

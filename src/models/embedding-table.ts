@@ -376,6 +376,37 @@ export class EmbeddingTable {
     this.#chunks--
   }
 
+  /**
+   * Gives memory of free chunks back once it is more than a share of what is held: chunks at the end move into free ones, and the array is
+   * replaced by a shorter one. Not where other threads read, nor where there are several arrays.
+   */
+  giveBack(share = 0): void {
+    const home = this.#packing ? 1 : 0
+    const base = home * (this.#mask + 1)
+    const isOne = this.#arrays.length === home + 1 && this.#end > base && (this.#end - 1) >>> this.#shift === home
+    if (this.#free.length <= share * this.#chunks || this.#isShared || !isOne || this.#openCount > 0) return
+    const [array, end] = [this.#arrays[home], base + this.#chunks * this.#chunk]
+    const free = this.#free.filter((begin) => begin < end)
+    for (const rows of this.#rows)
+      rows.chunks.forEach((begin, c) => {
+        if (begin < end) return
+        const to = free.pop() as number
+        array.copyWithin(to - base, begin - base, begin - base + this.#chunk)
+        rows.chunks[c] = to
+        const last = Math.min(rows.live, (c + 1) * rows.perChunk)
+        for (let row = c * rows.perChunk; row < last; row++) {
+          const place = this.#placeOfRow(rows, row)
+          this.#places[this.#int(place - 1)] = place
+        }
+      })
+    this.#free = []
+    this.#end = end
+    const length = Math.max(this.#chunk, end - base)
+    const kept = this.precision === "double" ? growable("f64", length, 8 * length) : growable("f32", length, 8 * length)
+    kept.set(array.subarray(0, length))
+    this.#setArray(home, kept)
+  }
+
   /** Carries out a change that readers in other threads see as a whole or not at all. */
   guarded<T>(change: () => T): T {
     if (!this.#isShared || this.#isChanging) return change()
