@@ -25,8 +25,11 @@ export class LastMet {
     this.#ticks = ticks
   }
 
-  meet(side: Side, id: number, time: number): void {
-    this.#ticks[side].set(id, 1 + (Math.floor(time * TICKS) % ROUND))
+  /** Returns turns since the id was met before; infinite for one that never was. */
+  meet(side: Side, id: number, time: number): number {
+    const now = tickOf(time)
+    const ticks = since(this.#ticks[side].set(id, now), now)
+    return ticks < 0 ? Number.POSITIVE_INFINITY : ticks / TICKS
   }
 
   /** Turns since an id was met last; infinite for one that never was. */
@@ -43,11 +46,7 @@ export class LastMet {
 
   /** Ticks since an id was met; −1 for one that never was. */
   #since(side: Side, id: number, time: number): number {
-    const kept = this.#ticks[side].get(id)
-    if (kept === 0) return -1
-    const ticks = (Math.floor(time * TICKS) % ROUND) + 1 - kept
-    const since = ticks < 0 ? ticks + ROUND : ticks
-    return since >= AHEAD ? 0 : since
+    return since(this.#ticks[side].get(id), tickOf(time))
   }
 
   /** Looks at an id, before time has gone round. */
@@ -70,4 +69,16 @@ export class LastMet {
   load(state: State): void {
     for (const side of SIDES) this.#ticks[side].load(state.at(side))
   }
+}
+
+/** What is kept of a time. */
+function tickOf(time: number): number {
+  return 1 + (Math.floor(time * TICKS) % ROUND)
+}
+
+/** Ticks from one that was kept to now; −1 where none was. */
+function since(kept: number, now: number): number {
+  if (kept === 0) return -1
+  const ticks = kept > now ? now - kept + ROUND : now - kept
+  return ticks >= AHEAD ? 0 : ticks
 }

@@ -5,7 +5,8 @@ import { Columns } from "./columns.ts"
 
 export interface SmallNumbers {
   get(id: number): number
-  set(id: number, value: number): void
+  /** Returns what it was. */
+  set(id: number, value: number): number
   clear(id: number): void
   /** Bytes they take; none where they stand in rows, which count for themselves. */
   readonly bytes: number
@@ -22,10 +23,12 @@ export class SmallColumn implements SmallNumbers {
     return id < this.#values.length ? this.#values[id] : 0
   }
 
-  set(id: number, value: number): void {
+  set(id: number, value: number): number {
     this.#columns.reserve(id)
     this.#values = this.#columns.at.value
+    const before = this.#values[id]
     this.#values[id] = value
+    return before
   }
 
   clear(id: number): void {
@@ -50,7 +53,7 @@ export class SmallColumn implements SmallNumbers {
 export interface NotedRows {
   has(id: number): boolean
   note(id: number, k: 0 | 1): number
-  setNote(id: number, k: 0 | 1, value: number): void
+  setNote(id: number, k: 0 | 1, value: number): number
 }
 
 /** In the rows themselves: an id without a row has none. The table saves them. */
@@ -65,11 +68,11 @@ export class RowNotes implements SmallNumbers {
   }
 
   get(id: number): number {
-    return this.#rows.has(id) ? this.#rows.note(id, this.#k) : 0
+    return this.#rows.note(id, this.#k)
   }
 
-  set(id: number, value: number): void {
-    this.#rows.setNote(id, this.#k, value)
+  set(id: number, value: number): number {
+    return this.#rows.setNote(id, this.#k, value)
   }
 
   clear(id: number): void {

@@ -299,10 +299,9 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   /** Counts an event of an id that was met so often before. */
   #meet(side: Side, id: number, frequency: number, at: number): void {
     const { lastMet, returns, arrived } = this.#rows
-    const idle = this.#counts ? lastMet.idle(side, id, at) : Number.POSITIVE_INFINITY
-    if (Number.isFinite(idle) && !(side === "user" && arrived.size > 0 && arrived.has(id)))
+    const idle = lastMet.meet(side, id, at)
+    if (this.#counts && idle < Number.POSITIVE_INFINITY && !(side === "user" && arrived.size > 0 && arrived.has(id)))
       returns.hit(side, frequency, idle)
-    lastMet.meet(side, id, at)
   }
 
   /** Looks at the ids swept last: so much time they are there to be met. */
@@ -542,9 +541,11 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   /** Under a budget the price follows the bytes: it rises when they near the budget and falls while they are far from it. */
   #steer(turns: number): void {
     const { policy } = this.options
-    const { bytes, held, gaveWay } = this.#rows.limiter
+    const { limiter } = this.#rows
+    const { bytes, gaveWay } = limiter
     if (bytes === undefined || policy.price === undefined) return
-    const used = held / bytes
+    limiter.giveBack()
+    const used = limiter.held / bytes
     const added = Math.max(SPARE, used) - Math.max(SPARE, this.#used) + gaveWay / bytes
     this.#used = used
     const away = Math.max(-1, Math.min(1, (used - FULL) / ROOM))

@@ -631,14 +631,20 @@ export class EmbeddingTable {
       })
   }
 
-  /** One of the two notes of an id's row. */
+  /** One of the two notes of an id's row; 0 for an id without one. */
   note(id: number, k: 0 | 1): number {
-    return (this.#int(this.#homeOf(id) - 2) >>> (16 * k)) & 0xffff
+    if (!(this.#steps[id] > 0)) return 0
+    const place = this.#homeOf(id) - 2
+    return (this.#ints[place >>> this.#shift][place & this.#mask] >>> (16 * k)) & 0xffff
   }
 
-  setNote(id: number, k: 0 | 1, value: number): void {
+  /** Sets a note; returns what it was. */
+  setNote(id: number, k: 0 | 1, value: number): number {
     const place = this.#homeOf(id) - 2
-    this.#setInt(place, (this.#int(place) & (0xffff << (16 - 16 * k))) | (value << (16 * k)))
+    const [ints, at] = [this.#ints[place >>> this.#shift], place & this.#mask]
+    const both = ints[at]
+    ints[at] = (both & (0xffff << (16 - 16 * k))) | (value << (16 * k))
+    return (both >>> (16 * k)) & 0xffff
   }
 
   /** Both notes, to be put before another row of the id; 0 where rows have none. */
