@@ -472,7 +472,8 @@ describe("many trainers", () => {
     expect(Math.min(...one[0])).toBeGreaterThan(0.3)
     for (const found of four)
       found.forEach((rate, s) => {
-        // 220 ids: a segment is 4.5 turns, within which a process does not know when the events of others fall.
+        // 220 ids: a segment is 4.5 turns, within which a process does not know when the events of others fall; and when an
+        // id was met is kept to a sixteenth of a turn, half of the shortest pause that is told apart.
         expect(Math.abs(Math.log(rate / one[0][s])), SIDES[s]).toBeLessThan(Math.log(1.8))
       })
   })

@@ -328,6 +328,14 @@ describe("returns", () => {
       }
     expect(returns.rate("item", 5, 3), "the other side").toBe(0)
     expect(returns.rate("user", 5, Number.POSITIVE_INFINITY), "never seen").toBe(0)
+    for (let n = 0; n < 100; n++) {
+      for (let idle = 1; idle <= 60; idle++) returns.look("item", 40, { idle, weight: 1 })
+      returns.hit("item", 40, 60)
+    }
+    expect(returns.rate("item", 40, 2), "who always comes back after 60 turns is expected before").toBeCloseTo(
+      1 / 60,
+      3,
+    )
     const before = returns.rate("user", 40, 12)
     returns.advanceTime(5000)
     expect(returns.rate("user", 40, 12), "what was long ago says little").toBeLessThan(before / 10)
