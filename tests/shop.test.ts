@@ -36,7 +36,8 @@ class Shop {
   }
 
   async open(): Promise<void> {
-    const child = spawn(process.execPath, [SHOP, this.#directory, "0"], { stdio: ["ignore", "pipe", "inherit"] })
+    const port = this.url === "" ? "0" : new URL(this.url).port
+    const child = spawn(process.execPath, [SHOP, this.#directory, port], { stdio: ["ignore", "pipe", "inherit"] })
     this.#process = child
     for await (const line of createInterface({ input: child.stdout })) {
       this.url = /http:\S+/.exec(line)?.[0] ?? ""
@@ -200,7 +201,9 @@ describeInBrowser("the shop's page", (browser) => {
   }, 120_000)
   afterAll(() => shop.remove())
 
-  test("serves a guest, a customer who signs in, and who wants to be forgotten", { timeout: 120_000 }, async () => {
+  test("serves a guest, a customer who signs in, what is new, after a restart, and who wants to be forgotten", {
+    timeout: 120_000,
+  }, async () => {
     const page = await browser.open(shop.url)
     const titles = (list: string) => page.locator(`#${list} li a`).allTextContents()
     const notes = (list: string) => page.locator(`#${list} li small:first-of-type`).allTextContents()
@@ -223,12 +226,15 @@ describeInBrowser("the shop's page", (browser) => {
     await page.check("[name=boost]")
     await expect.poll(async () => (await notes("popular"))[0], PATIENCE).toContain("Alder")
     await page.uncheck("[name=boost]")
-    // Looks at three plants, buys one.
+    // Looks at three plants, puts one into the cart and buys another.
     for (const id of ["plant-1", "plant-2", "plant-3"]) {
       await page.goto(`${shop.url}/#${id}`)
       await expect.poll(() => page.locator(`#product a[href="#${id}"]`).count(), PATIENCE).toBe(1)
       expect(await page.locator("#similar li").count()).toBeGreaterThan(3)
       expect((await notes("similar")).join()).not.toContain("sold out")
+      if (id !== "plant-2") continue
+      await page.click("#product .cart")
+      await expect.poll(() => page.locator("#message").textContent(), PATIENCE).toContain("cart")
     }
     await page.click("#product .purchase")
     await expect.poll(() => page.locator("#message").textContent(), PATIENCE).toContain("purchase")
@@ -245,6 +251,25 @@ describeInBrowser("the shop's page", (browser) => {
     await expect.poll(() => page.locator("#visitor").textContent(), PATIENCE).toBe("linus")
     await expect.poll(async () => (await notes("for-you")).join(), PATIENCE).toContain("garden")
     expect(await titles("for-you")).not.toContain(bought)
+    // Something new is shown to those it may please, before anybody has met it, and found by them after a few events.
+    const properties = { price: 15, inStock: true, brand: "Cedar" }
+    await shop.ask("PUT", "/api/product", { item: "lamp-9", title: "Moon lamp", categories: ["lighting"], properties })
+    const reload = async () => {
+      await page.reload()
+      await expect.poll(() => titles("for-you"), PATIENCE).toHaveLength(6)
+      return titles("for-you")
+    }
+    await expect.poll(reload, PATIENCE).toContain("Moon lamp")
+    expect((await titles("new"))[0]).toBe("Moon lamp")
+    for (let fan = 1; fan <= 4; fan++) await shop.tell(`fan-${fan}`, "purchase", ["lamp-1", "lamp-2", "lamp-9"])
+    await shop.tell("linus", "view", ["lamp-1", "lamp-2"])
+    await expect.poll(reload, PATIENCE).toContain("Moon lamp")
+    // The shop is opened again: everything is as it was.
+    await shop.close()
+    await shop.open()
+    expect(await reload()).not.toContain(bought)
+    expect(await page.locator("#visitor").textContent()).toBe("linus")
+    expect(idsOf((await shop.home("linus", "count=48")).forYou)).not.toContain("plant-3")
     // Searches, and is forgotten.
     await page.fill("[name=query]", "lamp desk")
     await page.press("[name=query]", "Enter")

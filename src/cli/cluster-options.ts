@@ -8,7 +8,7 @@ import type { Configuration } from "../server/configuration.ts"
 import { type parseFlags, readList } from "./flags.ts"
 
 /** "announced=reachable" pairs as a map. */
-export function readAddresses(pairs: readonly string[] | undefined): Record<string, string> | undefined {
+function readAddresses(pairs: readonly string[] | undefined): Record<string, string> | undefined {
   if (pairs === undefined) return undefined
   return Object.fromEntries(
     pairs.map((pair) => {

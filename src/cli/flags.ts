@@ -38,7 +38,7 @@ export function parseArguments<const F extends Readonly<Record<string, Flag>>>(
 
 export const flagOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
-export function readFlag(flag: string, schema: Schema, text: string): unknown {
+function readFlag(flag: string, schema: Schema, text: string): unknown {
   const { type, anyOf, items = {}, properties, format } = schema
   if (anyOf) {
     const fits = (one: Schema) => one.enum?.includes(text) || (one.type === "array") === text.includes(",")

@@ -8,7 +8,8 @@ const EVENT_VERSION = 1
 const WEIGHED = 3
 /** In place of an event's version: the user is to be forgotten. */
 const FORGET = 2
-const RECORD_VERSION = 1
+/** The second has when an item became known; others are read as they are. */
+const RECORD_VERSION = 2
 const CHANGES_VERSION = 1
 
 export interface ClusterEvent {
@@ -62,6 +63,8 @@ export function decodeEvent(bytes: Buffer): ClusterEvent {
 /** A stored row: the learner's bytes, and of a user the items met, of an item its popularity. */
 export interface Stored {
   name: string
+  /** Of an item: its place in the order items became known. */
+  born?: number | undefined
   /** Empty for an id without a row. */
   row: Uint8Array
   /** Of a user: indices of items met, oldest first, where the row does not have them. */
@@ -81,12 +84,15 @@ export interface Popularity {
 const MET = 1
 const POPULARITY = 2
 const STAYING = 4
+const BORN = 8
 
-/** version and parts, length of the name, name, [items met], [of them staying], [popularity], row */
-export function encodeStored({ name, row, met, staying, popularity }: Stored): Buffer {
+/** version and parts, length of the name, name, [when it became known], [items met], [of them staying], [popularity], row */
+export function encodeStored({ name, born, row, met, staying, popularity }: Stored): Buffer {
   const writer = new ByteWriter(32 + 3 * name.length + row.length + 5 * (met?.length ?? 0))
-  writer.byte((RECORD_VERSION << 4) | (met ? MET : 0) | (popularity ? POPULARITY : 0) | (staying ? STAYING : 0))
+  const parts = (met ? MET : 0) | (popularity ? POPULARITY : 0) | (staying ? STAYING : 0) | (born ? BORN : 0)
+  writer.byte((RECORD_VERSION << 4) | parts)
   writer.text(name)
+  if (born) writer.whole(born)
   for (const list of [met, staying])
     if (list) {
       writer.whole(list.length)
@@ -102,9 +108,10 @@ export function encodeStored({ name, row, met, staying, popularity }: Stored): B
 }
 
 export function decodeStored(bytes: Buffer): Stored {
-  checkVersion("row", bytes[0] >> 4, RECORD_VERSION)
+  if (bytes[0] >> 4 !== 1) checkVersion("row", bytes[0] >> 4, RECORD_VERSION)
   const reader = new ByteReader(bytes.subarray(1))
   const stored: Stored = { name: reader.text(), row: bytes }
+  if (bytes[0] & BORN) stored.born = reader.whole()
   const list = () => Array.from({ length: reader.whole() }, () => reader.whole())
   if (bytes[0] & MET) stored.met = list()
   if (bytes[0] & STAYING) stored.staying = list()

@@ -4,14 +4,15 @@ import type { StoredItem } from "../engine/records.ts"
 import type { Cluster } from "./cluster.ts"
 import { numberOf } from "./items.ts"
 import type { Argument } from "./redis.ts"
-import { ENTRIES_PER_BUCKET } from "./redis-keys.ts"
+import { ENTRIES_PER_BUCKET, ROWS_PER_BUCKET } from "./redis-keys.ts"
 
 /** Hashes read at a time. */
 const AT_ONCE = 64
 /** Entries kept in the stream; a reader further behind reads everything again. */
 const PUTS_KEPT = 10_000
 
-type Note = (index: number, entry: StoredItem) => void | Promise<void>
+/** null: the item was deleted. */
+type Note = (index: number, entry: StoredItem | null) => void | Promise<void>
 
 export class Entries {
   readonly #cluster: Cluster
@@ -28,6 +29,12 @@ export class Entries {
   /** The position after which to ask an owner. */
   after(owner: number): string {
     return `${this.#lastPut[owner]}-0`
+  }
+
+  /** Goes on behind the current entries of an owner. */
+  async skip(owner: number): Promise<void> {
+    const key = this.#cluster.keys.of(owner, "home")
+    this.#lastPut[owner] = Number((await this.#cluster.redis.send(key, ["HGET", key, "puts"])) ?? 0)
   }
 
   /** Reads all current entries of an owner. */
@@ -48,7 +55,7 @@ export class Entries {
   }
 
   async #take(owner: number, number: string, entry: string): Promise<void> {
-    await this.#note(this.#cluster.keys.index(owner, Number(number)), JSON.parse(entry) as StoredItem)
+    await this.#note(this.#cluster.keys.index(owner, Number(number)), JSON.parse(entry) as StoredItem | null)
   }
 
   /** Reads entries after those known here, of `last` in all; where some are missing, all are read. */
@@ -67,22 +74,53 @@ export class Entries {
   }
 }
 
-/** The current entry of an item. */
-export async function readEntry(cluster: Cluster, index: number): Promise<StoredItem> {
+/** The current entry of an item, and as Redis has it. */
+export async function readEntry(cluster: Cluster, index: number): Promise<{ entry: StoredItem; stored: string }> {
   const { partition, number } = cluster.keys.place(index)
   const hash = cluster.keys.entries(partition, number)
-  const stored = (await cluster.redis.send(hash, ["HGET", hash, String(number)])) as Buffer | null
-  return stored ? (JSON.parse(String(stored)) as StoredItem) : { categories: [], hidden: false, features: null }
+  const found = (await cluster.redis.send(hash, ["HGET", hash, String(number)])) as Buffer | null
+  const stored = String(found ?? "")
+  return {
+    stored,
+    entry: found ? (JSON.parse(stored) as StoredItem) : { categories: [], hidden: false, features: null },
+  }
 }
 
-/** Stores entries and appends them to the streams that readers follow, one call per owner. */
+/** Takes items out of Redis; returns the indices of those that were there. Trainers and readers hear of it. */
+export async function removeItems(cluster: Cluster, names: readonly string[]): Promise<number[]> {
+  const { keys } = cluster
+  const byOwner = new Map<number, string[]>()
+  for (const name of new Set(names)) {
+    const owner = keys.partitionOf(name)
+    byOwner.set(owner, [...(byOwner.get(owner) ?? []), name])
+  }
+  const found = await Promise.all(
+    Array.from(byOwner, async ([owner, some]) => {
+      const hashes = some.map((name) => keys.names("items", owner, name))
+      const rows = [keys.of(owner, "items:"), String(ROWS_PER_BUCKET)]
+      const entries = [keys.of(owner, "entries:"), String(ENTRIES_PER_BUCKET)]
+      const gone = (await cluster.run(
+        "remove",
+        [keys.of(owner, "home"), keys.of(owner, "puts"), ...hashes],
+        [String(PUTS_KEPT), ...rows, ...entries, ...some],
+      )) as number[]
+      return gone.map((number) => keys.index(owner, number))
+    }),
+  )
+  return found.flat()
+}
+
+/**
+ * Stores entries and appends them to the streams that readers follow, one call per owner. `stored`: what Redis has of an entry,
+ * nothing by default. Returns the owners that took nothing, where one has changed meanwhile.
+ */
 export async function writeEntries(
   cluster: Cluster,
-  entries: readonly { index: number; entry: StoredItem }[],
-): Promise<void> {
+  entries: readonly { index: number; entry: StoredItem; stored?: string }[],
+): Promise<Set<number>> {
   const { keys } = cluster
   const byOwner = new Map<number, { names: string[]; args: Argument[] }>()
-  for (const { index, entry } of entries) {
+  for (const { index, entry, stored = "" } of entries) {
     const { partition, number } = keys.place(index)
     const call = byOwner.get(partition) ?? {
       names: [keys.of(partition, "home"), keys.of(partition, "puts")],
@@ -91,7 +129,13 @@ export async function writeEntries(
     byOwner.set(partition, call)
     const hash = keys.entries(partition, number)
     if (!call.names.includes(hash)) call.names.push(hash)
-    call.args.push(String(call.names.indexOf(hash) + 1), String(number), JSON.stringify(entry))
+    call.args.push(String(call.names.indexOf(hash) + 1), String(number), JSON.stringify(entry), stored)
   }
-  await Promise.all([...byOwner.values()].map(({ names, args }) => cluster.run("put", names, args)))
+  const refused = new Set<number>()
+  await Promise.all(
+    Array.from(byOwner, async ([owner, { names, args }]) => {
+      if ((await cluster.run("put", names, args)) !== 1) refused.add(owner)
+    }),
+  )
+  return refused
 }

@@ -41,7 +41,11 @@ export class Items {
   readonly #put: PutRow
   readonly #index = new Map<string, number>()
   readonly #names: string[] = []
+  /** By index: its place in the order items became known, the same for all processes. */
+  readonly #born: number[] = []
   readonly #popularity = new Map<number, Popularity>()
+  /** Deleted: what a process that has not heard of it yet writes of them does not count. */
+  readonly #gone = new Set<number>()
   /** Rows announced by their owners and not needed here yet. */
   readonly #late = new Map<number, Uint8Array>()
   /** By owner: the last update read, and what its rows contain. */
@@ -86,6 +90,11 @@ export class Items {
     return fade(trend, this.owners[index % this.#cluster.partitions].clock - clock, this.#cluster.partitions)
   }
 
+  /** What a catalogue has of an item; `born` is undefined where an earlier release named it. */
+  about(index: number): { events: number; trend: number; born: number | undefined } {
+    return { events: this.popularity(index).events, trend: this.trend(index), born: this.#born[index] }
+  }
+
   /** Reads everything of an owner. `lazily`: rows wait until they are caught up with. */
   async load(owner: number, { lazily } = { lazily: false }): Promise<OwnerState> {
     const { keys, redis, partitions } = this.#cluster
@@ -103,7 +112,7 @@ export class Items {
           const list = keys.rows("items", owner, first)
           const records = (await redis.send(list, ["LRANGE", list, "0", "-1"])) as Buffer[]
           records.forEach((record, place) => {
-            if (record.length > 0) this.#take(keys.index(owner, first + place), decodeStored(record), lazily)
+            this.#takeRecord(keys.index(owner, first + place), record, lazily)
           })
         }),
       )
@@ -112,16 +121,38 @@ export class Items {
     return this.owners[owner]
   }
 
-  #take(index: number, { name, row, popularity }: Stored, lazily = false): void {
-    if (this.#names[index] === undefined) {
-      this.#index.set(name, index)
-      this.#names[index] = name
-    }
+  /** An empty one: the item was deleted, or has only a number yet. */
+  #takeRecord(index: number, record: Buffer, lazily: boolean): void {
+    if (record.length > 0) this.#take(index, decodeStored(record), lazily)
+    else if (this.#names[index] !== undefined) this.drop(index)
+  }
+
+  /** An item was deleted. Its name may get another number. */
+  drop(index: number): void {
+    this.#gone.add(index)
+    const name = this.#names[index]
+    if (name !== undefined && this.#index.get(name) === index) this.#index.delete(name)
+    delete this.#names[index]
+    delete this.#born[index]
+    this.#popularity.delete(index)
+    this.#late.delete(index)
+    this.#put(index, undefined)
+  }
+
+  #take(index: number, { name, born, row, popularity }: Stored, lazily = false): void {
+    if (this.#gone.has(index)) return
+    if (this.#names[index] === undefined) this.#setName(index, name, born)
     if (popularity) this.#popularity.set(index, popularity)
     this.#late.delete(index)
     // A copy: a part would keep all of what came with it in memory.
     if (lazily && row.length > 0) this.#late.set(index, new Uint8Array(row))
     else this.#put(index, row.length > 0 ? row : undefined)
+  }
+
+  #setName(index: number, name: string, born: number | undefined): void {
+    this.#index.set(name, index)
+    this.#names[index] = name
+    if (born !== undefined) this.#born[index] = born
   }
 
   /** Puts the rows that wait of some items, or of all; returns whose those were. */
@@ -167,39 +198,50 @@ export class Items {
 
   /** Applies an owner's update; returns the items whose rows came. `lazily`: rows wait until they are caught up with. */
   applyUpdate(owner: number, { seq, update, lazily }: { seq: number; update: OwnerUpdate; lazily: boolean }): number[] {
-    for (const { index, record } of update.rows) this.#take(index, decodeStored(record), lazily)
+    for (const { index, record } of update.rows) this.#takeRecord(index, record, lazily)
     this.owners[owner] = { ...this.owners[owner], seq, applied: update.applied, clock: update.clock }
     return update.rows.map(({ index }) => index)
   }
 
-  /** What is stored of an item. */
+  /** What is stored of an item; nothing of one that was deleted. */
   record(index: number, row: Uint8Array): Buffer {
-    return encodeStored({ name: this.#names[index] ?? "", row, popularity: this.popularity(index) })
+    const [name, born] = [this.#names[index], this.#born[index]]
+    if (name === undefined) return Buffer.alloc(0)
+    return encodeStored({ name, born, row, popularity: this.popularity(index) })
   }
 
-  /** Gives numbers to names that have none here, asking their owners. */
-  async meet(names: Iterable<string>): Promise<void> {
-    const { keys } = this.#cluster
-    const byOwner = new Map<number, string[]>()
-    for (const name of new Set(names)) {
-      if (this.#index.has(name)) continue
+  /**
+   * Gives numbers to names that have none here, asking their owners. `born`: when each became known; by default they are
+   * the latest, in this order.
+   */
+  async meet(names: Iterable<string>, born?: ReadonlyMap<string, number>): Promise<void> {
+    const { keys, redis } = this.#cluster
+    const unknown = [...new Set(names)].filter((name) => !this.#index.has(name))
+    if (unknown.length === 0) return
+    const counter = keys.of(0, "born")
+    const last = born ? 0 : Number(await redis.send(counter, ["INCRBY", counter, String(unknown.length)]))
+    const byOwner = new Map<number, { name: string; born: number }[]>()
+    unknown.forEach((name, at) => {
       const owner = keys.partitionOf(name)
-      const there = byOwner.get(owner)
-      if (there) there.push(name)
-      else byOwner.set(owner, [name])
-    }
+      const there = byOwner.get(owner) ?? []
+      there.push({ name, born: born?.get(name) ?? last - unknown.length + at + 1 })
+      byOwner.set(owner, there)
+    })
     await Promise.all(
       [...byOwner].map(async ([owner, some]) => {
         const args: Argument[] = [keys.of(owner, "items:"), String(ROWS_PER_BUCKET)]
-        for (const name of some) args.push(name, encodeStored({ name, row: new Uint8Array(0) }))
-        const hashes = some.map((name) => keys.names("items", owner, name))
-        const numbers = (await this.#cluster.run("meet", [keys.of(owner, "home"), ...hashes], args)) as number[]
+        for (const one of some) args.push(one.name, String(one.born), encodeStored({ ...one, row: new Uint8Array(0) }))
+        const hashes = some.map(({ name }) => keys.names("items", owner, name))
+        const found = (await this.#cluster.run("meet", [keys.of(owner, "home"), ...hashes], args)) as Buffer[]
         // A number that a failed master took with it would be given twice: a replica must know it, where there is one.
-        await this.#cluster.redis.send(hashes[0], ["WAIT", "1", "200"])
-        numbers.forEach((number, i) => {
-          const index = keys.index(owner, number)
-          this.#index.set(some[i], index)
-          this.#names[index] = some[i]
+        await redis.send(hashes[0], ["WAIT", "1", "200"])
+        found.forEach((text, i) => {
+          const [number, first] = String(text).split(" ")
+          this.#setName(
+            keys.index(owner, Number(number)),
+            some[i].name,
+            first === undefined ? undefined : Number(first),
+          )
         })
       }),
     )
@@ -212,11 +254,8 @@ export class Items {
 
   /** Reads the names of items that other processes named. */
   async fetchNames(indices: Iterable<number>): Promise<void> {
-    const unknown = [...indices].filter((index) => this.#names[index] === undefined)
-    for (const { index, stored } of await this.#read(unknown)) {
-      this.#index.set(stored.name, index)
-      this.#names[index] = stored.name
-    }
+    const unknown = [...indices].filter((index) => this.#names[index] === undefined && !this.#gone.has(index))
+    for (const { index, stored } of await this.#read(unknown)) this.#setName(index, stored.name, stored.born)
   }
 
   async #read(indices: Iterable<number>): Promise<{ index: number; stored: Stored }[]> {

@@ -73,6 +73,12 @@ export class ClusterCounts {
     if (this.#told++ % READ_EVERY === 0) await this.#read()
   }
 
+  /** One of these names is another item. */
+  async forgetItems(names: readonly string[]): Promise<void> {
+    const shown = this.#key("shown")
+    if (names.length > 0) await this.#cluster.redis.send(shown, ["HDEL", shown, ...names])
+  }
+
   async #read(): Promise<void> {
     const { redis } = this.#cluster
     const [lists, shown] = [this.#listsKey, this.#key("shown")]

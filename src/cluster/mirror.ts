@@ -16,7 +16,7 @@ import type { Run } from "../learning/loop.ts"
 import type { Side } from "../types.ts"
 import type { Cluster } from "./cluster.ts"
 import { decodeStored } from "./encoding.ts"
-import { Entries, readEntry, writeEntries } from "./entries.ts"
+import { Entries, readEntry, removeItems, writeEntries } from "./entries.ts"
 import { readGlobal } from "./global-state.ts"
 import { Items, putInto } from "./items.ts"
 import { compareIds, START } from "./log.ts"
@@ -129,17 +129,33 @@ export class Mirror implements ReadModel {
         after,
       )) as PartitionUpdates
       const changed = await this.#items.follow(owner, { changes, seq, fence: String(fence), lazily: false })
-      for (const index of changed) this.#noteItem(index)
+      for (const index of changed) {
+        if (this.#items.name(index) === undefined) this.#dropItem(index)
+        else this.#noteItem(index)
+      }
       await this.#entries.applyPuts(owner, puts, last)
       if (changes.length < 400 && puts.length < 400) return
     }
   }
 
-  async #noteEntry(index: number, entry: StoredItem): Promise<void> {
+  async #noteEntry(index: number, entry: StoredItem | null): Promise<void> {
+    if (entry === null) {
+      this.#dropItem(index)
+      return
+    }
     await this.#items.fetchNames([index])
     this.#noteItem(index)
     this.#catalogue.put(index, entry)
     this.#details.add([{ kind: "details", item: index, details: detailsOf(entry) }], 0)
+  }
+
+  /** An item was deleted. */
+  #dropItem(index: number): void {
+    this.#items.drop(index)
+    this.#catalogue.put(index, null)
+    this.#catalogue.names.item.drop(index)
+    this.#catalogue.drop("item", [index])
+    this.#details.add([{ kind: "details", item: index, details: null }], 0)
   }
 
   /** Bytes of titles and properties. */
@@ -151,7 +167,7 @@ export class Mirror implements ReadModel {
     const name = this.#items.name(index)
     if (name === undefined) return
     if (this.#catalogue.names.item.name(index) === undefined) this.#catalogue.names.item.set(index, name)
-    this.#catalogue.setItem(index, { events: this.#items.popularity(index).events, trend: this.#items.trend(index) })
+    this.#catalogue.setItem(index, this.#items.about(index))
   }
 
   /** Adds new items to the catalogue, and from time to time updates the trend of all. */
@@ -272,22 +288,32 @@ export class Mirror implements ReadModel {
     this.#catalogue.drop("user", [index])
   }
 
-  /** Adds entries to the catalogue or changes them. What is left out stays as it was. */
+  /** Adds entries to the catalogue or changes them. What is left out stays as it was, also what others put meanwhile. */
   async putItems(entries: readonly CheckedItem[]): Promise<void> {
     await this.#items.meet(entries.map(({ item }) => item))
-    const merged = new Map<number, StoredItem>()
-    const before = await Promise.all(
-      entries.map(({ item }) => readEntry(this.#cluster, this.#items.find(item) as number)),
-    )
-    entries.forEach((entry, i) => {
-      const index = this.#items.find(entry.item) as number
-      merged.set(index, mergeItem(merged.get(index) ?? before[i], entry))
-    })
-    await writeEntries(
-      this.#cluster,
-      [...merged].map(([index, entry]) => ({ index, entry })),
-    )
-    for (const [index, entry] of merged) await this.#noteEntry(index, entry)
+    const indexOf = ({ item }: CheckedItem) => this.#items.find(item) as number
+    for (let rest = entries; rest.length > 0; ) {
+      const before = await Promise.all(rest.map((entry) => readEntry(this.#cluster, indexOf(entry))))
+      const merged = new Map<number, { entry: StoredItem; stored: string }>()
+      rest.forEach((put, i) => {
+        const { entry, stored } = merged.get(indexOf(put)) ?? before[i]
+        merged.set(indexOf(put), { entry: mergeItem(entry, put), stored })
+      })
+      const refused = await writeEntries(
+        this.#cluster,
+        Array.from(merged, ([index, one]) => ({ index, ...one })),
+      )
+      const isRefused = (index: number) => refused.has(index % this.#cluster.partitions)
+      for (const [index, { entry }] of merged) if (!isRefused(index)) await this.#noteEntry(index, entry)
+      rest = rest.filter((entry) => isRefused(indexOf(entry)))
+    }
+  }
+
+  /** Takes items out of the cluster; says how many there were. */
+  async deleteItems(names: readonly string[]): Promise<number> {
+    const gone = await removeItems(this.#cluster, names)
+    for (const index of gone) this.#dropItem(index)
+    return gone.length
   }
 
   async close(): Promise<void> {

@@ -440,10 +440,11 @@ export class Partition {
     const { seq, applied, clock } = this.owner
     const names = ["lease", "home", "changes"].map((what) => keys.of(this.number, what))
     const write = new FencedWrite("home", names, { ...this.#fenceNow, seq })
-    const rows = Array.from(this.touched.item, (index) => ({
-      index,
-      record: items.record(index, run.shared.takeRow("item", index) ?? new Uint8Array(0)),
-    }))
+    const rows = Array.from(this.touched.item, (index) => {
+      // What others learned of a deleted item may come later.
+      if (items.name(index) === undefined) run.shared.dropRow("item", index)
+      return { index, record: items.record(index, run.shared.takeRow("item", index) ?? new Uint8Array(0)) }
+    })
     this.touched.item.clear()
     this.moved = false
     this.written = Date.now()

@@ -172,6 +172,14 @@ export class ClusterRecommender implements ServedRecommender {
     return entries.length
   }
 
+  async deleteItems(items: Id | readonly Id[]): Promise<number> {
+    this.#may("writer")
+    const names = toArray("items", items).map((item) => checkName("item", item))
+    const count = await this.#mirror.deleteItems(names)
+    await this.#lists.forgetItems(names)
+    return count
+  }
+
   #may(role: Exclude<Role, "both">): void {
     if (this.#closed) throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
     const { role: own = "both" } = this.#options

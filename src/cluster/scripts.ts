@@ -54,7 +54,7 @@ while from <= #rows do
 end
 `
 
-export const SCRIPTS = {
+const SCRIPTS = {
   /** KEYS counts, this call. ARGV seconds to remember the call, seconds to keep the counts, then field and number, each. */
   addCounts: script(`if not redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[1]) then return 0 end
 for i = 3, #ARGV, 2 do redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1]) end
@@ -221,22 +221,26 @@ return {tonumber(head[1]), head[3], table.concat(bytes)}`,
     true,
   ),
 
-  /** Numbers of item names, given to new ones. KEYS home, hash of names each. ARGV prefix of lists, rows in one, then name and record of a new one, each. → numbers. */
-  meet: script(`local numbers = {}
+  /**
+   * Numbers of item names, given to new ones. KEYS home, hash of names each. ARGV prefix of lists, rows in one, then name,
+   * when a new one became known, and its record, each. → "number when" each.
+   */
+  meet: script(`local all = {}
 for i = 2, #KEYS do
-  local name, record = ARGV[2 * i - 1], ARGV[2 * i]
-  local number = redis.call('HGET', KEYS[i], name)
-  if not number then
-    number = redis.call('HINCRBY', KEYS[1], 'items', 1) - 1
-    redis.call('HSET', KEYS[i], name, number)
+  local name, born, record = ARGV[3 * i - 3], ARGV[3 * i - 2], ARGV[3 * i - 1]
+  local known = redis.call('HGET', KEYS[i], name)
+  if not known then
+    local number = redis.call('HINCRBY', KEYS[1], 'items', 1) - 1
+    known = number .. ' ' .. born
+    redis.call('HSET', KEYS[i], name, known)
     local list, place = ARGV[1] .. math.floor(number / ARGV[2]), number % ARGV[2]
     local length = redis.call('LLEN', list)
     for _ = length + 1, place do redis.call('RPUSH', list, '') end
     if length > place then redis.call('LSET', list, place, record) else redis.call('RPUSH', list, record) end
   end
-  numbers[#numbers + 1] = tonumber(number)
+  all[#all + 1] = known
 end
-return numbers`),
+return all`),
 
   /** Users by name. KEYS state, hash of names each. ARGV prefix of lists, rows in one, names. → [offset, number or −1, record, …]. */
   users: script(
@@ -280,13 +284,42 @@ return {out, since(KEYS[2], ARGV[2]), since(KEYS[3], ARGV[3]), since(KEYS[5], AR
     true,
   ),
 
-  /** Entries of the catalogue. KEYS home, their log, hashes. ARGV entries of the log kept, then hash, number and entry, each. */
-  put: script(`for i = 2, #ARGV, 3 do
+  /**
+   * Entries of the catalogue. KEYS home, their log, hashes. ARGV entries of the log kept, then hash, number, entry and what it
+   * was made from, each. → 1, or 0 where one has changed since: nothing is put then.
+   */
+  put: script(`for i = 2, #ARGV, 4 do
+  if (redis.call('HGET', KEYS[tonumber(ARGV[i])], ARGV[i + 1]) or '') ~= ARGV[i + 3] then return 0 end
+end
+for i = 2, #ARGV, 4 do
   redis.call('HSET', KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2])
   local n = redis.call('HINCRBY', KEYS[1], 'puts', 1)
   redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], n .. '-0', 'e', ARGV[i + 1] .. ' ' .. ARGV[i + 2])
 end
 return 1`),
+
+  /**
+   * Takes items away: name, row and entry, told in the log of entries as null. KEYS home, that log, hash of names each. ARGV
+   * entries of the log kept, prefix of lists of rows, rows in one, prefix of hashes of entries, entries in one, then names.
+   * → numbers of those that were there.
+   */
+  remove: script(`local gone = {}
+for i = 3, #KEYS do
+  local name = ARGV[i + 3]
+  local known = redis.call('HGET', KEYS[i], name)
+  if known then
+    local number = tonumber(string.match(known, '^%d+'))
+    redis.call('HDEL', KEYS[i], name)
+    local list, place = ARGV[2] .. math.floor(number / ARGV[3]), number % ARGV[3]
+    if redis.call('LLEN', list) > place then redis.call('LSET', list, place, '') end
+    redis.call('HDEL', ARGV[4] .. math.floor(number / ARGV[5]), number)
+    redis.call('HINCRBY', KEYS[1], 'gone', 1)
+    local n = redis.call('HINCRBY', KEYS[1], 'puts', 1)
+    redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[1], n .. '-0', 'e', number .. ' null')
+    gone[#gone + 1] = number
+  end
+end
+return gone`),
 } satisfies Record<string, Script>
 
 export type ScriptName = keyof typeof SCRIPTS

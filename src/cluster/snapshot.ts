@@ -56,10 +56,11 @@ export async function takeSnapshot(cluster: Cluster, directory: string): Promise
     for (const owner of cluster.all) await items.load(owner)
     for (const [name, index] of items.names()) {
       catalogue.names.item.set(index, name)
-      catalogue.setItem(index, { events: items.popularity(index).events, trend: items.trend(index) })
+      catalogue.setItem(index, items.about(index))
     }
     const details: LookupChange[] = []
     const reading = new Entries(cluster, (index, item) => {
+      if (item === null) return
       catalogue.put(index, item)
       details.push({ kind: "details", item: index, details: detailsOf(item) })
       if (features) setFeatures(features, [index], [item.features])
@@ -181,7 +182,10 @@ async function fill(cluster: Cluster, state: State, directory: string): Promise<
     catalogue.load(state.at("catalogue"))
     const names = { user: namesOf(catalogue, "user"), item: namesOf(catalogue, "item") }
     const items = new Items(cluster, () => {})
-    await items.meet(names.item.map(({ name }) => name))
+    const born = new Map(names.item.map(({ index, name }) => [name, catalogue.born(index)]))
+    await items.meet(born.keys(), born)
+    const counter = keys.of(0, "born")
+    await redis.send(counter, ["SET", counter, String(Math.max(0, ...born.values()))])
     const toCluster = new Map(names.item.map(({ index, name }) => [index, items.find(name) as number]))
     const renumber = (old: number) => toCluster.get(old)
     const rows = new Map<string, { place: number; record: Buffer }[]>()
@@ -194,7 +198,7 @@ async function fill(cluster: Cluster, state: State, directory: string): Promise<
       const { partition, number } = keys.place(toCluster.get(index) as number)
       const row = run.shared.takeRow("item", index, renumber) ?? new Uint8Array(0)
       const popularity = { events: catalogue.events(index), trend: catalogue.trend(index), clock: 0 }
-      add(keys.rows("items", partition, number), number, encodeStored({ name, row, popularity }))
+      add(keys.rows("items", partition, number), number, encodeStored({ name, born: born.get(name), row, popularity }))
     }
     const counts = cluster.all.map(() => 0)
     const hashes = new Map<string, string[]>()
@@ -203,10 +207,13 @@ async function fill(cluster: Cluster, state: State, directory: string): Promise<
       const p = keys.partitionOf(name)
       const number = counts[p]++
       const row = run.shared.takeRow("user", index, renumber) ?? new Uint8Array(0)
-      const met = Array.from(catalogue.history(index), (item) => toCluster.get(item)).filter(
-        (item) => item !== undefined,
-      )
-      add(keys.rows("users", p, number), number, encodeStored({ name, row, ...(rowsKnowMet ? {} : { met }) }))
+      const toIndices = (items: Int32Array) => Array.from(items, renumber).filter((item) => item !== undefined)
+      const staying = toIndices(catalogue.staying(index))
+      const lists = {
+        ...(rowsKnowMet ? {} : { met: toIndices(catalogue.history(index)) }),
+        ...(staying.length > 0 ? { staying } : {}),
+      }
+      add(keys.rows("users", p, number), number, encodeStored({ name, row, ...lists }))
       const hash = keys.names("users", p, name)
       const fields = hashes.get(hash) ?? []
       fields.push(name, String(number))

@@ -53,7 +53,7 @@ export async function readPartition(cluster: Cluster, partition: number): Promis
   const names = ["appended", "applied", "users", "offset", "gone", ...COUNTERS, ...CLASSES]
   const [fields, items, held, kept, time] = await Promise.all([
     redis.send(state, ["HMGET", state, ...names]) as Promise<(Buffer | null)[]>,
-    redis.send(ownerKey, ["HGET", ownerKey, "items"]) as Promise<Buffer | null>,
+    redis.send(ownerKey, ["HMGET", ownerKey, "items", "gone"]) as Promise<(Buffer | null)[]>,
     redis.send(lease, ["HMGET", lease, "owner", "fence", "until"]) as Promise<(Buffer | null)[]>,
     redis.send(events, ["XLEN", events]) as Promise<number>,
     redis.send(events, ["TIME"]) as Promise<Buffer[]>,
@@ -71,7 +71,7 @@ export async function readPartition(cluster: Cluster, partition: number): Promis
     lag: appended - applied,
     kept,
     users: number("users") - number("gone"),
-    items: Number(items ?? 0),
+    items: Number(items[0] ?? 0) - Number(items[1] ?? 0),
     offset: String(fields[3] ?? "0-0"),
     counters: Object.fromEntries([...COUNTERS, ...CLASSES].map((name) => [name, number(name)])),
   }

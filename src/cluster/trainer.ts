@@ -59,8 +59,8 @@ export class ClusterTrainer {
   readonly #global: GlobalState
   #run: Run
   #items: Items
-  /** Features of items; left out where the method asks for none. */
-  #entries: Entries | undefined
+  /** Features of items, and which are deleted. */
+  #entries: Entries
   #own = new Map<number, Partition>()
   #progress: PartitionProgress[] = []
   /** What was read ahead. */
@@ -81,22 +81,30 @@ export class ClusterTrainer {
     this.#leases = new Leases(cluster, options.lease ?? 5000)
     this.#note = options.onNote ?? (() => {})
     this.#global = new GlobalState(cluster, this.#leases.id)
-    this.#run = this.#newRun()
+    const { run, entries } = this.#newRun()
+    this.#run = run
+    this.#entries = entries
     this.#items = this.#newItems()
   }
 
-  #newRun(): Run {
+  #newRun(): { run: Run; entries: Entries } {
     const { run, features } = this.#cluster.newRun()
     const { memoryBudget: bytes } = this.#options
     const limits = { bytes, usersReturn: true }
     if (bytes !== undefined) liveOf(run.learner).limit(limits, this.#cluster.options.segment)
-    this.#entries =
-      features &&
-      new Entries(this.#cluster, (index, entry) => {
-        setFeatures(features, [index], [entry.features])
-        liveOf(run.learner).changeFeatures(index)
-      })
-    return run
+    const entries = new Entries(this.#cluster, (index, entry) => {
+      if (entry === null) this.#dropItem(index)
+      if (!features) return
+      setFeatures(features, [index], [entry?.features ?? null])
+      liveOf(run.learner).changeFeatures(index)
+    })
+    return { run, entries }
+  }
+
+  /** An item was deleted. Its owner says so in its own updates, too. */
+  #dropItem(index: number): void {
+    this.#items.drop(index)
+    this.#own.get(index % this.#cluster.partitions)?.touched.item.add(index)
   }
 
   get id(): string {
@@ -177,14 +185,19 @@ export class ClusterTrainer {
     this.#own.clear()
     this.#next.clear()
     this.#run.close()
-    this.#run = this.#newRun()
+    const { run, entries } = this.#newRun()
+    this.#run = run
+    this.#entries = entries
     this.#items = this.#newItems()
     this.#balanced = 0
     const stored = await this.#global.read()
     if (stored) this.#run.shared.putGlobal(stored.bytes)
     this.#progress = this.#cluster.all.map((p) => ({ evidence: stored?.positions[p] ?? START }))
-    await Promise.all(this.#cluster.all.map((owner) => this.#items.load(owner, { lazily: true })))
-    await Promise.all(this.#cluster.all.map((owner) => this.#entries?.load(owner)))
+    const { options, all } = this.#cluster
+    // Without features only what is deleted from now on counts.
+    if (!options.features) await Promise.all(all.map((owner) => entries.skip(owner)))
+    await Promise.all(all.map((owner) => this.#items.load(owner, { lazily: true })))
+    if (options.features) await Promise.all(all.map((owner) => entries.load(owner)))
     this.#decide()
   }
 
@@ -270,9 +283,7 @@ export class ClusterTrainer {
   }
 
   async #sync(): Promise<void> {
-    // Own items have updates only of features.
-    const others = this.#entries ? this.#cluster.all : this.#cluster.all.filter((p) => !this.#own.has(p))
-    await Promise.all(others.map((p) => this.#readUpdates(p)))
+    await Promise.all(this.#cluster.all.map((p) => this.#readUpdates(p)))
     const now = Date.now()
     const slow = now - this.#slow >= SLOW
     const due = [...this.#own.values()].filter(
@@ -306,7 +317,7 @@ export class ClusterTrainer {
       const owner = this.#items.owners[p]
       const contained = own.map((one) => one.owner.applied[p])
       const from = contained.reduce((least, id) => (compareIds(id, least) < 0 ? id : least), contained[0] ?? START)
-      const entry = this.#entries?.after(p) ?? ""
+      const entry = this.#entries.after(p)
       const args = [
         from,
         this.#progress[p].evidence,
@@ -316,7 +327,7 @@ export class ClusterTrainer {
       ]
       const reply = (await this.#cluster.run("updates", names, args)) as Reply[]
       const [outbox, evidence, changes, puts, seq, fence, last] = reply as PartitionUpdates
-      await this.#entries?.applyPuts(p, puts, last)
+      await this.#entries.applyPuts(p, puts, last)
       for (const [id, ...fields] of outbox) this.#absorb(p, String(id), fields as Buffer[])
       for (let i = 0; i < evidence.length; i += 2) {
         this.#run.shared.addEvidence(evidence[i + 1])

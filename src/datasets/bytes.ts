@@ -92,7 +92,7 @@ function createUnpacker(path: string, packing: "gzip" | "zstd"): Transform {
 }
 
 /** A DessError for an error of the file system or of the decompressor. */
-export function readingError(path: string, error: unknown): unknown {
+function readingError(path: string, error: unknown): unknown {
   if (error instanceof DessError || !(error instanceof Error)) return error
   const { code = "" } = error as NodeJS.ErrnoException
   const [kind, message]: [ErrorCode, string] =

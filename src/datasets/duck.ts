@@ -208,7 +208,7 @@ export function quoteName(name: string): string {
 }
 
 /** A DessError for an error of DuckDB. */
-export function duckError(error: unknown): unknown {
+function duckError(error: unknown): unknown {
   if (error instanceof DessError || !(error instanceof Error)) return error
   const [line] = error.message.split("\n")
   if (/no space left|disk full|not enough disk|max_temp_directory_size/i.test(error.message)) {

@@ -17,7 +17,6 @@ import type { EventTypes } from "./event-types.ts"
 import type { Count, ListCounts } from "./experiments.ts"
 import type { Erasure, Intake } from "./intake.ts"
 import type { Journal } from "./journal.ts"
-import { closing, type JournalFiles, type Placed } from "./journal-files.ts"
 import type { Learning } from "./learning.ts"
 import type { Lookup } from "./lookup.ts"
 import type { PastReports } from "./past-reports.ts"
@@ -253,7 +252,7 @@ export class Archive {
     const snapshots = listSnapshots(directory.path).length
     await journal.committed()
     const erasures = new Map(intake.erasures)
-    const traces = await findTraces(untilClosing(files), erasures)
+    const traces = await findTraces(files.readUntilClosing(), erasures)
     // Events were taken meanwhile; those of an open segment would not be in the snapshot.
     intake.closeSegment()
     await journal.inOrder((position) => this.save(position))
@@ -274,13 +273,5 @@ export class Archive {
     intake.finishErasures([...erasures.keys()])
     await journal.committed()
     return { rows: traces.rows, snapshots }
-  }
-}
-
-/** All records, as long as there is time for them. */
-function* untilClosing(files: JournalFiles): Generator<Placed> {
-  for (const placed of files.read(files.first)) {
-    if (files.isClosing) throw closing()
-    yield placed
   }
 }

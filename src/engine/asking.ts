@@ -4,7 +4,7 @@ import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
 import type { Catalogue } from "./catalogue.ts"
 
 /** How many of a user's latest unlearned items count. */
-export const MOST_RECENT = 20
+const MOST_RECENT = 20
 
 /** A user's index (undefined for a guest), and the items that neither rows nor catalogue have yet, oldest first. */
 export interface Someone {

@@ -3,17 +3,20 @@
 /** Up to here a short sorted list is quickest. */
 const FEW = 128
 
-function bestOfMany(values: Float32Array | Float64Array, count: number): number[] {
+/** Which of two equals comes first: smaller numbers of their places do. */
+type Tie = (place: number) => number
+
+function bestOfMany(values: Float32Array | Float64Array, count: number, tie: Tie): number[] {
   const least = values.length > count ? kthLargest(values.slice(), count) : Number.NEGATIVE_INFINITY
   const found: number[] = []
-  let equals = 0
+  const equals: number[] = []
   for (let i = 0; i < values.length; i++) {
     if (values[i] > least) found.push(i)
-    else if (values[i] === least) equals++
+    else if (values[i] === least && least > Number.NEGATIVE_INFINITY) equals.push(i)
   }
-  for (let i = 0; equals > 0 && found.length < count && least > Number.NEGATIVE_INFINITY && i < values.length; i++)
-    if (values[i] === least) found.push(i)
-  return found.sort((a, b) => values[b] - values[a] || a - b)
+  if (found.length + equals.length > count) equals.sort((a, b) => tie(a) - tie(b))
+  found.push(...equals.slice(0, count - found.length))
+  return found.sort((a, b) => values[b] - values[a] || tie(a) - tie(b))
 }
 
 /** By halving where it must be; the values are shuffled. */
@@ -37,21 +40,42 @@ function kthLargest(values: Float32Array | Float64Array, k: number): number {
   return values[k - 1]
 }
 
-/** Places of the `count` largest values, best first; of equals the earlier. −∞ is never chosen, nor a place that is left out. */
+/** Values of which the largest may be known. */
+const BLOCK = 16
+
+interface Order {
+  /** Places that are left out. */
+  isOut?: ((place: number) => boolean) | undefined
+  tie?: Tie
+  /** What no value of every 16 is above. */
+  maxima?: Float32Array | undefined
+}
+
+/**
+ * Places of the `count` largest values, best first; of equals the one with the smaller tie. −∞ is never chosen, nor a place
+ * that is left out.
+ */
 export function best(
   values: Float32Array | Float64Array,
   count: number,
-  isOut: (place: number) => boolean = () => false,
+  { isOut = () => false, tie = (place) => place, maxima }: Order = {},
 ): number[] {
-  if (count > FEW) return bestOfMany(withoutThose(values, isOut), count)
+  if (count > FEW) return bestOfMany(withoutThose(values, isOut), count, tie)
   const found = new Int32Array(count)
   let [length, least] = [0, Number.NEGATIVE_INFINITY]
   for (let i = 0; i < values.length; i++) {
-    // Most places end here; what may not be chosen is asked of the few others.
-    if (!(values[i] > least) || isOut(i)) continue
+    // Equals of the last one found may have a smaller tie.
+    if (maxima && i % BLOCK === 0) while (i < values.length && maxima[i / BLOCK] < least) i += BLOCK
     const value = values[i]
+    // Most places end here; what may not be chosen is asked of the few others.
+    if (!(value > least) && !(value === least && length === count && tie(i) < tie(found[count - 1]))) continue
+    if (isOut(i)) continue
     let at = length < count ? length++ : count - 1
-    for (; at > 0 && values[found[at - 1]] < value; at--) found[at] = found[at - 1]
+    for (; at > 0; at--) {
+      const other = found[at - 1]
+      if (!(values[other] < value || (values[other] === value && tie(i) < tie(other)))) break
+      found[at] = other
+    }
     found[at] = i
     if (length === count) least = values[found[count - 1]]
   }

@@ -31,7 +31,7 @@ const SECOND = 1000
 type EventRecordRows = Pick<EventsRecord, "user" | "item" | "rating" | "weight" | "stays">
 
 /** Items noted to have changed before all are looked at. */
-const MOST_CHANGES = 4096
+const MOST_CHANGES = 16_384
 /** Up to here an item is new. */
 const NEWCOMER_EVENTS = 20
 
@@ -162,6 +162,14 @@ export class Catalogue {
     this.#changeKin(item)
   }
 
+  #setBorn(item: number, born: number): void {
+    this.#items.reserve(item)
+    if (this.#items.at.born[item] === born) return
+    this.#items.at.born[item] = born
+    this.#clock = Math.max(this.#clock, born)
+    this.#changeKin(item)
+  }
+
   #changeKin(item: number): void {
     if (this.kinChanges === "all") return
     if (this.kinChanges.size >= MOST_CHANGES) this.kinChanges = "all"
@@ -273,7 +281,8 @@ export class Catalogue {
   }
 
   /** Takes what is known of an item from elsewhere. */
-  setItem(item: number, { events, trend }: { events: number; trend: number }): void {
+  setItem(item: number, { events, trend, born }: { events: number; trend: number; born?: number | undefined }): void {
+    if (born !== undefined) this.#setBorn(item, born)
     this.know(item)
     this.#items.at.events[item] = events
     if (events >= NEWCOMER_EVENTS) this.#settle(item)
@@ -427,9 +436,9 @@ function withoutDetails({ categories, hidden, features, expires }: StoredItem): 
   return { categories, hidden, features, ...(expires === undefined ? {} : { expires }) }
 }
 
-/** About what an entry takes with its place in the maps. */
+/** About what an entry takes with its place in the maps, those of kin (newcomers.ts) included. */
 function bytesOf({ categories, features }: StoredItem): number {
-  let bytes = 300 + (features ? 128 + 8 * features.length : 0)
-  for (const category of categories) bytes += 52 + category.length
+  let bytes = 500 + (features ? 640 + 8 * features.length : 0)
+  for (const category of categories) bytes += 68 + category.length
   return bytes
 }

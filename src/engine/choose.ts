@@ -1,7 +1,7 @@
 /** From scores to a list: the model's best first; where it has nothing to say, what is trending; then what is new. */
 
 import { DessError } from "../errors.ts"
-import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
+import type { Asker, LabelledTrial, Powers, Reader } from "../learning/reader.ts"
 import { findAsker, type Someone, trialsOf } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { append, chooseFresh, drawToKin, type Scored } from "./newcomers.ts"
@@ -39,6 +39,7 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
   const asker = from === "model" ? findAsker(catalogue, reader, query) : undefined
   const trials = (query.trials ?? trialsOf(reader, query)).filter(({ item }) => isKnown(item))
   let fresh = 0
+  let powers: Powers | undefined
   let scored = (value: number) => toScore(value, reader.outputs)
   if (asker || trials.length > 0) {
     const tried = trials.length > 0 ? tryOut(reader, asker, trials) : undefined
@@ -48,15 +49,19 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
       ? toRanked(catalogue, reader, { items: reader.items, values: toValues(tried, reader.outputs) })
       : scoreItems(catalogue, reader, { asker: asker as Asker, some }).drawn
     if (query.lasting) outlast(values, items, catalogue)
-    if (reader.follow && rules.factors) toLogOdds(values)
-    else if (reader.follow) scored = chances(values)
+    if (reader.follow && rules.factors) toLogOdds(reader, values)
+    else if (reader.follow) {
+      powers = sumPowers(reader, values)
+      scored = chances(powers)
+    }
     if (only) keepOnly(values, items, only)
     if (rules.factors) boost(values, items, { factors: rules.factors, isLogit: reader.outputs === 1 })
     if (query.fresh) {
       block(values, items, blocked)
       fresh = takeFresh(catalogue, selection, { items, values, fresh: query.fresh })
     }
-    selection.take({ items, values, source: "model", blocked })
+    // Values have only fallen since.
+    selection.take({ items, values, source: "model", blocked, maxima: powers?.maxima })
   }
   fillUp(catalogue, selection, { blocked, only, rules, from })
   // New items come last.
@@ -70,8 +75,10 @@ export function scoreItems(
   reader: Reader,
   { asker, some }: { asker: Asker; some?: Int32Array | undefined },
 ): Record<"known" | "drawn", Scored> {
+  // Before the scores, which are a view until the reader is asked again.
+  const returning = reader.comeBack?.(asker)
   const values = toValues(scoresOf(reader, asker, some), reader.outputs)
-  const known = withReturns({ items: some ?? reader.items, values }, reader.comeBack?.(asker))
+  const known = withReturns({ items: some ?? reader.items, values }, returning)
   return { known, drawn: toRanked(catalogue, reader, known) }
 }
 
@@ -90,8 +97,8 @@ function takeFresh(catalogue: Catalogue, selection: Selection, p: Scored & { fre
 }
 
 /** Logits as the log odds of the chances they stand for. */
-function toLogOdds(logits: Float32Array): void {
-  const { top, sum } = sumPowers(logits)
+function toLogOdds(reader: Reader, logits: Float32Array): void {
+  const { top, sum } = sumPowers(reader, logits)
   const all = top + Math.log(sum)
   for (let i = 0; i < logits.length; i++) {
     const share = logits[i] - all
@@ -103,20 +110,13 @@ function toLogOdds(logits: Float32Array): void {
 }
 
 /** From a logit to the chance that of all items this one comes next: softmax. */
-export function chances(logits: Float32Array): (logit: number) => number {
-  const { top, sum } = sumPowers(logits)
+export function chances({ top, sum }: Powers): (logit: number) => number {
   return (logit) => Math.exp(logit - top) / sum
 }
 
-/** The largest logit, and the sum of e^(logit − it). */
-function sumPowers(logits: Float32Array): { top: number; sum: number } {
-  let top = Number.NEGATIVE_INFINITY
-  for (let i = 0; i < logits.length; i++) if (logits[i] > top) top = logits[i]
-  let sum = 0
-  const least = top - LEAST_POWER
-  // Less than 10⁻¹⁵ of the best does not change the sum; a NaN is not above it either.
-  for (let i = 0; i < logits.length; i++) if (logits[i] > least) sum += power(logits[i] - top)
-  return { top, sum }
+/** The largest logit, and the sum of e^(logit − it), of a reader that follows. */
+export function sumPowers(reader: Reader, logits: Float32Array): Powers {
+  return reader.sumPowers?.(logits) as Powers
 }
 
 /** Powers of e are 0 below −35, and stand in a table in steps of 1/64. */
@@ -271,10 +271,14 @@ function support(events: number): number {
   return events / (events + ENOUGH)
 }
 
-/** By item: 1 where it may not stand in the list. */
+/** By item, of the list in the making. */
+let blockedItems = new Uint8Array(0)
+
+/** By item: 1 where it may not stand in the list; a view until the next call. */
 function findBlocked(catalogue: Catalogue, query: ListQuery): Uint8Array {
   const { itemCount, names } = catalogue
-  const blocked = new Uint8Array(itemCount)
+  if (blockedItems.length < itemCount) blockedItems = new Uint8Array(itemCount + (itemCount >> 2))
+  const blocked = blockedItems.subarray(0, itemCount).fill(0)
   names.item.markNameless(blocked)
   if (!query.seen) {
     for (const { item } of query.trials ?? []) blocked[item] = 1

@@ -95,7 +95,7 @@ export async function openDirectory(path: string, options: DirectoryOptions = {}
 }
 
 /** Makes the files of a new directory; nothing of them stays when that fails. */
-export function createFiles(path: string, description: Omit<Description, "format">): void {
+function createFiles(path: string, description: Omit<Description, "format">): void {
   try {
     JournalFiles.create(path, description.id)
     writeDescription(path, description)

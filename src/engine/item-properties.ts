@@ -15,6 +15,8 @@ export const MOST_NAMES = 256
 /** Approximate overhead of a value in the map of values, and of a list. */
 const VALUE_BYTES = 64
 const LIST_BYTES = 64
+/** What a value of an item has among its kin (newcomers.ts). */
+const USE_BYTES = 16
 
 /** A value in the table of values: numbers and texts that look alike are two. */
 const keyOf = (value: Scalar) => (typeof value === "string" ? `"${value}` : String(value))
@@ -34,12 +36,15 @@ export class PropertyColumn {
   count = 0
   numberCount = 0
   #valueBytes = 0
+  #useCount = 0
   #listBytes = 0
   /** Changes with every change, and is never the same in two columns. */
   version = 0
 
   get bytes(): number {
-    return this.numbers.byteLength + this.codes.byteLength + this.#valueBytes + this.#listBytes
+    return (
+      this.numbers.byteLength + this.codes.byteLength + this.#valueBytes + this.#listBytes + USE_BYTES * this.#useCount
+    )
   }
 
   has(item: number): boolean {
@@ -121,10 +126,12 @@ export class PropertyColumn {
       this.#valueBytes += VALUE_BYTES + 2 * key.length
     }
     this.#uses[code]++
+    this.#useCount++
     return code
   }
 
   #release(code: number): void {
+    this.#useCount--
     if (--this.#uses[code] > 0) return
     const key = keyOf(this.values[code] as Scalar)
     this.#places.delete(key)

@@ -303,6 +303,14 @@ export class JournalFiles {
     }
   }
 
+  /** All records; ends with an error when there is no more time for them. */
+  *readUntilClosing(): Generator<Placed> {
+    for (const placed of this.read(this.first)) {
+      if (this.isClosing) throw closing()
+      yield placed
+    }
+  }
+
   *#readFile(file: JournalFile, from: number): Generator<Placed> {
     const open = openToRead(file.path)
     try {
@@ -630,7 +638,7 @@ async function recoverFile(path: string, p: RecoverOptions): Promise<void> {
 }
 
 /** What long work ends with when the process is about to end: it is done at the next start. */
-export function closing(): DessError {
+function closing(): DessError {
   return new DessError(
     "CLOSED",
     "journal: expected to be written anew, it is being closed; that is done after the next start",

@@ -2,26 +2,34 @@
  * Items with few events start where items like them stand. Alike are items with a category, a value of a property or nearly
  * the direction of a feature vector in common: each of these is a group, and a small group says more than a large one.
  *
- *   m = Σ_g m_g/|g| / Σ_g 1/|g|             m_g: the mean logit of the settled items of group g, for this very user
+ *   m = Σ_g m_g/|g| / Σ_g 1/|g|             m_g: the mean logit of the other items of group g, for this very user
  *   z' = max(z, (n·z + 5·m)/(n + 5))        n: its events; z' = m where it has no row yet
+ *
+ * In m_g an item of n events counts n/(n + 20): where hardly anything is settled yet, those few items are the popular ones,
+ * and standing where they stand would put what nobody has met before what is liked.
  *
  * A logit is linear in an item's vector, so z' is that of a row which started at the weighted mean of those items' rows.
  * With every event its own counts for more. Directions are told apart by the sides of random planes that vectors lie on:
  * 8 times 16 planes, of which items have the first 4, 8, 12 or 16 in common.
  *
- * Places kept by `fresh` go to items with less than 5 events, by the upper bound z' + 1/√(1 + n) − log(1 + s/20), s: places
- * it was given before. After 20 of them its odds are halved, and what is not taken up goes again.
+ * Places kept by `fresh` go to items with less than 5 events, by the upper bound z' + log((n + ½)/(1 + s/20)), s: places it
+ * was given before. n + ½ is half an event more than it had: what is new is given credit, what was taken up gets on, and
+ * what was shown 20 times and not taken up has half its odds and goes again.
  */
 
 import { Random } from "../kernels/random.ts"
 import { best } from "./best.ts"
 import type { Catalogue } from "./catalogue.ts"
 
-/** Events by which half of what an item's own vector says is believed. */
+/** Events by which half of what an item's own vector says is believed, of itself and of items like it. */
 const KIN = 5
+const SETTLED = 20
+/** What others of a group must count together: less is what rounding leaves. */
+const LEAST_WEIGHT = 1e-6
 /** Up to here an item may have a place that is kept for what is new. */
 const FRESH_EVENTS = 5
-/** Places given to an item by which its odds are halved. */
+/** Events an item is given credit for, and places given to it by which its odds are halved. */
+const CREDIT = 0.5
 const SHOWN = 20
 /** Planes: so many times, and how many of them a group has in common. */
 const SIGNATURES = 8
@@ -35,58 +43,61 @@ export interface Scored {
 }
 
 interface Group {
-  /** Its items that are no newcomers, in order. */
+  /** Its items, in the order they became known. */
   members: number[]
   /** Newcomers in it. */
   uses: number
+  /** For one list: its values, each times what it counts, and what they count together. */
+  sum: number
+  total: number
 }
 
 /** Newcomers and the items they are drawn to: kept from list to list, and brought up to date by what has changed. */
 class Kin {
-  readonly newcomers = new Map<number, Int32Array>()
+  readonly newcomers = new Map<number, Group[]>()
   /** Only those that newcomers are in. */
   readonly groups = new Map<number, Group>()
-  /** By item that is no newcomer. */
-  readonly #settled = new Map<number, Int32Array>()
+  /** The groups of every item. */
+  readonly #groupsOf = new Map<number, number[]>()
 
   update(catalogue: Catalogue): void {
     const { kinChanges } = catalogue
     if (kinChanges !== "all" && kinChanges.size === 0) return
-    const changed =
-      kinChanges === "all"
-        ? new Set([...catalogue.entries.keys(), ...this.newcomers.keys(), ...this.#settled.keys()])
-        : kinChanges
+    const changed = kinChanges === "all" ? new Set([...catalogue.entries.keys(), ...this.#groupsOf.keys()]) : kinChanges
     catalogue.kinChanges = new Set()
     const created = new Set<number>()
     const touched = new Set<Group>()
     for (const item of changed) {
       const now = catalogue.entries.has(item) ? groupsOf(catalogue, item) : undefined
       const isNew = now !== undefined && catalogue.isNewcomer(item)
-      const known = (isNew ? this.newcomers : this.#settled).get(item)
-      if (known && now && known.length === now.length && known.every((group, g) => group === now[g])) continue
+      const known = this.#groupsOf.get(item)
+      const stays = known && now && known.length === now.length && known.every((group, g) => group === now[g])
+      if (stays && isNew === this.newcomers.has(item)) continue
       this.#remove(item)
+      if (!now) continue
+      this.#groupsOf.set(item, now)
       if (isNew) this.#addNewcomer(item, now, created)
-      else if (now) {
-        this.#settled.set(item, now)
-        for (const group of now) if (!created.has(group)) this.#join(item, group, touched)
-      }
+      for (const group of now) if (!created.has(group)) this.#join(item, group, touched)
     }
     if (created.size > 0)
-      for (const [item, groups] of this.#settled)
+      for (const [item, groups] of this.#groupsOf)
         for (const group of groups) if (created.has(group)) this.#join(item, group, touched)
-    for (const { members } of touched) members.sort((a, b) => a - b)
+    for (const { members } of touched) members.sort((a, b) => catalogue.born(a) - catalogue.born(b))
   }
 
-  #addNewcomer(item: number, groups: Int32Array, created: Set<number>): void {
-    this.newcomers.set(item, groups)
-    for (const group of groups) {
-      const known = this.groups.get(group)
-      if (known) known.uses++
-      else {
-        this.groups.set(group, { members: [], uses: 1 })
-        created.add(group)
+  #addNewcomer(item: number, groups: number[], created: Set<number>): void {
+    const own = groups.map((hash) => {
+      const known = this.groups.get(hash)
+      if (known) {
+        known.uses++
+        return known
       }
-    }
+      const group = { members: [], uses: 1, sum: 0, total: 0 }
+      this.groups.set(hash, group)
+      created.add(hash)
+      return group
+    })
+    this.newcomers.set(item, own)
   }
 
   #join(item: number, group: number, touched: Set<Group>): void {
@@ -97,17 +108,15 @@ class Kin {
   }
 
   #remove(item: number): void {
-    for (const group of this.newcomers.get(item) ?? []) {
+    const isNew = this.newcomers.delete(item)
+    for (const group of this.#groupsOf.get(item) ?? []) {
       const known = this.groups.get(group)
-      if (known && --known.uses === 0) this.groups.delete(group)
-    }
-    this.newcomers.delete(item)
-    for (const group of this.#settled.get(item) ?? []) {
+      if (isNew && known && --known.uses === 0) this.groups.delete(group)
       const members = this.groups.get(group)?.members
       const at = members?.indexOf(item) ?? -1
       if (at >= 0) members?.splice(at, 1)
     }
-    this.#settled.delete(item)
+    this.#groupsOf.delete(item)
   }
 }
 
@@ -120,24 +129,18 @@ function findKin(catalogue: Catalogue): Kin {
   return kin
 }
 
-/** The groups an item is in, as hashes; kept with its entry, which is another object once it has changed. */
-function groupsOf(catalogue: Catalogue, item: number): Int32Array {
+/** The groups an item is in, as hashes. */
+function groupsOf(catalogue: Catalogue, item: number): number[] {
   const entry = catalogue.entry(item)
-  const known = groupsOfEntries.get(entry)
-  if (known) return known
   const { properties } = catalogue
-  const groups = Int32Array.from([
+  return [
     ...entry.categories.map((name) => hashOf(`c${name}`)),
     ...[...properties.names].flatMap((name) =>
       (properties.find(name)?.codedKeys(item) ?? []).map((key) => hashOf(`p${name}\n${key}`)),
     ),
     ...(entry.features ? signaturesOf(entry.features) : []),
-  ])
-  groupsOfEntries.set(entry, groups)
-  return groups
+  ]
 }
-
-const groupsOfEntries = new WeakMap<object, Int32Array>()
 
 /** FNV-1a, of 32 bits: two groups in a billion are one. */
 function hashOf(text: string): number {
@@ -172,19 +175,54 @@ function signaturesOf(vector: readonly number[]): number[] {
   return groups
 }
 
-/** By item: its place among those scored, while values are drawn. */
+/** By item, while values are drawn: its place among those scored, what its value counts, and the value times that. */
 let places = new Int32Array(0)
+let weights = new Float64Array(0)
+let weighted = new Float64Array(0)
 
-/** The mean value of a group's items; NaN where none has a value. */
-function meanOf(members: readonly number[], values: Float32Array): number {
-  let [sum, count] = [0, 0]
-  for (let m = 0; m < members.length; m++) {
-    const place = places[members[m]]
-    if (place < 0 || Number.isNaN(values[place])) continue
-    sum += values[place]
-    count++
+function weigh({ items, values }: Scored, catalogue: Catalogue): void {
+  if (places.length < catalogue.itemCount) {
+    places = new Int32Array(2 * catalogue.itemCount)
+    weights = new Float64Array(places.length)
+    weighted = new Float64Array(places.length)
   }
-  return count > 0 ? sum / count : Number.NaN
+  places.fill(-1)
+  weights.fill(0)
+  weighted.fill(0)
+  for (let i = 0; i < items.length; i++) {
+    const item = items[i]
+    if (item >= places.length) continue
+    places[item] = i
+    if (Number.isNaN(values[i])) continue
+    const events = catalogue.events(item)
+    weights[item] = events / (events + SETTLED)
+    weighted[item] = weights[item] * values[i]
+  }
+}
+
+function sumUp(group: Group): void {
+  const { members } = group
+  let [sum, total] = [0, 0]
+  for (let m = 0; m < members.length; m++) {
+    sum += weighted[members[m]]
+    total += weights[members[m]]
+  }
+  group.sum = sum
+  group.total = total
+}
+
+/** The mean over an item's groups of the values of their other items; NaN where there are none. */
+function meanOf(item: number, groups: readonly Group[]): number {
+  let [sum, total] = [0, 0]
+  for (let g = 0; g < groups.length; g++) {
+    const group = groups[g]
+    const rest = group.total - weights[item]
+    if (!(rest > LEAST_WEIGHT)) continue
+    const share = 1 / (group.members.length - 1)
+    sum += (share * (group.sum - weighted[item])) / rest
+    total += share
+  }
+  return total === 0 ? Number.NaN : sum / total
 }
 
 /** The values with those of newcomers drawn to items like them; newcomers without a value come behind. */
@@ -192,24 +230,13 @@ export function drawToKin({ items, values }: Scored, catalogue: Catalogue): Scor
   if (catalogue.entries.size === 0) return { items, values }
   const { newcomers, groups } = findKin(catalogue)
   if (newcomers.size === 0) return { items, values }
-  if (places.length < catalogue.itemCount) places = new Int32Array(2 * catalogue.itemCount)
-  places.fill(-1)
-  for (let i = 0; i < items.length; i++) if (items[i] < places.length) places[items[i]] = i
-  const means = new Map<number, number>()
-  for (const [group, { members }] of groups) means.set(group, meanOf(members, values))
+  weigh({ items, values }, catalogue)
+  for (const group of groups.values()) sumUp(group)
   const out = values.slice()
   const behind: Record<"items" | "values", number[]> = { items: [], values: [] }
   for (const [item, own] of newcomers) {
-    let [sum, total] = [0, 0]
-    for (let g = 0; g < own.length; g++) {
-      const mean = means.get(own[g]) as number
-      if (Number.isNaN(mean)) continue
-      const weight = 1 / (groups.get(own[g]) as Group).members.length
-      sum += weight * mean
-      total += weight
-    }
-    if (total === 0) continue
-    const mean = sum / total
+    const mean = meanOf(item, own)
+    if (Number.isNaN(mean)) continue
     const place = places[item]
     if (place < 0) {
       behind.items.push(item)
@@ -242,9 +269,9 @@ export function chooseFresh({ items, values }: Scored, catalogue: Catalogue, cou
   const bounds = Float64Array.from(items, (item, i) => {
     const events = catalogue.events(item)
     if (events >= FRESH_EVENTS || !catalogue.isNewcomer(item)) return Number.NEGATIVE_INFINITY
-    return values[i] + 1 / Math.sqrt(1 + events) - Math.log(1 + catalogue.shown.count(item) / SHOWN)
+    return values[i] + Math.log((events + CREDIT) / (1 + catalogue.shown.count(item) / SHOWN))
   })
-  const places = best(bounds, count)
+  const places = best(bounds, count, { tie: (place) => catalogue.born(items[place]) })
   for (const place of places) catalogue.shown.add(items[place])
   return places
 }

@@ -4,7 +4,7 @@ import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
 import { findAsker } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { checkName, checkOptionNames } from "./check.ts"
-import { chances, expected, scoresOf, sigmoid, softmax } from "./choose.ts"
+import { chances, expected, scoresOf, sigmoid, softmax, sumPowers } from "./choose.ts"
 import { drawToKin } from "./newcomers.ts"
 import type { Pause } from "./turns.ts"
 import type { Id, Prediction } from "./types.ts"
@@ -96,7 +96,7 @@ function predictAt(
   // Of lists: the chance of all items that this one comes next, and of one that is not known that of any.
   const all = logits && reader.follow ? reader.follow(asker as Asker) : undefined
   const drawn = all && drawToKin({ items: reader.items, values: all }, catalogue)
-  const chance = drawn ? chances(drawn.values) : sigmoid
+  const chance = drawn ? chances(sumPowers(reader, drawn.values)) : sigmoid
   const newcomers =
     drawn &&
     new Map(

@@ -354,7 +354,8 @@ export class Reading {
         const rank = matches([name, title ?? "", ...this.#catalogue.entry(item).categories])
         if (rank) found[rank].push(item)
       }
-      const page = [...found.first, ...found.other].slice(offset, offset + count)
+      const byArrival = (a: number, b: number) => this.#catalogue.born(a) - this.#catalogue.born(b)
+      const page = [...found.first.sort(byArrival), ...found.other.sort(byArrival)].slice(offset, offset + count)
       return page.filter((item) => names.has(item)).map((item) => this.#catalogue.view(item))
     })
   }

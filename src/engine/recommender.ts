@@ -212,6 +212,7 @@ export class LiveRecommender implements Recommender {
     const [directory, archive] = [this.#directory, this.#archive]
     if (!directory || !archive) {
       this.#intake.types = this.#options.types
+      this.#intake.limits = this.#options.limits
       this.#intake.lifetimes.limit(this.#options.limits, [])
       this.#intake.endReplay()
       return this.#learning.begin()

@@ -30,6 +30,8 @@ export interface Ranked {
   source: Source
   /** By item: not 0 where it may not be taken. */
   blocked?: Uint8Array | undefined
+  /** What no value of every 16 is above. */
+  maxima?: Float32Array | undefined
 }
 
 export class Selection {
@@ -60,13 +62,12 @@ export class Selection {
       this.#takeDiverse(ranked)
       return
     }
-    const { items, values, source, blocked } = ranked
-    const toItem = (place: number) => (items ? items[place] : place)
-    const isOut = blocked && ((place: number) => blocked[toItem(place)] !== 0)
+    const { values, source } = ranked
+    const { toItem, order } = this.#orderOf(ranked)
     // With caps more may be looked at than are taken.
     let seen = 0
     for (let wanted = this.#total - this.chosen.length; !this.isFull; wanted *= 4) {
-      const places = best(values, wanted, isOut)
+      const places = best(values, wanted, order)
       for (const place of places.slice(seen)) this.#add({ item: toItem(place), value: values[place], source })
       if (places.length < wanted || caps.length === 0) return
       seen = places.length
@@ -87,11 +88,18 @@ export class Selection {
     )
   }
 
-  #takeDiverse({ items, values, source, blocked }: Ranked): void {
+  /** Items by place, which may not be taken, and of equals the one that became known first. */
+  #orderOf({ items, blocked, maxima }: Ranked) {
     const toItem = (place: number) => (items ? items[place] : place)
     const isOut = blocked && ((place: number) => blocked[toItem(place)] !== 0)
+    return { toItem, order: { isOut, maxima, tie: (place: number) => this.#catalogue.born(toItem(place)) } }
+  }
+
+  #takeDiverse(ranked: Ranked): void {
+    const { values, source } = ranked
+    const { toItem, order } = this.#orderOf(ranked)
     for (let from = 0; !this.isFull; from += BLOCK) {
-      const places = best(values, from + BLOCK, isOut).slice(from)
+      const places = best(values, from + BLOCK, order).slice(from)
       if (places.length === 0) return
       this.#takeBlock(places.map((place) => ({ item: toItem(place), value: values[place], source })))
     }

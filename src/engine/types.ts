@@ -666,6 +666,8 @@ export interface ServedRecommender {
   explain(side: Side, id: Id, options?: Pick<RecommendOptions, "after">): Promise<Explanation>
   /** Adds items or changes them, up to 10,000. Durable like `observe`. Returns how many. */
   putItems(items: ItemEntry | readonly ItemEntry[]): Promise<number>
+  /** Takes items out of the catalogue, the model and every list; says how many were known. */
+  deleteItems(items: Id | readonly Id[]): Promise<number>
   /** The catalogue's entry of an item; undefined for an unknown one. */
   item(item: Id): ItemView | undefined
   /**
@@ -727,8 +729,6 @@ export interface Recommender extends ServedRecommender {
   similarUsers(user: Id, options?: { count?: number | undefined }): Promise<SimilarUser[]>
   /** What `list` gives, at once, in order of their index. */
   ids(side: Side, options?: PageOptions): string[]
-  /** Takes items out of the catalogue, the model and every list; says how many were known. */
-  deleteItems(items: Id | readonly Id[]): Promise<number>
   /** What a client said about an id and the model has no use for. */
   note(side: Side, id: Id): Note | undefined
   /** Keeps notes, at most 4,096 characters of JSON each; null takes one away. */

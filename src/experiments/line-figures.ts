@@ -15,7 +15,7 @@ import { type Block, bestBaseline, bestOf, type Entry, MEASURES } from "./summar
 type ColumnName = Exclude<keyof Series, "interactions">
 
 /** A column of the runs' series, averaged over the seeds point by point. */
-export function averageSeries(entry: Entry, column: ColumnName): { x: number; y: number }[] {
+function averageSeries(entry: Entry, column: ColumnName): { x: number; y: number }[] {
   const drawn = entry.runs.filter(({ series }) => series.interactions.length > 0)
   const columns = drawn.map(({ series }) => series[column]).filter((values) => values !== undefined)
   if (columns.length === 0) return []

@@ -57,7 +57,7 @@ export function formatP(p: number): string {
 }
 
 /** `**` for p < .01, `*` for p < .05; daggers where the difference is to the worse. */
-export function starsOf(p: number, better: boolean): string {
+function starsOf(p: number, better: boolean): string {
   if (!(p < 0.05)) return ""
   return (better ? "*" : "†").repeat(p < 0.01 ? 2 : 1)
 }
@@ -139,7 +139,7 @@ function drawColumn(
 }
 
 /** Mean ± standard deviation, with the decimals the deviation needs. */
-export function describeSample(entry: Entry, measure: Measure): string {
+function describeSample(entry: Entry, measure: Measure): string {
   const sample = sampleOf(entry, measure)
   if (sample === undefined) return "–"
   const more = decimalsFor(measure, sample.deviation)

@@ -32,7 +32,7 @@ const LONGEST_NUMBER = 5
 export class ByteLists {
   /** The same memory in units and in bytes. */
   #units = growable("u32", 1024, RESERVED)
-  #bytes = bytesIn(this.#units)
+  #bytes = new Uint8Array(this.#units.buffer, 0, this.#units.byteLength)
   /** `size`: 1 + the size of its chunk, 0 for an id without one. */
   #ids = new Columns({ start: "u32", size: "u8" })
   /** Of each size, 1 + the first chunk that is free, whose first unit says the next in the same way. */
@@ -110,6 +110,74 @@ export class ByteLists {
     for (const value of all) at = this.#write(at, value)
   }
 
+  /** Puts a number into the id's ascending list, kept as what each adds to the one before; false where it is in it. */
+  insertAscending(id: number, value: number): boolean {
+    this.#ids.reserve(id)
+    const bytes = this.#bytes
+    const from = this.#from(id)
+    const end = from + this.room(id)
+    let [at, last] = [from, -1]
+    while (at < end && bytes[at] !== 0) {
+      const start = at
+      let [gap, shift] = [0, 0]
+      for (; bytes[at] >= 0x80; shift += 7) gap |= (bytes[at++] & 0x7f) << shift
+      const next = last + (gap | (bytes[at++] << shift))
+      if (next === value) return false
+      if (next > value) {
+        const place = this.#exchange(id, {
+          at: start - from,
+          removed: at - start,
+          added: bytesOf(value - last - 1) + bytesOf(next - value - 1),
+        })
+        writeNumber(this.#bytes, writeNumber(this.#bytes, place, value - last), next - value)
+        return true
+      }
+      last = next
+    }
+    const place = this.#exchange(id, { at: at - from, removed: 0, added: bytesOf(value - last - 1) })
+    writeNumber(this.#bytes, place, value - last)
+    return true
+  }
+
+  /** Makes an ascending list the id's. */
+  setAscending(id: number, values: ArrayLike<number>): void {
+    this.clear(id)
+    if (values.length === 0) return
+    this.#ids.reserve(id)
+    let needed = 0
+    for (let n = 0, last = -1; n < values.length; last = values[n++]) needed += bytesOf(values[n] - last - 1)
+    this.#resize(id, 0, needed)
+    let at = this.#from(id)
+    for (let n = 0, last = -1; n < values.length; last = values[n++])
+      at = writeNumber(this.#bytes, at, values[n] - last)
+  }
+
+  /** Writes the id's ascending list into an array, which has `room(id)` places; returns how many. */
+  readAscending(id: number, out: Int32Array): number {
+    const bytes = this.#bytes
+    const from = this.#from(id)
+    const end = from + this.room(id)
+    let [count, last] = [0, -1]
+    for (let at = from; at < end && bytes[at] !== 0; ) {
+      let [gap, shift] = [0, 0]
+      for (; bytes[at] >= 0x80; shift += 7) gap |= (bytes[at++] & 0x7f) << shift
+      last += gap | (bytes[at++] << shift)
+      out[count++] = last
+    }
+    return count
+  }
+
+  /** Exchanges bytes of the id's list for others, at least as many, which are to be written; returns where. */
+  #exchange(id: number, { at, removed, added }: { at: number; removed: number; added: number }): number {
+    const used = this.#used(id)
+    const needed = used - removed + added
+    if (needed > this.room(id)) this.#resize(id, used, needed)
+    this.#packWhenDue()
+    const from = this.#from(id)
+    this.#bytes.copyWithin(from + at + added, from + at + removed, from + used)
+    return from + at
+  }
+
   /** Removes a number from the id's list, if it is there. */
   remove(id: number, value: number): void {
     const at = this.#find(id, value)
@@ -160,7 +228,7 @@ export class ByteLists {
   load(state: State): void {
     const lists = state.take("lists", Uint8Array)
     this.#units = growable("u32", 1024, RESERVED)
-    this.#bytes = bytesIn(this.#units)
+    this.#bytes = new Uint8Array(this.#units.buffer, 0, this.#units.byteLength)
     this.#ids = new Columns({ start: "u32", size: "u8" })
     this.#free.fill(0)
     this.#freeUnits = 0
@@ -207,7 +275,7 @@ export class ByteLists {
 
   /** The same by the bytes of the number, behind the last byte of another. */
   #findFar(from: number, end: number, wanted: number): number {
-    const chunk = this.#bytes.subarray(from, end)
+    const chunk = Buffer.from(this.#bytes.buffer, from, end - from)
     const bytes = this.#wanted.subarray(0, writeNumber(this.#wanted, 0, wanted))
     let at = chunk.indexOf(bytes)
     while (at > 0 && chunk[at - 1] >= 0x80) at = chunk.indexOf(bytes, at + 1)
@@ -255,7 +323,7 @@ export class ByteLists {
     this.#end += units
     if (this.#end > this.#units.length) {
       this.#units = enlarged(this.#units, this.#end)
-      this.#bytes = bytesIn(this.#units)
+      this.#bytes = new Uint8Array(this.#units.buffer, 0, this.#units.byteLength)
     }
     return start
   }
@@ -295,11 +363,6 @@ export class ByteLists {
     this.#free.fill(0)
     this.#freeUnits = 0
   }
-}
-
-/** The memory of units as bytes. */
-function bytesIn(units: Uint32Array): Buffer {
-  return Buffer.from(units.buffer, 0, units.byteLength)
 }
 
 /** The smallest size that holds so many bytes. */

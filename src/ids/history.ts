@@ -1,15 +1,21 @@
 /**
  * Which items each user has met, and which items there are: what sampling and masking need in the top-k task.
- * A user's items are an ascending list: found by halving, and a user with one item takes 13 bytes.
+ * A user's items are an ascending list, mostly of a byte an item. That of the user asked about last is at hand unpacked: an
+ * item is found in it by halving.
  */
 
 import type { State } from "../kernels/state.ts"
 import type { Side } from "../types.ts"
+import { ByteLists } from "./byte-lists.ts"
 import { Columns, enlarged, growable, growableFrom } from "./columns.ts"
 import { Lists } from "./lists.ts"
 
 export class History {
-  readonly #met = new Lists()
+  readonly #met = new ByteLists()
+  /** The items of the user asked about last, how many, and who that is. */
+  #unpacked = new Int32Array(0)
+  #length = 0
+  #user = -1
   /** `place`: 1 + where the item stands among those seen, 0 for one not seen. `users`: how many users have met it. */
   readonly #items = new Columns({ place: "u32", users: "u32" })
   #seen = growable("i32")
@@ -34,9 +40,8 @@ export class History {
   }
 
   #add(user: number, item: number): void {
-    const place = this.#find(user, item)
-    if (place < this.#met.count(user) && this.#met.cells[this.#met.start[user] + place] === item) return
-    this.#met.insert(user, place, item)
+    if (!this.#met.insertAscending(user, item)) return
+    if (user === this.#user) this.#user = -1
     this.#items.reserve(item)
     this.#items.at.users[item]++
   }
@@ -82,28 +87,28 @@ export class History {
   }
 
   has(user: number, item: number): boolean {
-    const place = this.#find(user, item)
-    return place < this.#met.count(user) && this.#met.cells[this.#met.start[user] + place] === item
-  }
-
-  /** How many of a user's items are smaller. */
-  #find(user: number, item: number): number {
-    const length = this.#met.count(user)
-    if (length === 0) return 0
-    const cells = this.#met.cells
-    const from = this.#met.start[user]
-    let [low, high] = [from, from + length]
+    if (user !== this.#user) this.#unpack(user)
+    const items = this.#unpacked
+    let [low, high] = [0, this.#length]
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (cells[middle] < item) low = middle + 1
+      if (items[middle] < item) low = middle + 1
       else high = middle
     }
-    return low - from
+    return low < this.#length && items[low] === item
   }
 
-  /** The items a user has met, ascending: a view until the next change. */
+  #unpack(user: number): void {
+    const room = this.#met.room(user)
+    if (this.#unpacked.length < room) this.#unpacked = new Int32Array(2 * room)
+    this.#length = this.#met.readAscending(user, this.#unpacked)
+    this.#user = user
+  }
+
+  /** The items a user has met, ascending: a view until the next change, or until another user is asked about. */
   of(user: number): Int32Array {
-    return this.#met.of(user)
+    if (user !== this.#user) this.#unpack(user)
+    return this.#unpacked.subarray(0, this.#length)
   }
 
   /** Items seen, those met by most users first; of equals the earlier seen. */
@@ -123,6 +128,7 @@ export class History {
     const { users } = this.#items.at
     for (const item of this.of(user)) users[item]--
     this.#met.clear(user)
+    this.#user = -1
   }
 
   /** Drops users, or items from everywhere. */
@@ -131,7 +137,11 @@ export class History {
       for (const user of ids) this.#clear(user)
       return
     }
-    for (let user = 0; user < this.#met.reach; user++) this.#met.keep(user, (item) => !ids.has(item))
+    for (let user = 0; user < this.#met.reach; user++) {
+      const kept = this.of(user).filter((item) => !ids.has(item))
+      if (kept.length < this.#length) this.#met.setAscending(user, kept)
+    }
+    this.#user = -1
     this.#leaveOut((item) => ids.has(item))
     for (const item of ids) this.#items.clear(item)
   }
@@ -150,8 +160,20 @@ export class History {
     const seen = state.take("seen", Int32Array)
     this.#seen = growableFrom("i32", seen)
     this.#count = seen.length
-    this.#met.load(state.at("met"))
+    this.#user = -1
+    this.#loadMet(state.at("met"))
     this.#items.load(state.at("items"))
+  }
+
+  #loadMet(state: State): void {
+    if (state.has("lists")) {
+      this.#met.load(state)
+      return
+    }
+    // A state from before lists were packed.
+    const lists = new Lists()
+    lists.load(state)
+    for (let user = 0; user < lists.reach; user++) this.#met.setAscending(user, lists.of(user))
   }
 }
 

@@ -154,6 +154,6 @@ function cellOf(frequency: number, idle: number): number {
 }
 
 /** ⌊log₄ f⌋, 0 to 15. */
-export function frequencyClass(frequency: number): number {
+function frequencyClass(frequency: number): number {
   return (31 - Math.clz32(Math.max(1, frequency))) >> 1
 }

@@ -458,6 +458,17 @@ export interface FuseLogs {
   weights: ArrayLike<number>
 }
 
+/**
+ * Of `count` logits: `maxima` are the largest of every 16, `out` the largest of all and Σ e^(logit − it). What is no number
+ * does not count. The same bits whatever the build.
+ */
+export interface SumPowers {
+  out: Address
+  maxima: Address
+  input: Address
+  count: number
+}
+
 /** What packed rows are made of (models/row-packing.ts); `lift` NONE: their first vector is kept as it is. */
 export interface PackedForm {
   whole: number
@@ -529,6 +540,7 @@ export interface Kernels {
   learnGroups(operation: LearnGroups): void
   scoreRows(operation: ScoreRows): void
   fuseLogs(operation: FuseLogs): void
+  sumPowers(operation: SumPowers): void
   learnPairs(operation: LearnPairs): void
   unpackRows(operation: UnpackRows): void
   packRows(operation: PackRows): void

@@ -33,6 +33,7 @@ export const PACK_ROWS = 27
 export const SCORE_ROWS = 28
 export const LEARN_PAIRS = 29
 export const FUSE_LOGS = 30
+export const SUM_POWERS = 31
 
 /** Every operation on the tape starts with: code, its length in words, the parts it is worth cutting into. */
 export const OPERATION_HEADER = 12

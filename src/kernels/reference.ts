@@ -37,6 +37,7 @@ import type {
   Project,
   ScoreChunks,
   ScoreRows,
+  SumPowers,
   UnpackRows,
 } from "./kernels.ts"
 import { NONE } from "./kernels.ts"
@@ -503,6 +504,21 @@ export class ReferenceKernels implements Kernels {
       }
       f[p.out + t] = sum
     }
+  }
+
+  sumPowers(p: SumPowers): void {
+    const f = this.floats
+    let most = Number.NEGATIVE_INFINITY
+    for (let t = 0; t < p.count; t += 16) {
+      let top = Number.NEGATIVE_INFINITY
+      for (let k = t; k < Math.min(t + 16, p.count); k++) if (f[p.input + k] > top) top = f[p.input + k]
+      f[p.maxima + t / 16] = top
+      most = Math.max(most, top)
+    }
+    let sum = 0
+    for (let t = 0; t < p.count; t++) if (f[p.input + t] > Number.NEGATIVE_INFINITY) sum += exp(f[p.input + t] - most)
+    f[p.out] = most
+    f[p.out + 1] = sum
   }
 
   scoreRows(p: ScoreRows): void {

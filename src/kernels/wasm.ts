@@ -36,6 +36,7 @@ import type {
   Project,
   ScoreChunks,
   ScoreRows,
+  SumPowers,
   UnpackRows,
 } from "./kernels.ts"
 import * as layout from "./layout.ts"
@@ -413,6 +414,13 @@ export class WasmKernels implements Kernels {
     tape.putAddresses(p.out, p.sums)
     tape.put(p.stride, p.count)
     tape.putFloats(...Array.from(p.weights).slice(0, layout.SCORERS))
+    tape.end()
+  }
+
+  sumPowers(p: SumPowers): void {
+    const tape = this.#tape.begin(layout.SUM_POWERS, 1)
+    tape.putAddresses(p.out, p.maxima, p.input)
+    tape.put(p.count)
     tape.end()
   }
 

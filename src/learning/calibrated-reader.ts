@@ -15,7 +15,7 @@ import { PackedItems } from "../models/calibrated/packed-items.ts"
 import type { ItemParts, RowModel } from "../models/calibrated/rows.ts"
 import { readGuarded } from "../models/embedding-table.ts"
 import { SIDES, type Side } from "../types.ts"
-import type { Asker, ItemLifts, LabelledTrial, Published, Reader, SharedRegion } from "./reader.ts"
+import type { Asker, ItemLifts, LabelledTrial, Powers, Published, Reader, SharedRegion } from "./reader.ts"
 
 /** Items that an item's parts are compared with, about. */
 const COMPARED = 200
@@ -184,15 +184,13 @@ export class CalibratedReader implements Reader {
     if (recent) own.addLatest?.(ASKED, recent(this.#readThrough))
   }
 
-  readonly #readItem = (item: number): number => this.#read("item", item)
-
   /** Answers with logits of all items: rows it is read with are not taken into the own model but for the user's. */
   #askingAll<T>(asker: Asker, answer: (user: number, logits: Float32Array) => T): T {
     const own = this.#own
     if (!own.combinedBy) return this.#asking(asker, [], (asked) => answer(asked, this.#fused(asked)))
     this.#takeUser(asker)
     try {
-      const logits = this.#packed.scores(ASKED, own.combinedBy(ASKED, this.#row, this.#readItem))
+      const logits = this.#packed.scores(ASKED, own.combinedBy(ASKED, this.#inputOf))
       own.addNeighbours?.(logits, ASKED, this.items)
       return answer(ASKED, logits)
     } finally {
@@ -223,7 +221,7 @@ export class CalibratedReader implements Reader {
   }
 
   scores(user: number): Float32Array {
-    return this.#scores({ user })
+    return this.#scores({ user }).slice()
   }
 
   #scores(asker: Asker): Float32Array {
@@ -263,6 +261,10 @@ export class CalibratedReader implements Reader {
         }
       })
     })
+  }
+
+  sumPowers(logits: Float32Array): Powers {
+    return this.#packed.sumPowers(logits)
   }
 
   comeBack(asker: Asker): Map<number, number> {
@@ -346,7 +348,7 @@ export class CalibratedReader implements Reader {
           table.read(item, this.#row, 0)
           this.#packed.set(item, { step: table.step(item), numbers: this.#row, at: 0 })
         }
-        return this.#fused(asked)
+        return this.#fused(asked).slice()
       })
     } finally {
       this.refresh([...touched])

@@ -68,6 +68,12 @@ export interface ItemLifts {
   again: boolean
 }
 
+export interface Powers {
+  top: number
+  sum: number
+  maxima: Float32Array
+}
+
 export interface Reader {
   /** Items of the version. */
   readonly items: Int32Array
@@ -86,7 +92,7 @@ export interface Reader {
   scoresOf(user: number, items: ArrayLike<number>): Float32Array
   /**
    * Where a user's latest items count before they are learned: what `scores`, or with items `scoresOf`, would give if those
-   * that rows do not hold yet stood for the user.
+   * that rows do not hold yet stood for the user. Of all items a view until the next call.
    */
   readonly follow?: ((asker: Asker, items?: ArrayLike<number>) => Float32Array) | undefined
   /** Why some known items are ranked up for a user, where the model can say. */
@@ -95,6 +101,8 @@ export interface Reader {
   comeBack?(asker: Asker): Map<number, number>
   /** What `scores` would give after hypothetical events with known items; nothing is kept. */
   preview?(asker: Asker, trials: readonly LabelledTrial[]): Float32Array
+  /** Of logits, the largest of all and of every 16, and Σ e^(logit − the largest): a view until the next call. There with `follow`. */
+  sumPowers?(logits: Float32Array): Powers
   /** Cosines between a known item and every item, or some known ones. */
   nearest(item: number, others?: Int32Array): Float32Array
   /** The same among a few known items, whose vectors are read once: from one's place among them to its cosines. */

@@ -130,7 +130,7 @@ export class Admission {
 }
 
 /** What the caller was told; 499, as proxies have it, where the connection closed before. */
-function answeredStatus({ headersSent, statusCode }: FastifyReply["raw"]): number {
+export function answeredStatus({ headersSent, statusCode }: FastifyReply["raw"]): number {
   return headersSent || statusCode !== 200 ? statusCode : 499
 }
 

@@ -1,6 +1,7 @@
 /** The service as a Fastify application: every route behind the same checks. */
 
 import { setMaxListeners } from "node:events"
+import type { IncomingMessage } from "node:http"
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
 import { show } from "../errors.ts"
 import { Admission } from "./admission.ts"
@@ -17,6 +18,7 @@ import { operationRoutes } from "./operations.ts"
 import { checkHost, checkOrigin } from "./origin.ts"
 import { readPageFiles } from "./page-files.ts"
 import { describeError, Refusal, sendProblem } from "./problem.ts"
+import { answerLists } from "./quick-lists.ts"
 import { refuseUnreadable } from "./raw-answers.ts"
 import { DEEPEST, describeRefusedJson, hasUnreadBody, isTooDeep, LINE_TYPES, mediaType } from "./request-body.ts"
 import { methodsOf, type Route } from "./route.ts"
@@ -43,9 +45,15 @@ export function createApp(options: AppOptions): FastifyInstance {
   const { keys, bodyBytes, onError } = options
   const limits = { ...CONNECTION_LIMITS, ...options.limits }
   const connections = new Connections(limits)
+  const metrics = new Metrics(() => connections.size)
+  const guard = createGuard(keys)
+  const isKeyed = keys.read !== undefined || keys.write !== undefined
+  const { recommender, state, requests } = options
+  const trust = ({ socket }: IncomingMessage) => connections.trust(socket)
+  const lists = { recommender, state, guard, isKeyed, metrics, requests, onTrusted: trust }
   const app = fastify({
     bodyLimit: bodyBytes,
-    serverFactory: (handler) => connections.serve(handler),
+    serverFactory: (handler) => connections.serve(answerLists(lists, handler)),
     // Longer names get an error of their own instead of 404.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
     exposeHeadRoutes: false,
@@ -55,9 +63,6 @@ export function createApp(options: AppOptions): FastifyInstance {
   const stop = new AbortController()
   // As many as there are requests under way.
   setMaxListeners(0, stop.signal)
-  const metrics = new Metrics(() => connections.size)
-  const guard = createGuard(keys)
-  const { recommender } = options
   const context: RouteContext = {
     recommender,
     stopping: stop.signal,
@@ -92,10 +97,10 @@ export function createApp(options: AppOptions): FastifyInstance {
   )
   app.addHook("onRequest", async (request, reply) => {
     reply.headers(SECURITY_HEADERS)
-    const state = options.state()
-    if (state !== "learning") reply.header("dess-state", state)
+    const now = state()
+    if (now !== "learning") reply.header("dess-state", now)
     checkHost(request.raw)
-    checkOrigin(request.headers, keys.read !== undefined || keys.write !== undefined)
+    checkOrigin(request.headers, isKeyed)
     // Here, not in a handler of its own, which would read the whole body first.
     if (request.is404) refuseUnknown(request, reply, routes)
   })
@@ -116,9 +121,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   const admission = new Admission({
     guard,
     metrics,
-    requests: options.requests,
+    requests,
     bodyBytes,
-    onTrusted: ({ raw }) => connections.trust(raw.socket),
+    onTrusted: ({ raw }) => trust(raw),
   })
   const routes = [...api, ...operationRoutes(context, metrics, api)]
   for (const route of routes) addRoute(app, route, admission)

@@ -20,14 +20,19 @@ interface Answered {
   long?: boolean
 }
 
-interface Timing {
+/** Of one method of a route. */
+interface Series {
+  labels: string
+  /** By bucket. */
   counts: number[]
   sum: number
+  /** How many had a status. */
+  answers: Map<number, number>
 }
 
 export class Metrics {
-  readonly #timings = new Map<string, Timing>()
-  readonly #answers = new Map<string, number>()
+  /** By route, then by method. */
+  readonly #series = new Map<string, Map<string, Series>>()
   /** Milliseconds of the last requests, the next to be written over. */
   readonly #recent = new Float64Array(RECENT)
   #recorded = 0
@@ -43,18 +48,23 @@ export class Metrics {
 
   /** Counts an answered request. The route is its pattern, so that ids make no series. */
   record({ method, route, status, seconds, long = false }: Answered): void {
-    const labels = `method="${method}",route="${route}"`
-    const answered = `${labels},status="${status}"`
-    this.#answers.set(answered, (this.#answers.get(answered) ?? 0) + 1)
-    let timing = this.#timings.get(labels)
-    if (!timing) {
-      timing = { counts: new Array(BOUNDS.length + 1).fill(0), sum: 0 }
-      this.#timings.set(labels, timing)
-    }
-    const bucket = BOUNDS.findIndex((bound) => seconds <= bound)
-    timing.counts[bucket < 0 ? BOUNDS.length : bucket]++
-    timing.sum += seconds
+    const series = this.#seriesOf(route, method)
+    series.answers.set(status, (series.answers.get(status) ?? 0) + 1)
+    let bucket = 0
+    while (seconds > BOUNDS[bucket]) bucket++
+    series.counts[bucket]++
+    series.sum += seconds
     if (!long) this.#recent[this.#recorded++ % RECENT] = 1000 * seconds
+  }
+
+  #seriesOf(route: string, method: string): Series {
+    const methods = this.#series.get(route) ?? new Map<string, Series>()
+    const known = methods.get(method)
+    if (known) return known
+    const labels = `method="${method}",route="${route}"`
+    const series = { labels, counts: new Array(BOUNDS.length + 1).fill(0), sum: 0, answers: new Map() }
+    this.#series.set(route, methods.set(method, series))
+    return series
   }
 
   /** Milliseconds the last requests took, those that last left out; null before the first. */
@@ -71,9 +81,13 @@ export class Metrics {
     page.gauge("dess_connections", "Open connections.", this.#connections())
     page.gauge("dess_requests_active", "Requests under way.", this.active)
     page.gauge("dess_request_body_bytes", "Bytes of the bodies under way.", this.heldBytes)
-    page.counter("dess_requests_total", "Requests answered.", [...this.#answers])
+    const all = [...this.#series.values()].flatMap((methods) => [...methods.values()])
+    const answers = all.flatMap(({ labels, answers }) =>
+      Array.from(answers, ([status, count]): Row => [`${labels},status="${status}"`, count]),
+    )
+    page.counter("dess_requests_total", "Requests answered.", answers)
     page.head("dess_request_seconds", "histogram", "Time to answer.")
-    for (const [labels, { counts, sum }] of this.#timings) {
+    for (const { labels, counts, sum } of all) {
       let total = 0
       counts.forEach((count, b) => {
         total += count

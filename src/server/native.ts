@@ -19,6 +19,7 @@ import { observeLines, type StreamLimits } from "./lines.ts"
 import { LiveEvents, publicReport } from "./live-events.ts"
 import { onOneMachine } from "./one-machine.ts"
 import { withoutPaths } from "./problem.ts"
+import { LIST_PATH, listHeaders } from "./quick-lists.ts"
 import { type Route, route } from "./route.ts"
 import * as schema from "./schemas.ts"
 import { createCheck } from "./validate.ts"
@@ -29,10 +30,8 @@ const GENERAL = [
   { path: "/v1/new", method: "newest", what: "What is new, the latest first" },
 ] as const
 
-/** Says which list it is, and of which variant, where lists are counted. */
 function named(reply: FastifyReply, list: RecommendationList): RecommendationList {
-  if (list.id !== undefined) reply.header("dess-list", list.id)
-  if (list.variant !== undefined) reply.header("dess-variant", encodeURIComponent(list.variant))
+  for (const [name, value] of listHeaders(list)) reply.header(name, value)
   return list
 }
 
@@ -75,7 +74,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
     }),
     route({
       method: "GET",
-      path: "/v1/users/:id/recommendations",
+      path: LIST_PATH,
       tag,
       summary: "The best items for a user",
       access: "read",
@@ -294,7 +293,7 @@ export function nativeRoutes(context: RouteContext): Route[] {
       params: schema.IdPath,
       gives: schema.ItemsDeleted,
       handle: async ({ params }) => ({
-        items: await onOneMachine(recommender(), "items to delete", "hide it instead").deleteItems(params.id),
+        items: await recommender().deleteItems(params.id),
       }),
     }),
     route({

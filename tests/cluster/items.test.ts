@@ -29,15 +29,17 @@ describeWithRedis("items of a cluster", (redis) => {
     const items = new Items(cluster, () => {})
     await items.meet(Array.from({ length: 1200 }, (_, n) => `item ${n}`))
     const heard = new Map<number, string>()
-    const all = new Entries(cluster, (index, { categories }) => void heard.set(index, categories[0]))
-    const put = (from: number, to: number, category: string) =>
-      writeEntries(
+    const all = new Entries(cluster, (index, entry) => void heard.set(index, entry?.categories[0] ?? ""))
+    const put = async (from: number, to: number, category: string) => {
+      const entry = { categories: [category], hidden: false, features: null }
+      const indices = Array.from({ length: to - from }, (_, n) => from + n)
+      const before = await Promise.all(indices.map((index) => readEntry(cluster, index)))
+      const refused = await writeEntries(
         cluster,
-        Array.from({ length: to - from }, (_, n) => ({
-          index: from + n,
-          entry: { categories: [category], hidden: false, features: null },
-        })),
+        indices.map((index, n) => ({ index, entry, stored: before[n].stored })),
       )
+      expect(refused.size).toBe(0)
+    }
     const names = ["deltas", "evidence", "changes", "home", "puts"].map((what) => cluster.keys.of(0, what))
     const listen = async () => {
       const reply = (await cluster.run("updates", names, ["0-0", "", "0-0", all.after(0)])) as unknown[]
@@ -55,7 +57,7 @@ describeWithRedis("items of a cluster", (redis) => {
     await cluster.redis.send(names[3], ["HSET", names[3], "puts", "1240"])
     await listen()
     expect(all.after(0)).toBe("1240-0")
-    expect(await readEntry(cluster, 1199)).toMatchObject({ categories: ["second"] })
+    expect((await readEntry(cluster, 1199)).entry).toMatchObject({ categories: ["second"] })
   })
 
   test("features reach every trainer: diversity as on a single machine, through a change of owners", async () => {
@@ -131,6 +133,95 @@ describeWithRedis("items of a cluster", (redis) => {
       // Nothing was settled.
       await expect(Cluster.open({ url: redis().url, prefix, existing: true })).rejects.toThrow(/Redis has none/)
     }
+  })
+
+  test("an item that is deleted is gone from every process, from Redis and from snapshots; its name makes a new one", async () => {
+    for (const features of [undefined, FEATURES]) {
+      const method = features ? "dess-cv" : "dess-fre"
+      const recommender = { task: "topk", method, segment: 100, ...(features && { features }) } as const
+      const cluster = await open(redis(), { partitions: 3, recommender })
+      const trainers = [await train(redis(), cluster), await train(redis(), cluster)]
+      const [one, other] = [await read(redis(), cluster), await read(redis(), cluster)]
+      await one.putItems(
+        entries.map((entry, n) => ({
+          ...(features ? entry : { item: entry.item }),
+          ...{
+            title: n === 4 ? "Zephyr" : `Thing ${n}`,
+            categories: ["kind"],
+            properties: { price: n, shelf: `shelf ${n}` },
+          },
+        })),
+      )
+      await feed(one, events)
+      await one.drain()
+      await eventually("rows", () => other.status().items.held === 20)
+      const [name, kept] = ["item 4", "item 6"]
+      expect((await other.recommend("user 15", { count: 20, seen: true })).map(({ item }) => item)).toContain(name)
+      expect(await one.deleteItems([name, "item 999"])).toBe(1)
+      expect(await one.deleteItems(name)).toBe(0)
+      await eventually("gone elsewhere", () => !other.has("item", name))
+      const look = async (reader: typeof one) => {
+        const lists = [
+          await reader.recommend("user 15", { count: 100, seen: true }),
+          await reader.recommend({ items: [kept, name], count: 100, seen: true }),
+          await reader.similar(kept, { count: 100 }),
+          await reader.popular({ count: 100 }),
+          await reader.newest({ count: 100 }),
+        ]
+        for (const list of lists) {
+          expect(list.map(({ item }) => item)).not.toContain(name)
+          expect(list.length).toBeGreaterThan(17)
+        }
+        expect(reader.item(name)).toBeUndefined()
+        expect(await reader.search("zephyr")).toEqual([])
+        await expect(reader.similar(name)).rejects.toMatchObject({ code: "NOT_FOUND" })
+        await expect(reader.popular({ filter: { shelf: "shelf 4" } })).resolves.toEqual([])
+      }
+      await look(one)
+      await look(other)
+      // Training goes on for users who met it, through another owner, and brings nothing of it back.
+      await trainers[0].stop()
+      await feed(one, events.filter(({ item }) => item !== name).slice(0, 300))
+      await one.drain()
+      const later = await read(redis(), cluster)
+      for (const reader of [one, other, later]) await look(reader)
+      await eventually("19 items", () => one.status().items.known === 19)
+      for (const p of cluster.all) {
+        const [hash, list] = [cluster.keys.entries(p, 0), cluster.keys.rows("items", p, 0)]
+        expect(String(await cluster.redis.send(hash, ["HVALS", hash]))).not.toContain("Zephyr")
+        expect(String(await cluster.redis.send(list, ["LRANGE", list, "0", "-1"]))).not.toContain(name)
+      }
+      const folder = mkdtempSync(join(tmpdir(), "dess-deleted-"))
+      closing.push(() => rmSync(folder, { recursive: true, force: true }))
+      await takeSnapshot(cluster, folder)
+      const single = await Recommender.open({ directory: folder })
+      expect(single.has("item", name)).toBe(false)
+      expect(await single.list("item")).toHaveLength(19)
+      await single.close()
+      // An event makes a new item of the name, without a title.
+      await one.observe({ user: "user 1", item: name })
+      await one.drain()
+      await eventually("a new one", () => other.item(name)?.events === 1)
+      expect(other.item(name)).toMatchObject({ title: null, categories: [], properties: {} })
+      expect((await other.newest({ count: 1 }))[0].item).toBe(name)
+      for (const trainer of trainers) await trainer.stop()
+    }
+  })
+
+  test("what two processes put of an item at the same time is all kept", async () => {
+    const cluster = await open(redis(), { partitions: 2 })
+    const readers = [await read(redis(), cluster), await read(redis(), cluster)]
+    const names = Array.from({ length: 30 }, (_, n) => `item ${n}`)
+    const put = (reader: (typeof readers)[0], property: string) =>
+      reader.putItems(names.map((item) => ({ item, properties: { [property]: 1 } })))
+    await Promise.all(["a", "b", "c", "d", "e", "f"].map((property, n) => put(readers[n % 2], property)))
+    const later = await read(redis(), cluster)
+    for (const item of names)
+      expect(
+        Object.keys(later.item(item)?.properties ?? {})
+          .sort()
+          .join(""),
+      ).toBe("abcdef")
   })
 
   test("a directory keeps its rating scale on the way into a cluster", async () => {

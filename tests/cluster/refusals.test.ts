@@ -199,6 +199,7 @@ describeWithRedis("by a cluster's reader", (redis) => {
     closing.push(() => reader.close())
     await fill(reader)
     await eventually("items", () => reader.item("item 59") !== undefined)
+    await eventually("counts", () => reader.status().events.accepted === 40)
     await expectRefusals(reader)
   })
 })

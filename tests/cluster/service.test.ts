@@ -375,7 +375,6 @@ describeWithRedis("trainers and readers", (redis) => {
     expect((await fetch(`${service.url}/api/user/ada`)).status).toBe(404)
     for (const [method, path, advice] of [
       ["POST", "/v1/snapshots", "snapshot: expected a single machine, got a cluster; use dess cluster snapshot"],
-      ["DELETE", "/v1/items/dune", "items to delete: expected a single machine, got a cluster; hide it instead"],
       ["GET", "/v1/users/ada/similar", "similar users: expected a single machine, got a cluster"],
     ]) {
       const refused = await fetch(service.url + path, { method })
@@ -384,6 +383,9 @@ describeWithRedis("trainers and readers", (redis) => {
         expect.objectContaining({ error: "UNSUPPORTED", message: expect.stringContaining(advice) }),
       ])
     }
+    const deleted = async () => (await fetch(`${service.url}/v1/items/dune`, { method: "DELETE" })).json()
+    expect([await deleted(), await deleted()]).toEqual([{ items: 1 }, { items: 0 }])
+    expect((await fetch(`${service.url}/v1/items/dune`)).status).toBe(404)
     const names = async () => (await fetch(`${service.url}/v1/users`)).json()
     expect(await names()).toEqual(["ada"])
     const gone = await fetch(`${service.url}/v1/users/ada`, { method: "DELETE" })

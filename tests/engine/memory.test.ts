@@ -73,6 +73,26 @@ test("a budget bounds idempotency keys, feedback by type and the catalogue, too,
   }
 }, 300_000)
 
+test("without a directory, too, the bytes of names count in a budget", async () => {
+  const budget = 8 * 1024 * 1024
+  const recommender = await Recommender.open({ task: "binary", memoryBudget: budget, threads: 1 })
+  try {
+    const name = (n: number) => `${n} ${"long name ".repeat(40)}`
+    for (let from = 0; from < 12_000; from += 1000) {
+      await recommender.observe(
+        Array.from({ length: 1000 }, (_, n) => ({ user: name(from + n), item: `item ${n % 50}` })),
+      )
+      await recommender.drain()
+    }
+    const { parts } = recommender.status().memory
+    expect(parts.names).toBeGreaterThan(0.5 * governedBytes(budget))
+    const counted = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0)
+    expect(counted).toBeLessThan(1.15 * governedBytes(budget))
+  } finally {
+    await recommender.close()
+  }
+}, 120_000)
+
 test("with a small budget fewer events may wait, as their ids take places that are not counted yet", () => {
   const queueOf = (options: Parameters<typeof completeOptions>[0]) => completeOptions(options).queue
   expect(queueOf({})).toBe(100_000)

@@ -49,6 +49,26 @@ test("a new film stands in the middle of its genre for those who like it and at 
   expect(score).toBeLessThan(best.score)
 })
 
+test("where only a few hits are settled, what nobody has met does not stand among them", async () => {
+  recommender = await Recommender.open(OPTIONS)
+  const names = (what: string, count: number) => Array.from({ length: count }, (_, i) => `${what} ${i}`)
+  const [hits, known, unknown] = [names("hit", 3), names("known", 30), names("unknown", 60)]
+  await recommender.putItems([...hits, ...known, ...unknown].map((item) => ({ item, categories: ["horror"] })))
+  const random = new Random(7, "hits")
+  await recommender.observe(
+    Array.from({ length: 400 }, () => {
+      const of = random.integer(2) === 0 ? hits : known
+      return { user: `u${random.integer(60)}`, item: of[random.integer(of.length)] }
+    }),
+  )
+  await recommender.drain()
+  for (const user of ["u1", "u2", "u3"]) {
+    const list = (await recommender.recommend(user, { count: 100, seen: true })).map(({ item }) => item)
+    const first = list.findIndex((item) => unknown.includes(item))
+    expect(list.slice(0, first), user).toEqual(expect.arrayContaining(hits))
+  }
+})
+
 test("with every event its own counts for more: one that only lovers of comedies like goes to them", async () => {
   await open()
   await recommender.putItems({ item: "odd", categories: ["horror"] })

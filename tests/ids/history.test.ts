@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest"
 import { History } from "../../src/ids/history.ts"
+import { Lists } from "../../src/ids/lists.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
 
@@ -55,8 +56,30 @@ test("what each user has met, and the order of items seen, equal plain sets", ()
   }
 })
 
-test("a user who has met one item takes 13 bytes, an item 12", () => {
+test("a user who has met one item takes 9 bytes, an item 12, and many take little more than a byte each", () => {
   const history = new History()
   for (let n = 0; n < 1000; n++) history.add([n], [n])
-  expect(history.bytes).toBe(25 * 1000)
+  expect(history.bytes).toBe(21 * 1000)
+  const many = new History()
+  for (let n = 0; n < 3000; n++) many.add([0], [(n * 1009) % 3000])
+  expect(many.of(0)).toEqual(Int32Array.from({ length: 3000 }, (_, item) => item))
+  expect(many.bytes - 12 * 3000).toBeLessThan(1.4 * 3000)
+})
+
+test("a state from before lists were packed is taken up", () => {
+  const [history, old, state] = [new History(), new Lists(), new State()]
+  for (const item of [9, 300, 70_000]) {
+    history.add([2], [item])
+    old.append(2, item)
+  }
+  history.save(state)
+  const loaded = new History()
+  const before = new State()
+  before.put("seen", history.seen)
+  old.save(before.at("met"))
+  before.at("items").put("place", state.at("items").take("place", Uint32Array))
+  before.at("items").put("users", state.at("items").take("users", Uint32Array))
+  loaded.load(before)
+  expect([...loaded.of(2)]).toEqual([9, 300, 70_000])
+  expect([...loaded.seen]).toEqual([9, 300, 70_000])
 })

@@ -385,6 +385,15 @@ export const OPERATIONS: Record<string, Build> = {
     const weights = [0.5, 0, 2, 1]
     board.kernels.fuseLogs({ out: board.output("out", rows), sums, stride, count: rows, weights })
   },
+  sumPowers: (board, { rows }) => {
+    // Of none the largest is −∞.
+    const count = rows + 1
+    const input = board.normals(count, 3)
+    if (count > 4) board.kernels.floats[input + 2] = Number.NaN
+    if (count > 4) board.kernels.floats[input + 3] = Number.NEGATIVE_INFINITY
+    const maxima = board.output("maxima", Math.ceil(count / 16))
+    board.kernels.sumPowers({ out: board.output("out", 2), maxima, input, count })
+  },
   "loss squared": loss("squared", true),
   "loss squared, no gradient": loss("squared", false),
   "loss logistic": loss("logistic", true),

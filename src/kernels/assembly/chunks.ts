@@ -96,10 +96,49 @@ function scoreFloats(p: usize, at: usize, stride: usize, left: i32): void {
 /** Writes what up to four items score, given their products. */
 @inline
 function place(p: usize, at: usize, stride: usize, products: v128, left: i32): void {
+  if (left > 3) {
+    placeFour(p, at, stride, products);
+    return;
+  }
   if (left > 0) placeOne(p, at, stride, f32x4.extract_lane(products, 0));
   if (left > 1) placeOne(p, at + 4, stride, f32x4.extract_lane(products, 1));
   if (left > 2) placeOne(p, at + 8, stride, f32x4.extract_lane(products, 2));
-  if (left > 3) placeOne(p, at + 12, stride, f32x4.extract_lane(products, 3));
+}
+
+/** As `placeOne`, of four items to the same bits. */
+function placeFour(p: usize, at: usize, stride: usize, products: v128): void {
+  const out: usize = load<u32>(p);
+  const sums: usize = load<u32>(p, 12);
+  const id0 = load<i32>(at), id1 = load<i32>(at, 4), id2 = load<i32>(at, 8), id3 = load<i32>(at, 12);
+  const p0 = liftPlace(id0), p1 = liftPlace(id1), p2 = liftPlace(id2), p3 = liftPlace(id3);
+  let lifted: v128;
+  if (sums) {
+    lifted = v128.load32_splat(sums + p0 * 4);
+    lifted = v128.load_lane<f32>(sums + p1 * 4, lifted, 1);
+    lifted = v128.load_lane<f32>(sums + p2 * 4, lifted, 2);
+    lifted = v128.load_lane<f32>(sums + p3 * 4, lifted, 3);
+  } else lifted = f32x4.mul(v128.load32_splat(p, 52), ofLifts(p, p0, p1, p2, p3));
+  const base = f64x2.promote_low_f32x4(v128.load32_splat(p, 48));
+  const bias = v128.load(at + stride);
+  const low = f64x2.add(
+    f64x2.add(base, f64x2.promote_low_f32x4(bias)),
+    f64x2.add(f64x2.promote_low_f32x4(products), f64x2.promote_low_f32x4(lifted)),
+  );
+  const high = f64x2.add(
+    f64x2.add(base, f64x2.promote_low_f32x4(upper(bias))),
+    f64x2.add(f64x2.promote_low_f32x4(upper(products)), f64x2.promote_low_f32x4(upper(lifted))),
+  );
+  const first = f32x4.demote_f64x2_zero(low), second = f32x4.demote_f64x2_zero(high);
+  v128.store_lane<f32>(out + (<usize>id0 << 2), first, 0);
+  v128.store_lane<f32>(out + (<usize>id1 << 2), first, 1);
+  v128.store_lane<f32>(out + (<usize>id2 << 2), second, 0);
+  v128.store_lane<f32>(out + (<usize>id3 << 2), second, 1);
+}
+
+/** The last two lanes as the first. */
+@inline
+function upper(v: v128): v128 {
+  return v128.shuffle<i32>(v, v, 2, 3, 2, 3);
 }
 
 function placeOne(p: usize, at: usize, stride: usize, product: f32): void {
@@ -126,4 +165,37 @@ function ofLift(p: usize, place: usize): f32 {
   const s = i32x4.add(even, odd);
   return <f32>(<i64>i32x4.extract_lane(s, 0) + <i64>i32x4.extract_lane(s, 1) +
     <i64>i32x4.extract_lane(s, 2) + <i64>i32x4.extract_lane(s, 3));
+}
+
+/** `ofLift` of four items: x is read once for all. */
+@inline
+function ofLifts(p: usize, p0: usize, p1: usize, p2: usize, p3: usize): v128 {
+  let x: usize = load<u32>(p, 16);
+  const noise: usize = load<u32>(p, 20);
+  let n0 = noise + p0 * 2, n1 = noise + p1 * 2, n2 = noise + p2 * 2, n3 = noise + p3 * 2;
+  const end = x + load<i32>(p, 40) * 2;
+  let a0 = i32x4.splat(0), a1 = a0, a2 = a0, a3 = a0;
+  for (; x < end; x += 32) {
+    const first = v128.load(x), second = v128.load(x, 16);
+    a0 = i32x4.add(i32x4.add(a0, i32x4.dot_i16x8_s(first, v128.load(n0))), i32x4.dot_i16x8_s(second, v128.load(n0, 16)));
+    a1 = i32x4.add(i32x4.add(a1, i32x4.dot_i16x8_s(first, v128.load(n1))), i32x4.dot_i16x8_s(second, v128.load(n1, 16)));
+    a2 = i32x4.add(i32x4.add(a2, i32x4.dot_i16x8_s(first, v128.load(n2))), i32x4.dot_i16x8_s(second, v128.load(n2, 16)));
+    a3 = i32x4.add(i32x4.add(a3, i32x4.dot_i16x8_s(first, v128.load(n3))), i32x4.dot_i16x8_s(second, v128.load(n3, 16)));
+    n0 += 32;
+    n1 += 32;
+    n2 += 32;
+    n3 += 32;
+  }
+  // Lanes of an item are added as doubles: they have no room in 32 bits together.
+  const t0 = v128.shuffle<i32>(a0, a1, 0, 4, 1, 5), t1 = v128.shuffle<i32>(a2, a3, 0, 4, 1, 5);
+  const t2 = v128.shuffle<i32>(a0, a1, 2, 6, 3, 7), t3 = v128.shuffle<i32>(a2, a3, 2, 6, 3, 7);
+  const low = f64x2.add(
+    f64x2.add(f64x2.convert_low_i32x4_s(t0), f64x2.convert_low_i32x4_s(upper(t0))),
+    f64x2.add(f64x2.convert_low_i32x4_s(t2), f64x2.convert_low_i32x4_s(upper(t2))),
+  );
+  const high = f64x2.add(
+    f64x2.add(f64x2.convert_low_i32x4_s(t1), f64x2.convert_low_i32x4_s(upper(t1))),
+    f64x2.add(f64x2.convert_low_i32x4_s(t3), f64x2.convert_low_i32x4_s(upper(t3))),
+  );
+  return v128.shuffle<i32>(f32x4.demote_f64x2_zero(low), f32x4.demote_f64x2_zero(high), 0, 1, 4, 5);
 }

@@ -147,3 +147,34 @@ export function fuseLogs(p: usize, part: i32, parts: i32): void {
     put(out + t * 4, sum, end - t);
   }
 }
+
+/** Sixteen at a time; sums of doubles, always in the same order. */
+export function sumPowers(p: usize): void {
+  const out: usize = load<u32>(p);
+  const maxima: usize = load<u32>(p, 4);
+  const input: usize = load<u32>(p, 8);
+  const count = load<i32>(p, 12);
+  const none = f32x4.splat(-Infinity);
+  let most: f32 = -Infinity;
+  for (let t = 0; t < count; t += 16) {
+    const at = input + t * 4;
+    let top = none;
+    for (let k = 0; k < 16 && t + k < count; k += 4)
+      top = f32x4.pmax(top, v128.bitselect(v128.load(at + k * 4), none, mask(count - t - k)));
+    const pairs = f32x4.pmax(top, v128.shuffle<f32>(top, top, 2, 3, 0, 1));
+    const one = max(f32x4.extract_lane(pairs, 0), f32x4.extract_lane(pairs, 1));
+    store<f32>(maxima + (t >> 2), one);
+    most = max(most, one);
+  }
+  const tops = f32x4.splat(most);
+  let even = f64x2.splat(0), odd = even;
+  for (let t = 0; t < count; t += 4) {
+    const z = v128.load(input + t * 4);
+    const power = v128.and(v128.and(expOfFour(f32x4.sub(z, tops)), f32x4.gt(z, none)), mask(count - t));
+    even = f64x2.add(even, f64x2.promote_low_f32x4(power));
+    odd = f64x2.add(odd, f64x2.promote_low_f32x4(v128.shuffle<f32>(power, power, 2, 3, 2, 3)));
+  }
+  const sum = f64x2.add(even, odd);
+  store<f32>(out, most);
+  store<f32>(out, <f32>(f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1)), 4);
+}

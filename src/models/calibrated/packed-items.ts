@@ -82,6 +82,9 @@ export class PackedItems {
   #items = growable("i32")
   #count = 0
   #isCounted = true
+  /** Logits, and the largest of every 16: made once, since they are asked for at every list. */
+  #scores = new Float32Array(0)
+  #maxima = new Float32Array(0)
   /** A vector, and its whole numbers. */
   readonly #difference: Float64Array
   readonly #codes: Int32Array
@@ -242,7 +245,7 @@ export class PackedItems {
     return group.size
   }
 
-  /** Logits [items×outputs] of a user of the model and all items here; `x`: what the model combines for it. */
+  /** Logits [items×outputs] of a user of the model and all items here, a view until the next call; `x`: what the model combines for it. */
   scores(user: number, x: Floats = this.#model.combined(user)): Float32Array {
     const { outputs, slopes } = this.#model
     const { items } = this
@@ -251,7 +254,9 @@ export class PackedItems {
     const base = this.#model.baseOf(user)
     const at = this.#scoreAll(x, outputs === 1 ? base[0] : 0)
     const f = k.floats as Float32Array
-    const out = new Float32Array(items.length * outputs)
+    const length = items.length * outputs
+    if (this.#scores.length < length) this.#scores = new Float32Array(length + (length >> 2))
+    const out = this.#scores.subarray(0, length)
     const isDense = items.length === this.#ids.length
     if (outputs === 1 && isDense) out.set(f.subarray(at, at + items.length))
     else if (outputs === 1) for (let i = 0; i < items.length; i++) out[i] = f[at + items[i]]
@@ -261,6 +266,24 @@ export class PackedItems {
           out[i * outputs + c] = base[c] + this.#bias[items[i] * outputs + c] + slopes[c] * f[at + items[i]]
     k.release(mark)
     return out
+  }
+
+  /** Of logits, the largest of all and of every 16, and Σ e^(logit − the largest): a view until the next call. */
+  sumPowers(logits: Float32Array): { top: number; sum: number; maxima: Float32Array } {
+    const k = this.#kernels
+    const { length } = logits
+    const blocks = Math.ceil(length / 16)
+    const mark = k.mark()
+    const [out, maxima, input] = [2, blocks, length].map((count) => k.allocate(count))
+    k.floats.set(logits, input)
+    k.sumPowers({ out, maxima, input, count: length })
+    k.run()
+    const f = k.floats as Float32Array
+    if (this.#maxima.length < blocks) this.#maxima = new Float32Array(2 * blocks)
+    for (let b = 0; b < blocks; b++) this.#maxima[b] = f[maxima + b]
+    const powers = { top: f[out], sum: f[out + 1], maxima: this.#maxima }
+    k.release(mark)
+    return powers
   }
 
   /** Writes scores by item, but for those that are not here; returns where. */

@@ -78,8 +78,8 @@ export interface RowModel extends SizedModel {
   readonly through?: Int32Array
   /** What a user is multiplied with items by: a view until the next call. */
   combined(user: number): Floats
-  /** The same where rows of the items that stand for it are elsewhere: `read` writes one into `row` and says its step, −1 for none. */
-  combinedBy?(user: number, row: Float32Array, read: (item: number) => number): Floats
+  /** The same where rows of the items that stand for it are elsewhere; `inputOf` as below. */
+  combinedBy?(user: number, inputOf: (item: number) => Floats): Floats
   /**
    * Writes the same of a user's row that is in no table; returns how many numbers it has. `inputOf`: what an item counts as,
    * empty where it has no row. The row may be overwritten meanwhile.

@@ -287,13 +287,10 @@ export class SequenceModel implements RowModel {
     return this.#x.subarray(0, this.#width)
   }
 
-  /** x of a user whose latest items' rows are elsewhere: `read` writes one into `row`, and says its step, −1 where there is none. */
-  combinedBy(user: number, row: Float32Array, read: (item: number) => number): Float64Array {
-    this.#readLatest(user)
+  combinedBy(user: number, inputOf: (item: number) => Floats): Float64Array {
     const users = this.tables.user
-    const keep = users.open([user])
-    this.#combine(user, { row, read })
-    users.close({ changed: false, keep })
+    users.read(user, this.#row, 0)
+    this.#width = this.combineRow(this.#x, { row: this.#row, step: users.step(user) }, inputOf)
     return this.#x.subarray(0, this.#width)
   }
 
@@ -378,7 +375,7 @@ export class SequenceModel implements RowModel {
   }
 
   /** x of a user and the latest items read. */
-  #combine(user: number, from?: { row: Float32Array; read: (item: number) => number }): void {
+  #combine(user: number): void {
     const { user: users, item: items } = this.tables
     const { sizes } = this
     const [x, latest, count] = [this.#x, this.#latest, this.#count]
@@ -389,11 +386,10 @@ export class SequenceModel implements RowModel {
     for (let k = 0; k < width; k++) x[k] = p[at + k]
     for (let a = 0; a < count; a++) {
       const w = DECAYS[count * RECENT + a]
-      const step = from ? from.read(latest[a]) : items.has(latest[a]) ? items.step(latest[a]) : -1
-      if (step < 0) continue
-      const size = sizes[step]
-      const y = from ? from.row : items.numbersOf(latest[a])
-      const first = (from ? 0 : items.placeOf(latest[a])) + this.heads.item + size
+      if (!items.has(latest[a])) continue
+      const size = sizes[items.step(latest[a])]
+      const y = items.numbersOf(latest[a])
+      const first = items.placeOf(latest[a]) + this.heads.item + size
       for (let k = 0; k < size; k++) x[k] += w * y[first + k]
       if (size > width) width = size
     }
