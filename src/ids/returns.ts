@@ -6,8 +6,9 @@
  *
  * A look is an id found in that cell for one turn; a hit is an event of an id that was in it. Who comes back after a turn
  * or more is met several times at once: burst is the number of events for each such return (1 for shorter pauses), 12 at
- * most. Where
- * processes share their ids, each looks at its own and all counts add up.
+ * most. For those, hits and looks are summed from their pause up to a longer one, whichever gives the most: who always
+ * comes back after a month is worth waiting for after a week. Where processes share their ids, each looks at its own and
+ * all counts add up.
  */
 
 import { exp } from "../kernels/math.ts"
