@@ -634,13 +634,13 @@ export class EmbeddingTable {
   /** One of the two notes of an id's row; 0 for an id without one. */
   note(id: number, k: 0 | 1): number {
     if (!(this.#steps[id] > 0)) return 0
-    const place = this.#homeOf(id) - 2
+    const place = this.#standsAt(id) - 2
     return (this.#ints[place >>> this.#shift][place & this.#mask] >>> (16 * k)) & 0xffff
   }
 
   /** Sets a note; returns what it was. */
   setNote(id: number, k: 0 | 1, value: number): number {
-    const place = this.#homeOf(id) - 2
+    const place = this.#standsAt(id) - 2
     const [ints, at] = [this.#ints[place >>> this.#shift], place & this.#mask]
     const both = ints[at]
     ints[at] = (both & (0xffff << (16 - 16 * k))) | (value << (16 * k))
@@ -649,15 +649,15 @@ export class EmbeddingTable {
 
   /** Both notes, to be put before another row of the id; 0 where rows have none. */
   notesOf(id: number): number {
-    return this.notes ? this.#int(this.#homeOf(id) - 2) : 0
+    return this.notes ? this.#int(this.#standsAt(id) - 2) : 0
   }
 
   putNotes(id: number, notes: number): void {
-    if (this.notes) this.#setInt(this.#homeOf(id) - 2, notes)
+    if (this.notes) this.#setInt(this.#standsAt(id) - 2, notes)
   }
 
   /** Where an id's row stands, open or not. */
-  #homeOf(id: number): number {
+  #standsAt(id: number): number {
     const place = this.#places[id]
     return this.#packing && place >>> this.#shift === 0 ? this.#ints[0][place - OPENED] >>> 0 : place
   }
