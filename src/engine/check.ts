@@ -68,11 +68,15 @@ export function toArray<T>(noun: string, value: T | readonly T[]): readonly T[] 
 /** Refuses options that are no object, and unknown names: a mistyped option would be ignored. */
 export function checkOptionNames<T extends object>(noun: string, given: T, known: readonly (keyof T & string)[]): void {
   const names: readonly string[] = known
-  if (typeof given !== "object" || given === null || Array.isArray(given))
-    throw new DessError("INVALID_ARGUMENT", `${noun}: expected an object, got ${show(given)}`)
+  checkObject(noun, given)
   const other = Object.keys(given).find((name) => !names.includes(name))
   if (other !== undefined)
     throw new DessError("INVALID_ARGUMENT", `${noun}: expected ${names.join(", ")}, got ${show(other)}`)
+}
+
+export function checkObject(noun: string, given: unknown): void {
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw new DessError("INVALID_ARGUMENT", `${noun}: expected an object, got ${show(given)}`)
 }
 
 const LONGEST_POSITION = 1_000_000
@@ -93,6 +97,7 @@ export function checkSource(source: SourcePosition | undefined): SourcePosition 
 
 /** Whether a list is for a guest, who has no id; refuses a guest without items, or with options beside. */
 export function isGuest(first: Id | GuestOptions, options: object = {}): first is GuestOptions {
+  checkObject("options", options)
   if (typeof first !== "object" || first === null) return false
   if (!Array.isArray(first.items))
     throw new DessError("INVALID_ARGUMENT", `items: expected an array of a guest's items, got ${show(first.items)}`)

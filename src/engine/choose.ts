@@ -4,7 +4,7 @@ import { DessError } from "../errors.ts"
 import type { Asker, LabelledTrial, Powers, Reader } from "../learning/reader.ts"
 import { findAsker, type Someone, trialsOf } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { append, chooseFresh, drawToKin, type Scored } from "./newcomers.ts"
+import { append, chooseFresh, drawToKin, type Scored, spreadFresh } from "./newcomers.ts"
 import type { Rules } from "./rules.ts"
 import { type Chosen, Selection } from "./selection.ts"
 import type { Recommendation, Source } from "./types.ts"
@@ -15,6 +15,8 @@ const ENOUGH = 10
 export interface ListQuery extends Someone {
   /** Length of the list, what is left out at its beginning included. */
   total: number
+  /** Of these, so many at the end are asked for. */
+  count: number
   exclude: readonly number[]
   only: readonly number[] | undefined
   rules: Rules
@@ -22,8 +24,9 @@ export interface ListQuery extends Someone {
   seen: boolean | undefined
   /** Whether the list is for more than the next item. */
   lasting?: boolean | undefined
-  /** Places kept for items with few events. */
+  /** Places of each page kept for items with few events; whether those in the list count as shown. */
   fresh?: number | undefined
+  counted?: boolean | undefined
   /** Hypothetical events of the user, on top of the real ones. */
   trials?: readonly LabelledTrial[] | undefined
   /** What the list begins with; "trending": what is popular. Default "model". */
@@ -58,7 +61,7 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
     if (rules.factors) boost(values, items, { factors: rules.factors, isLogit: reader.outputs === 1 })
     if (query.fresh) {
       block(values, items, blocked)
-      fresh = takeFresh(catalogue, selection, { items, values, fresh: query.fresh })
+      fresh = takeFresh(catalogue, selection, { items, values, fresh: freshPlaces(query) })
     }
     // Values have only fallen since.
     selection.take({ items, values, source: "model", blocked, maxima: powers?.maxima })
@@ -66,7 +69,7 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
   fillUp(catalogue, selection, { blocked, only, rules, from })
   // New items come last.
   const { chosen } = selection
-  return describe(catalogue, [...chosen.slice(fresh), ...chosen.slice(0, fresh)], scored)
+  return describe(catalogue, fresh === 0 ? chosen : placeFresh(catalogue, chosen, { ...query, taken: fresh }), scored)
 }
 
 /** Ranking scores of all items, or some, for a user: the model's, with new items moved towards items like them. */
@@ -94,6 +97,20 @@ function takeFresh(catalogue: Catalogue, selection: Selection, p: Scored & { fre
   const taken = new Set(selection.chosen.map(({ item }) => item))
   for (let i = 0; i < p.items.length; i++) if (taken.has(p.items[i])) p.values[i] = Number.NEGATIVE_INFINITY
   return taken.size
+}
+
+/** Places kept for new items, on all pages up to the one asked for. */
+function freshPlaces({ total, count, fresh = 0 }: ListQuery): number {
+  return Math.min(fresh, count) * Math.floor(total / count)
+}
+
+/** New items, taken first, at the end of their pages; those of the page asked for count as shown. */
+function placeFresh(catalogue: Catalogue, chosen: readonly Chosen[], query: ListQuery & { taken: number }): Chosen[] {
+  const { total, count, taken, fresh = 0, counted = true } = query
+  const isNew = new Set(chosen.slice(0, taken))
+  const list = spreadFresh(chosen.slice(taken), [...isNew], { total, count, most: Math.min(fresh, count) })
+  if (counted) for (const one of list.slice(total - count)) if (isNew.has(one)) catalogue.shown.add(one.item)
+  return list
 }
 
 /** Logits as the log odds of the chances they stand for. */
@@ -227,7 +244,7 @@ function tryOut(reader: Reader, asker: Asker | undefined, trials: readonly Label
 export function chooseSimilar(
   catalogue: Catalogue,
   reader: Reader,
-  query: Omit<ListQuery, "seen" | "user" | "recent" | "trials"> & { item: number },
+  query: Omit<ListQuery, "seen" | "user" | "recent" | "trials" | "count"> & { item: number },
 ): Recommendation[] {
   const { item, rules } = query
   const nobody = { ...query, user: undefined, exclude: [...query.exclude, item], seen: true }
@@ -275,7 +292,7 @@ function support(events: number): number {
 let blockedItems = new Uint8Array(0)
 
 /** By item: 1 where it may not stand in the list; a view until the next call. */
-function findBlocked(catalogue: Catalogue, query: ListQuery): Uint8Array {
+function findBlocked(catalogue: Catalogue, query: Omit<ListQuery, "count">): Uint8Array {
   const { itemCount, names } = catalogue
   if (blockedItems.length < itemCount) blockedItems = new Uint8Array(itemCount + (itemCount >> 2))
   const blocked = blockedItems.subarray(0, itemCount).fill(0)
@@ -292,7 +309,7 @@ function findBlocked(catalogue: Catalogue, query: ListQuery): Uint8Array {
   return blocked
 }
 
-function blockMet(catalogue: Catalogue, { user, seen }: ListQuery, blocked: Uint8Array): void {
+function blockMet(catalogue: Catalogue, { user, seen }: Pick<ListQuery, "user" | "seen">, blocked: Uint8Array): void {
   const history = catalogue.history(user as number)
   const staying = new Set(seen === false ? [] : catalogue.staying(user as number))
   for (const item of history) if (!staying.has(item)) blocked[item] = 1

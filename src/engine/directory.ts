@@ -20,6 +20,8 @@ interface Description {
   /** Of this directory and no other. */
   id: string
   created: FixedOptions
+  /** What was gone when it was recovered, at any time. */
+  lost?: readonly string[]
 }
 
 /** A directory that is open. */
@@ -32,6 +34,8 @@ export interface Directory {
   /** Whether it goes on with what is left where something is gone; and what was. */
   readonly isRecovering: boolean
   readonly gone: string[]
+  /** What was gone when it was recovered before. */
+  readonly lost: readonly string[]
   /** Makes a new one of an empty folder. */
   create(options: FixedOptions): Promise<void>
   close(): Promise<void>
@@ -59,11 +63,18 @@ export async function openDirectory(path: string, options: DirectoryOptions = {}
     if (!description && readOnly) throw notFound(path)
     const gone = description && recover ? await recoverJournal(path, description.id, signal) : []
     if (description && !isDescribed) gone.unshift(`${DESCRIPTION}: damaged or missing; it is taken from a snapshot`)
+    const lost = description?.lost ?? []
+    // With the description, as not every recovery is followed by a snapshot.
+    if (description && gone.length > 0) {
+      const described = { ...description, lost: [...new Set([...lost, ...gone])] }
+      tryTo(() => writeDescription(path, described))
+    }
     let files = description ? await JournalFiles.open(path, description.id, { readOnly, signal }) : undefined
     return {
       path,
       isRecovering: recover,
       gone,
+      lost,
       get created() {
         return description?.created
       },
@@ -190,8 +201,8 @@ function findDescription(path: string): Description | undefined {
   return { format: FORMAT, id: journal, created }
 }
 
-function writeDescription(path: string, { id, created }: Omit<Description, "format">): void {
-  const text = JSON.stringify({ format: FORMAT, id, created })
+function writeDescription(path: string, { id, created, lost }: Omit<Description, "format">): void {
+  const text = JSON.stringify({ format: FORMAT, id, created, lost })
   const checked = JSON.stringify({ checksum: crc32(text), description: text })
   replaceFile(join(path, DESCRIPTION), (append) => append(Buffer.from(`${checked}\n`)))
 }

@@ -264,14 +264,30 @@ export function append({ items, values }: Scored, more: Record<"items" | "values
   return all
 }
 
-/** New items for so many places, by their upper bounds; −∞ among the values: may not be taken. They count as shown. */
+/** New items for so many places, by their upper bounds; −∞ among the values: may not be taken. */
 export function chooseFresh({ items, values }: Scored, catalogue: Catalogue, count: number): number[] {
   const bounds = Float64Array.from(items, (item, i) => {
     const events = catalogue.events(item)
     if (events >= FRESH_EVENTS || !catalogue.isNewcomer(item)) return Number.NEGATIVE_INFINITY
     return values[i] + Math.log((events + CREDIT) / (1 + catalogue.shown.count(item) / SHOWN))
   })
-  const places = best(bounds, count, { tie: (place) => catalogue.born(items[place]) })
-  for (const place of places) catalogue.shown.add(items[place])
-  return places
+  return best(bounds, count, { tie: (place) => catalogue.born(items[place]) })
+}
+
+/** New items at the end of every page; pages are counted from the end of the list, what is left over comes first. */
+export function spreadFresh<T>(
+  others: readonly T[],
+  fresh: readonly T[],
+  { total, count, most }: { total: number; count: number; most: number },
+): T[] {
+  const all: T[] = []
+  let [other, next] = [total % count, 0]
+  all.push(...others.slice(0, other))
+  for (let page = 0; page < Math.floor(total / count); page++) {
+    const some = fresh.slice(next, next + most)
+    all.push(...others.slice(other, other + count - some.length), ...some)
+    other += count - some.length
+    next += some.length
+  }
+  return all
 }

@@ -5,7 +5,7 @@ import { findAsker } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { checkName, checkOptionNames } from "./check.ts"
 import { chances, expected, scoresOf, sigmoid, softmax, sumPowers } from "./choose.ts"
-import { drawToKin } from "./newcomers.ts"
+import { drawToKin, type Scored } from "./newcomers.ts"
 import type { Pause } from "./turns.ts"
 import type { Id, Prediction } from "./types.ts"
 
@@ -97,13 +97,7 @@ function predictAt(
   const all = logits && reader.follow ? reader.follow(asker as Asker) : undefined
   const drawn = all && drawToKin({ items: reader.items, values: all }, catalogue)
   const chance = drawn ? chances(sumPowers(reader, drawn.values)) : sigmoid
-  const newcomers =
-    drawn &&
-    new Map(
-      Array.from(drawn.items, (item, i) => [item, drawn.values[i]] as const).filter(([item]) =>
-        catalogue.isNewcomer(item),
-      ),
-    )
+  const newcomers = drawn && valuesOfNewcomers(catalogue, drawn, scored)
   const any = reader.follow ? 1 / (reader.items.length + 1) : average.likes
   const { outputs } = reader
   let at = 0
@@ -120,4 +114,17 @@ function predictAt(
       logits && from !== undefined ? softmax(logits.subarray(from, from + outputs)) : average.classes
     predictions[places[i]] = { user, item, score: expected(probabilities), probabilities, known: both }
   }
+}
+
+/** What newcomers among the scored are worth once drawn to items like them; no pass over all items where there are none. */
+function valuesOfNewcomers(
+  catalogue: Catalogue,
+  { items, values }: Scored,
+  scored: readonly number[],
+): ReadonlyMap<number, number> {
+  const drawn = new Map<number, number>()
+  const sought = new Set(scored.filter((item) => catalogue.isNewcomer(item)))
+  if (sought.size === 0) return drawn
+  for (let i = 0; i < items.length; i++) if (sought.has(items[i])) drawn.set(items[i], values[i])
+  return drawn
 }

@@ -209,6 +209,8 @@ export class Reading {
     const offset = checkCount("offset", options.offset, { least: 0, most: MOST_OFFSET, otherwise: 0 })
     const query = {
       total: offset + count,
+      count,
+      counted: checkTruth("counted", options.counted),
       exclude: this.#findItems("exclude", options.exclude ?? []),
       only: options.only && this.#findItems("only", options.only),
       rules: this.rules.compile(options),
@@ -219,7 +221,7 @@ export class Reading {
   /** The part of a list that is asked for, with what is to come with its items. */
   #page(
     options: ListOptions,
-    choose: (query: Pick<ListQuery, "total" | "exclude" | "only" | "rules">) => Recommendation[],
+    choose: (query: Pick<ListQuery, "total" | "count" | "counted" | "exclude" | "only" | "rules">) => Recommendation[],
   ): Recommendation[] {
     const { offset, include, query } = this.#checkPage(options)
     const list = choose(query)

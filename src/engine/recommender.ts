@@ -650,7 +650,7 @@ export class LiveRecommender implements Recommender {
     const at = (share: number) => fresh[Math.min(fresh.length - 1, Math.floor(share * fresh.length))]
     const { refusal } = this.#journal
     const reason = this.#reason ?? (this.state === "refusing" ? refusal?.message : this.#replay?.failure)
-    const gone = new Set([...this.#intake.gone, ...(this.#directory?.gone ?? [])])
+    const gone = new Set([...this.#intake.gone, ...(this.#directory?.lost ?? []), ...(this.#directory?.gone ?? [])])
     const damaged = [...(this.#archive?.damaged ?? []), ...gone, ...this.#lookup.damaged]
     return {
       state: this.state,

@@ -136,10 +136,15 @@ export class Replay {
   /** What the caller's function throws is thrown where it ends the replay, and `open` with it. */
   #report(): void {
     if (this.#thrown) return
+    const fail = (error: unknown) => {
+      this.#thrown ??= { error }
+    }
     try {
-      this.#parts.onProgress?.(this.progress)
+      // The type allows functions that return a promise; nobody else hears of one that rejects.
+      const told: unknown = this.#parts.onProgress?.(this.progress)
+      if (told instanceof Promise) told.catch(fail)
     } catch (error) {
-      this.#thrown = { error }
+      fail(error)
     }
   }
 

@@ -114,13 +114,17 @@ export class RuleBook {
   }
 }
 
-/** What was asked for, as a text. */
+/** What was asked for, as a text; what JSON leaves out or changes, such as undefined or a date, is not the same without it. */
 function toKey(options: object): string {
   try {
-    return JSON.stringify(options)
+    return JSON.stringify(options, keepOdd)
   } catch {
     throw new DessError("INVALID_ARGUMENT", "filter: expected what JSON can hold, got something else")
   }
+}
+
+function keepOdd(this: Record<string, unknown>, name: string, value: unknown): unknown {
+  return value === undefined || value !== this[name] ? { odd: typeof value } : value
 }
 
 function checkDiversity(value: unknown): number {

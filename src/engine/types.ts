@@ -282,7 +282,7 @@ export interface ListOptions {
   diversity?: number | undefined
   /** What of its catalogue entry comes with each item. Default: nothing. */
   include?: readonly Included[] | undefined
-  /** False for a list that no user is shown: it gets no id and is not counted (`experiments`). Default true. */
+  /** False for a list that no user is shown: it gets no id and is not counted (`experiments`, `fresh`). Default true. */
   counted?: boolean | undefined
 }
 
@@ -298,8 +298,8 @@ export interface RecommendOptions extends ListOptions {
   lasting?: boolean | undefined
   /**
    * Of the places of the list so many, the last, are kept for items with less than 5 events: those that may be best, as far
-   * as is known of them and of items like them, and were not shown in vain. For users and guests the model knows.
-   * Default 0.
+   * as is known of them and of items like them, and were not shown in vain. For users and guests the model knows. With
+   * `offset` every page of `count` has its own. Default 0.
    */
   fresh?: number | undefined
   /** Says of each item what speaks for it; top-k with the default recipe only. Default false. */

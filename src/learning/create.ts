@@ -265,12 +265,12 @@ function createPolicy(
   const { policy } = method
   if (policy.name === "dess") {
     const dimension = contextDimension(policy.context, preset, features)
-    const { subgaussian, forget } = preset
+    const { subgaussian, discounted } = preset
     return new Dess(policy.context, {
       dimension,
       subgaussian,
       discount: discountOf(options, preset, dimension),
-      forget,
+      discounted,
     })
   }
   if (policy.name === "esapn" && kernels) return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })

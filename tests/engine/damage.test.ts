@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { beforeAll, expect, test } from "vitest"
+import { rebuild } from "../../src/engine/rebuild.ts"
 import type { RecommenderOptions } from "../../src/engine/types.ts"
 import { DessError } from "../../src/errors.ts"
 import { Random } from "../../src/kernels/random.ts"
@@ -89,6 +90,27 @@ test.each(["all", "snapshots", "none"] as const)(
     expect(found.refused).toBeGreaterThan(2)
   },
 )
+
+test("what a recovery lost is told at later starts, also after a power cut or where rebuild recovered it", async () => {
+  const { directory } = await filled({})
+  const name = readdirSync(directory).filter((one) => one.startsWith("journal-"))[0]
+  const bytes = readFileSync(join(directory, name))
+  bytes[bytes.length >> 1] ^= 4
+  writeFileSync(join(directory, name), bytes)
+  const rebuilt = powerCut(directory)
+  const recovered = await open(directory, { recover: true })
+  const told = recovered.status().damaged
+  expect(told?.join()).toMatch(/records .* are gone: \d+ events/)
+  const cut = powerCut(directory)
+  await recovered.close()
+  const { gone } = await rebuild({ directory: rebuilt, out: folder(), recover: true })
+  expect(gone).toEqual(told)
+  for (const again of [cut, rebuilt, rebuilt]) {
+    const later = await open(again)
+    expect(later.status().damaged).toEqual(told)
+    await later.close()
+  }
+}, 60_000)
 
 test("where names are lost with a part of the journal, no id is taken for another", async () => {
   for (let seed = 1; seed <= 8; seed++) {

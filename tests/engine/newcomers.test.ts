@@ -3,7 +3,7 @@
 import { afterEach, beforeAll, expect, test } from "vitest"
 import { Recommender } from "../../src/engine/open.ts"
 import { rebuild } from "../../src/engine/rebuild.ts"
-import type { RecommenderOptions } from "../../src/engine/types.ts"
+import type { RecommenderOptions, RecommendOptions } from "../../src/engine/types.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { buildCommand } from "../support/command.ts"
 import { useDirectories } from "../support/directories.ts"
@@ -102,6 +102,24 @@ test("fresh keeps the last places for new items, each in turn, and the list is a
     expect(
       (await recommender.recommend(`u${3 * n}`, { fresh: 2, seen: true })).slice(-2).map(({ item }) => item),
     ).not.toContain("new 3")
+})
+
+test("every page has its own new items, and only those of the page count as shown", async () => {
+  await open()
+  const names = Array.from({ length: 12 }, (_, i) => `new ${i}`)
+  await recommender.putItems(names.map((item) => ({ item, categories: ["horror"] })))
+  const ask = async (options: RecommendOptions) =>
+    (await recommender.recommend("u0", { seen: true, ...options })).map(({ item }) => item)
+  const old = (await ask({ count: 60 })).filter((item) => !names.includes(item))
+  const pages = [await ask({ count: 5, fresh: 2 }), await ask({ count: 5, fresh: 2, offset: 5 })]
+  for (const page of pages) expect(page.filter((item) => names.includes(item))).toEqual(page.slice(-2))
+  expect(new Set(pages.flat()).size).toBe(10)
+  expect(pages.flat().filter((item) => !names.includes(item))).toEqual(old.slice(0, 6))
+  // More places than the page has: one is given, and the next list has the next.
+  const first = await ask({ count: 1, fresh: 9 })
+  expect(await ask({ count: 1, fresh: 9, counted: false })).toEqual(await ask({ count: 1, fresh: 9 }))
+  const shown = new Set([...pages.flat(), ...first, ...(await ask({ count: 1, fresh: 9 }))])
+  expect(names.filter((item) => shown.has(item))).toHaveLength(6)
 })
 
 test("fresh keeps to rules and what is left out, and bad numbers are refused", async () => {

@@ -47,6 +47,20 @@ test("what onReplay throws ends the opening with it, and the directory can be op
   await again.close()
 }, 60_000)
 
+test("what an asynchronous onReplay rejects with ends the opening, too, and is heard", async () => {
+  const directory = await crashed(20_000)
+  const unheard: unknown[] = []
+  const hear = (error: unknown) => unheard.push(error)
+  process.on("unhandledRejection", hear)
+  const onReplay = async () => {
+    throw new RangeError("mine")
+  }
+  await expect(Recommender.open({ ...OPTIONS, directory, onReplay })).rejects.toThrow(new RangeError("mine"))
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  process.off("unhandledRejection", hear)
+  expect(unheard).toEqual([])
+}, 60_000)
+
 test("a start is given up in the middle of its replay, and goes on from there the next time", async () => {
   const directory = await crashed(20_000)
   const controller = new AbortController()

@@ -257,6 +257,21 @@ test("rules follow what is put: an item out of stock is gone from the next list 
   expect(await recommender.newest(rules)).toHaveLength(3)
 })
 
+test("what a filter names without a value is refused, whatever was asked for before", async () => {
+  const recommender = await open(undefined)
+  const day = new Date(0)
+  await recommender.putItems({ item: "dune", properties: { inStock: true, price: 3, day: day.toJSON() } })
+  const pairs: [object, object][] = [
+    [{}, { inStock: undefined }],
+    [{ price: { lte: 5 } }, { price: { lte: 5, gte: undefined } }],
+    [{ day: day.toJSON() }, { day }],
+  ]
+  for (const [filter, odd] of pairs) {
+    expect(await recommender.popular({ filter: filter as Filter })).toHaveLength(1)
+    await expect(recommender.popular({ filter: odd as Filter })).rejects.toThrow(/filter\.\w+: expected/)
+  }
+})
+
 test("diversity keeps what is alike apart, from not at all to as far as it goes", async () => {
   const recommender = await open(undefined)
   const items = Array.from({ length: 40 }, (_, n) => ({
@@ -313,4 +328,13 @@ test("what is misspelt is refused wherever the library takes an object", async (
   ]
   for (const [name, call] of calls)
     await expect((async () => call())(), name).rejects.toMatchObject({ code: expect.stringMatching(/^INVALID_/) })
+  for (const options of [null, 5, []] as never[])
+    for (const list of [
+      () => recommender.recommend("ada", options),
+      () => recommender.similar("dune", options),
+      () => recommender.popular(options),
+      () => recommender.search("dune", options),
+      () => recommender.observe({ user: "ada", item: "dune" }, options),
+    ])
+      await expect((async () => list())(), `${list} ${options}`).rejects.toMatchObject({ code: "INVALID_ARGUMENT" })
 })
