@@ -136,7 +136,7 @@ test("a newcomer's questions are answered two clicks from the README, under a he
   const rows = read(path)
     .split("\n")
     .filter((line) => /^\| .*\? \|/.test(line))
-  expect(rows).toHaveLength(28)
+  expect(rows).toHaveLength(29)
   for (const row of rows) expect(row, row).toMatch(/\]\([^)]+\) \|$/)
 })
 

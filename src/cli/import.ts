@@ -237,8 +237,9 @@ class ImportFile {
 
   /** Of the file and of how it is read. */
   async hash(): Promise<string> {
-    const { as, items, skipBad } = this.#values
-    const hash = createHash("sha256").update(JSON.stringify([columnsOf(this.#values), as, items, skipBad]))
+    // Not of skipBad: a file without bad rows gives the same events with and without it, one with them only with it.
+    const { as, items } = this.#values
+    const hash = createHash("sha256").update(JSON.stringify([columnsOf(this.#values), as, items]))
     const files = items ? [itemFileOf(this.#path)] : (await findSource(this.#path)).files
     for (const file of files) for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer)
     return hash.digest("hex").slice(0, 32)
@@ -250,13 +251,20 @@ class ImportFile {
       yield* this.#read()
       return
     }
-    for (const [from, to] of this.#times.spans(MOST_SORTED)) {
+    const spans = this.#times.spans(MOST_SORTED)
+    for (const [part, [from, to]] of spans.entries()) {
       const some: (Event & { timestamp: number })[] = []
-      for await (const batch of this.#readEvents())
+      const progress = new Progress(`sorting part ${part + 1} of ${spans.length}`, undefined, LINE_EVERY)
+      let rows = 0
+      for await (const batch of this.#readEvents()) {
         for (const event of batch) {
           const { timestamp = 0 } = event
           if (timestamp >= from && timestamp < to) some.push({ ...event, timestamp })
         }
+        rows += batch.length
+        progress.update(rows, this.#share)
+      }
+      progress.done()
       some.sort((a, b) => a.timestamp - b.timestamp)
       for (let first = 0; first < some.length; first += BATCH) yield some.slice(first, first + BATCH)
     }

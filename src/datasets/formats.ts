@@ -8,7 +8,7 @@ import { describeColumns, type Reading } from "./header.ts"
 import { DAT_LAYOUT, detectLayout, type FileChoice, TAB_LAYOUT } from "./layout.ts"
 import { JsonHeader, type RatingBlock, type ReadOptions, readJsonRatings, readRatings, type Tally } from "./ratings.ts"
 
-/** The ratings files of MovieLens and its kin, in the order they are looked for. The items stand beside them. */
+/** The ratings files of MovieLens and data sets of the same form, in the order they are looked for. Item files are beside them. */
 export const RATINGS_FILES: readonly string[] = ["ratings.dat", "ratings.csv", "u.data"]
 
 /** The rows of a file, block by block, and the columns they are read from. */

@@ -59,6 +59,8 @@ export const ANY_RATING = { min: 0, max: Number.MAX_VALUE }
 /** Reads rows of loose values, as of a database; undefined for one that does not count. Remembers which columns are which. */
 export function createEventReader(choice: ColumnChoice): {
   describe(row: Row): string
+  /** Whose row it is, of what, and its type, where it has one. */
+  identify(row: Row): unknown[]
   read(row: Row, where: Where): EventRow | undefined
 } {
   const known = new Map<string, Reading>()
@@ -71,6 +73,10 @@ export function createEventReader(choice: ColumnChoice): {
   }
   return {
     describe: (row) => describeColumns(readingOf(row, () => "source")),
+    identify(row) {
+      const { user, item, type } = readingOf(row, () => "source").taken
+      return [user, item, type].map((column) => (column === undefined ? undefined : row[column]))
+    },
     read(row, where) {
       const reading = readingOf(row, where)
       const roles = Object.fromEntries(Object.entries(reading.taken).map(([role, name]) => [role, row[name]]))

@@ -1,4 +1,4 @@
-/** Item files of MovieLens and its kin: titles, and genres as multi-hot features. */
+/** Item files of MovieLens and data sets of the same form: titles, and genres as multi-hot features. */
 
 import { existsSync } from "node:fs"
 import { basename, dirname, join } from "node:path"

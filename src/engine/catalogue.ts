@@ -436,7 +436,7 @@ function withoutDetails({ categories, hidden, features, expires }: StoredItem): 
   return { categories, hidden, features, ...(expires === undefined ? {} : { expires }) }
 }
 
-/** About what an entry takes with its place in the maps, those of kin (newcomers.ts) included. */
+/** About what an entry takes with its place in the maps, those of similar items (newcomers.ts) included. */
 function bytesOf({ categories, features }: StoredItem): number {
   let bytes = 500 + (features ? 640 + 8 * features.length : 0)
   for (const category of categories) bytes += 68 + category.length

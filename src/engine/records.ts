@@ -129,7 +129,7 @@ const KEY_BYTES = 16
 /** Ends a record of events: never zero, which is what a crash leaves where nothing was written. */
 const END = 0x2e
 
-export function encodeRecord(record: LogRecord): Buffer {
+export function encodeRecord(record: LogRecord): Uint8Array {
   const writer = new ByteWriter(record.kind === "events" ? 16 + 12 * record.user.length : 256)
   if (record.kind === "events") writeEvents(writer, record)
   else {

@@ -108,7 +108,7 @@ function rgb(colour: string, opacity: number): string {
   return parts.map((part) => round(1 - opacity * (1 - part))).join(" ")
 }
 
-/** M, L, H, V, C, Q, Z, their relative kin, and arcs of a circle. */
+/** M, L, H, V, C, Q, Z, their relative forms, and arcs of a circle. */
 function drawPath(d: string, at: (x: number, y: number) => string): string {
   const out: string[] = []
   let [x, y] = [0, 0]

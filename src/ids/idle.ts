@@ -80,12 +80,16 @@ export class Idle {
   readonly #counts = new Uint32Array(1 << 16)
 
   /**
-   * Keeps what limits need and nothing else. Of ids that are here already, and of which that was not kept, it is as if they
+   * Keeps what limits need and nothing else; nothing for a budget alone where others know who is idle. Of ids that are here already, and of which that was not kept, it is as if they
    * were met now, before any segment. Says whether times were made up so.
    */
-  keep(limits: Limits, p: { milliseconds: number; here: (side: Side) => Iterable<number> }): boolean {
+  keep(
+    limits: Limits,
+    p: { milliseconds: number; here: (side: Side) => Iterable<number>; budgetAlone?: boolean },
+  ): boolean {
     const timed = shortestLimit(limits) !== undefined
-    const needed = { last: timed, rest: limits.shrinkAfter !== undefined, segment: timed || limits.bytes !== undefined }
+    const ordered = timed || (limits.bytes !== undefined && p.budgetAlone !== false)
+    const needed = { last: timed, rest: limits.shrinkAfter !== undefined, segment: ordered }
     let madeUp = false
     for (const side of SIDES) {
       const times = this.#times[side]
@@ -176,6 +180,11 @@ export class Idle {
       for (let id = 0; last && id < last.length; id++) latest = Math.max(latest, last.at.value[id])
     }
     return 1000 * latest
+  }
+
+  /** Whether it knows in which order ids were met. */
+  get isOrdered(): boolean {
+    return this.#times.user.segment !== undefined
   }
 
   /** The `count` ids met longest ago, all of them before `segment`; of all, or of those that may be chosen. */

@@ -21,6 +21,7 @@ import { DessError, show } from "../errors.ts"
 import type { State } from "../kernels/state.ts"
 import type { InteractionBatch, Side } from "../types.ts"
 import { Columns } from "./columns.ts"
+import { CountColumn, type Counts } from "./counts.ts"
 import { type FeatureMatrix, FeatureVectors } from "./feature-vectors.ts"
 import { ItemRaters } from "./item-raters.ts"
 import { UserHistories, type VectorCount } from "./user-histories.ts"
@@ -34,6 +35,8 @@ export interface IndicatorOptions {
   reservoir?: number
   /** Names the reservoir's draws. */
   seed?: number
+  /** Where frequencies are kept. Default: 4 bytes an id. */
+  counts?: Record<Side, Counts> | undefined
 }
 
 /** The indicators as of each row, one column each, as long as the batch or longer. */
@@ -67,12 +70,13 @@ export class Indicators {
   readonly #vectors: FeatureVectors | undefined
   readonly #histories: UserHistories | undefined
   readonly #raters: ItemRaters | undefined
-  readonly #met = { user: new Columns({ frequency: "u32" }), item: new Columns({ frequency: "u32" }) }
+  readonly #met: Record<Side, Counts>
   /** Events of items that other processes took in; empty while there are no others. */
   readonly #elsewhere = new Columns({ events: "i32" })
 
   constructor(options: IndicatorOptions = {}) {
     const { features, exact = false, reservoir = 256, seed = 0 } = options
+    this.#met = options.counts ?? { user: new CountColumn(), item: new CountColumn() }
     if (!Number.isInteger(reservoir) || reservoir < 1) {
       throw new DessError("INVALID_ARGUMENT", `reservoir: expected a whole number from 1, got ${show(reservoir)}`)
     }
@@ -106,9 +110,7 @@ export class Indicators {
       const item = items[l]
       if (user < 0) checkId("user", user)
       if (item < 0) checkId("item", item)
-      this.#add(user, item)
-      out.userFrequency[l] = this.#met.user.at.frequency[user]
-      out.itemFrequency[l] = this.#met.item.at.frequency[item] + this.#elsewhereOf(item)
+      this.#add(user, item, out, l)
       out.ind[l] = skip.user !== undefined && skip.user[l] !== 0 ? 0 : this.#individual(user)
       out.pod[l] = skip.item !== undefined && skip.item[l] !== 0 ? 0 : this.#popular(item)
     }
@@ -121,8 +123,7 @@ export class Indicators {
   }
 
   #here(side: Side, id: number): number {
-    const met = this.#met[side]
-    return id < met.length ? met.at.frequency[id] : 0
+    return this.#met[side].get(id)
   }
 
   #elsewhereOf(item: number): number {
@@ -141,8 +142,7 @@ export class Indicators {
 
   /** Takes up a user as `ofUser` of other indicators gave it. */
   putUser(user: number, { frequency, met }: UserIndicators): void {
-    this.#met.user.reserve(user)
-    this.#met.user.at.frequency[user] = frequency
+    this.#met.user.set(user, frequency)
     this.#histories?.put(user, met)
   }
 
@@ -220,20 +220,20 @@ export class Indicators {
     return frequencies + (this.#vectors?.bytes ?? 0) + (this.#histories?.bytes ?? 0) + (this.#raters?.bytes ?? 0)
   }
 
-  #add(user: number, item: number): void {
-    this.#met.user.reserve(user)
-    this.#met.item.reserve(item)
-    const frequency = { user: this.#met.user.at.frequency, item: this.#met.item.at.frequency }
+  /** Takes in one event; writes how often both were met with it. */
+  #add(user: number, item: number, out?: IndicatorColumns, row = 0): void {
     const vectors = this.#vectors
     if (vectors !== undefined) {
       const vector = vectors.of(item)
       this.#histories!.reserve(user)
       this.#raters!.reserve(item)
       if (vector >= 0) this.#histories!.add(user, vector)
-      this.#raters!.add(item, user, frequency.item[item] + 1)
+      this.#raters!.add(item, user, this.#here("item", item) + 1)
     }
-    frequency.user[user] += 1
-    frequency.item[item] += 1
+    const [byUser, byItem] = [this.#met.user.add(user), this.#met.item.add(item)]
+    if (!out) return
+    out.userFrequency[row] = byUser
+    out.itemFrequency[row] = byItem + this.#elsewhereOf(item)
   }
 
   #individual(user: number): number {

@@ -5,8 +5,10 @@
  *   rate(f, τ) = burst·hits / (looks + 10)      cells of ⌊log₄ f⌋ × ⌊log₂ 8τ⌋; both counts halve every 100 turns
  *
  * A look is an id found in that cell for one turn; a hit is an event of an id that was in it. Who comes back after a turn
- * or more is met several times at once: burst is the number of events for each such return (1 for shorter pauses). Where
- * processes share their ids, each looks at its own and all counts add up.
+ * or more is met several times at once: burst is the number of events for each such return (1 for shorter pauses), 12 at
+ * most. For those, hits and looks are summed from their pause up to a longer one, whichever gives the most: who always
+ * comes back after a month is worth waiting for after a week. Where processes share their ids, each looks at its own and
+ * all counts add up.
  */
 
 import { exp } from "../kernels/math.ts"
@@ -23,6 +25,8 @@ const PAUSES = 16
 const SHORTEST = 1 / 8
 /** The first class of pauses of a turn and more. */
 const LONG = 3
+/** Events of a return that count: who comes back without a row has learned one anew after as many. */
+const MOST_BURST = 12
 /** No count of another process is larger. */
 const MOST = 1e12
 const CELLS = 16 * PAUSES
@@ -68,15 +72,24 @@ export class Returns {
         all += counts[from + at]
         if (at % PAUSES >= LONG) returns += counts[from + at]
       }
-      this.#bursts[side] = returns > 0 ? all / returns : 1
+      this.#bursts[side] = returns > 0 ? Math.min(MOST_BURST, all / returns) : 1
     }
   }
 
+  /** Of an id away for a turn or more: the best mean over any time to come, since who holds numbers holds them until then. */
   rate(side: Side, frequency: number, idle: number): number {
+    const counts = this.#counts
     const cell = cellOf(frequency, idle)
-    const at = FROM[side] + cell
-    const hazard = this.#counts[at] / (this.#counts[LOOKS + at] + DOUBT)
-    return cell % PAUSES >= LONG ? this.#bursts[side] * hazard : hazard
+    const from = FROM[side] + cell
+    if (cell % PAUSES < LONG) return counts[from] / (counts[LOOKS + from] + DOUBT)
+    const end = from - (cell % PAUSES) + PAUSES
+    let [hits, looks, best] = [0, DOUBT, 0]
+    for (let at = from; at < end; at++) {
+      hits += counts[at]
+      looks += counts[LOOKS + at]
+      if (hits > best * looks) best = hits / looks
+    }
+    return this.#bursts[side] * best
   }
 
   record(): void {

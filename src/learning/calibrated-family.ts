@@ -25,6 +25,10 @@ import type { SizedRows } from "./sized-rows.ts"
  */
 const TURN = { first: 5, share: 0.5, last: 100 }
 
+const NOBODY = { user: [], item: [] }
+/** Bytes kept of an id beside its row, about: how often and when it was met. */
+const BESIDE = 4
+
 export class CalibratedFamily implements ModelFamily<RowModel> {
   readonly model: RowModel
   readonly publishedSide = "item"
@@ -44,9 +48,12 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     const { tables } = this.model
     return {
       beside: () => rows.besideBytes,
+      besideEach: tables.user.notes ? 0 : BESIDE,
       // A reader packs the first vector of every item.
       packed: (side: Side, step: number) => (side === "item" ? packedBytes(this.model, step) : 0),
       ...(searched && {
+        leaving: () => this.#search?.takeLeaving() ?? NOBODY,
+        idle: (side: Side, id: number) => rows.idleClass(side, id),
         shrink: (side: Side, id: number) => rows.resize(side, id, { step: tables[side].step(id) - 1, why: "idle" }),
         cut: this.#cutter(rows),
       }),
@@ -61,17 +68,19 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
         const table = tables[side]
         const [size, first, head] = [table.size(id), sizes[step], heads[side]]
         table.read(id, row, 0)
+        const notes = table.notesOf(id)
         table.free(id)
         // The head, and the first numbers of every vector.
         const cut = row.slice(0, table.sizes[step])
         const held = (size - head) / vectors[side]
         for (let v = 1; v < vectors[side]; v++)
           cut.set(row.subarray(head + v * held, head + v * held + first), head + v * first)
-        return cut
+        return { step, row: cut, notes }
       },
-      put(side, id, { step, row }) {
+      put(side, id, { step, row, notes }) {
         tables[side].ensure(id)
         tables[side].replace(id, step, row, 0)
+        tables[side].putNotes(id, notes)
         rows.resized(side, id, { step, why: "budget" })
       },
     }
@@ -167,12 +176,12 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
 
   /** Turns the frame when it is due, for a policy that cuts rows. Many processes would have to turn it at once. */
   settle(rows: SizedRows<RowModel>): void {
-    const { time, activity, live, share } = rows
+    const { time, indicators, live, share } = rows
     if (share || !this.#search?.options.policy.release) return
     if (this.model.task === "topk") return
     if (time - this.#turned < Math.min(TURN.last, Math.max(TURN.first, TURN.share * time))) return
     this.#turned = time
-    turnFrame(this.model, (item) => activity.rate("item", item, time), live ? this.#frame : undefined)
+    turnFrame(this.model, (item) => indicators.frequency("item", item), live ? this.#frame : undefined)
     if (live) rows.changeAll()
   }
 
@@ -182,9 +191,9 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     return new RowShare(rows, this.#search)
   }
 
-  save(state: State, { time, activity, returns }: SizedRows<RowModel>): void {
+  save(state: State, { time, lastMet, returns }: SizedRows<RowModel>): void {
     state.put("time", Float64Array.of(time, this.#turned))
-    activity.save(state.at("activity"))
+    lastMet.save(state.at("lastMet"))
     returns.save(state.at("returns"))
   }
 
@@ -192,7 +201,7 @@ export class CalibratedFamily implements ModelFamily<RowModel> {
     const [time, turned] = state.take("time", Float64Array)
     rows.time = time
     this.#turned = turned
-    rows.activity.load(state.at("activity"))
+    rows.lastMet.load(state.at("lastMet"))
     rows.returns.load(state.at("returns"))
   }
 

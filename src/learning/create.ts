@@ -158,7 +158,7 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
   const { task, seed } = options
   const { sizes, bits, start } = ladderOf(method, options)
   if (task === "topk") return new SequenceModel({ sizes, bits, start, seed })
-  return new FactorModel({ task, sizes, bits, start, seed })
+  return new FactorModel({ task, sizes, bits, start, seed, notes: method.family === "search" })
 }
 
 /** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
@@ -265,12 +265,12 @@ function createPolicy(
   const { policy } = method
   if (policy.name === "dess") {
     const dimension = contextDimension(policy.context, preset, features)
-    const { subgaussian, forget } = preset
+    const { subgaussian, discounted } = preset
     return new Dess(policy.context, {
       dimension,
       subgaussian,
       discount: discountOf(options, preset, dimension),
-      forget,
+      discounted,
     })
   }
   if (policy.name === "esapn" && kernels) return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })

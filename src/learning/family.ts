@@ -17,7 +17,10 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   /** The side whose changed rows a version names; readers see all rows of the other side. */
   readonly publishedSide: Side
   /** What limits may do to rows. `searched`: whether a policy chooses their sizes. */
-  limited(rows: SizedRows<M>, searched: boolean): Pick<Limited, "shrink" | "cut" | "beside" | "packed">
+  limited(
+    rows: SizedRows<M>,
+    searched: boolean,
+  ): Pick<Limited, "shrink" | "cut" | "beside" | "besideEach" | "idle" | "leaving" | "packed">
   /** A segment arrives. */
   begin?(segment: Segment, rows: SizedRows<M>): void
   createJudge(rows: SizedRows<M>, search: SearchOptions, context: Context | undefined): Judge

@@ -3,6 +3,7 @@
  * a row cut to each size while it is trained on; `ProbeJudge` asks the probe of the paper.
  */
 
+import type { Counts } from "../ids/counts.ts"
 import { Indicators } from "../ids/indicators.ts"
 import type { ArmScores, Reason } from "../ids/size-log.ts"
 import type { State } from "../kernels/state.ts"
@@ -57,7 +58,10 @@ export interface Judge {
 }
 
 /** The indicators and context vectors a policy reads; no context for one that reads none. */
-export function createContexts(search: SearchOptions | undefined): {
+export function createContexts(
+  search: SearchOptions | undefined,
+  counts?: Record<Side, Counts>,
+): {
   context: Context | undefined
   indicators: Indicators
 } {
@@ -66,7 +70,7 @@ export function createContexts(search: SearchOptions | undefined): {
   const constant = search?.preset.constant ?? false
   return {
     context: kind === "none" ? undefined : createContext({ kind, constant, featureColumns: features?.columns.length }),
-    indicators: new Indicators({ features }),
+    indicators: new Indicators({ features, counts }),
   }
 }
 

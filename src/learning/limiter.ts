@@ -49,9 +49,6 @@ export class BudgetExceeded extends DessError {
   }
 }
 
-/** Bytes kept of an id beside its row, about: how often and when it was met, what it is judged by. */
-const BESIDE = 16
-
 /** What a limiter works on. */
 export interface Limited {
   tables: Record<Side, EmbeddingTable>
@@ -59,23 +56,36 @@ export interface Limited {
   forget(side: Side, ids: ReadonlySet<number>): void
   /** Whether the stay of an id is decided here. Default: every id's. */
   keeps?(side: Side, id: number): boolean
-  /** Bytes kept of ids beside their rows. */
+  /** Bytes kept of ids beside their rows, and of one more, about. */
   beside?(): number
+  readonly besideEach?: number
+  /** How soon an id is to give way, from 0 to 65,535, where more is known than when it was met last. */
+  idle?(side: Side, id: number): number
   /** Whether other processes have the ids, too: then a budget is for rows alone. */
   shared?(): boolean
   /** Bytes that rows of a step have in a second form elsewhere in the process. */
   packed?(side: Side, step: number): number
+  /** Ids that may leave; given once. */
+  leaving?(): Record<Side, readonly number[]>
+  /** Whether tables can give memory back that rows once took; then it counts as long as they have it. */
+  readonly givesBack?: boolean
   /** Moves an id one size down; left out where sizes are fixed. */
   shrink?(side: Side, id: number): void
   /** Takes rows out, cut to a step, and puts them back; where a row can be cut. */
-  cut?: { take(side: Side, id: number, step: number): Floats; put(side: Side, id: number, p: Cut): void }
+  cut?: { take(side: Side, id: number, step: number): Cut; put(side: Side, id: number, cut: Cut): void }
 }
 
 /** A row that was taken out, and the step it is cut to. */
 export interface Cut {
   step: number
   row: Floats
+  notes: number
 }
+
+const IDLE_CLASSES = 65_536
+
+/** Of the memory of rows: as much may be free before it is given back. */
+const FREE = 1 / 32
 
 export interface Unmet {
   rows: number
@@ -104,8 +114,12 @@ export class Limiter {
   #clock = new StreamClock(0)
   /** The first segment whose ids were met at a doubtful time. */
   #doubtfulFrom: number | undefined
+  /** Bytes that ids had to give up for the new ones of the last segment. */
+  gaveWay = 0
   /** Milliseconds of the last segment. */
   #now = 0
+  /** The segment room is made for. */
+  #segment: Segment | undefined
 
   constructor(limited: Limited) {
     this.#limited = limited
@@ -125,8 +139,8 @@ export class Limiter {
       least += table.bytesFor(rows, 2 * events)
     }
     const { process } = limits
-    const { beside, shared } = this.#limited
-    if (!process && beside && !shared?.()) least += 4 * events * BESIDE
+    const { beside, besideEach = 0, shared } = this.#limited
+    if (!process && beside && !shared?.()) least += 4 * events * besideEach
     // Of names next to nothing is known yet.
     if (process) least = Math.ceil(2 * (least + 2 * events * (process.user + process.item)))
     if (bytes !== undefined && bytes < least)
@@ -136,7 +150,7 @@ export class Limiter {
     const isNew = SIDES.every((side) => this.#limited.tables[side].reach === 0)
     if (isNew) {
       // Where there are ids, the next reading of the clock says what time it is for them.
-      this.#idle.keep(limits, { milliseconds: 0, here: () => [] })
+      this.#idle.keep(limits, { milliseconds: 0, here: () => [], budgetAlone: this.#limited.idle === undefined })
       this.#process = undefined
     }
     // Goes on counting where the budget is gone: there may be one again.
@@ -162,9 +176,26 @@ export class Limiter {
     let bytes = this.#process?.bytes ?? this.#beside
     for (const side of SIDES) {
       const table = this.#limited.tables[side]
-      bytes += this.#process ? table.heldBytes + this.#packed(side) + this.#perId(side) * table.count : table.heldBytes
+      bytes += table.heldBytes + this.#free(side)
+      if (this.#process) bytes += this.#packed(side) + this.#perId(side) * table.count
     }
     return bytes
+  }
+
+  /** Bytes of free chunks, where they count. */
+  #free(side: Side): number {
+    return this.#limited.givesBack ? this.#limited.tables[side].freeBytes : 0
+  }
+
+  /** Gives free memory back once it is more than a share of the rows'. */
+  giveBack(share = FREE): void {
+    if (this.#limited.givesBack) for (const side of SIDES) this.#limited.tables[side].giveBack(share)
+  }
+
+  /** Bytes that rows to be added need beyond those that are held. */
+  #toAdd(side: Side, added: ArrayLike<number>, largest = 0): number {
+    const table = this.#limited.tables[side]
+    return table.bytesToAdd(added, largest) - Math.min(this.#free(side), table.bytesToAdd(added, 0))
   }
 
   /**
@@ -199,8 +230,8 @@ export class Limiter {
   }
 
   #perId(side: Side): number {
-    const { tables, beside, shared } = this.#limited
-    if (!this.#process) return beside && !shared?.() ? BESIDE : 0
+    const { tables, beside, besideEach = 0, shared } = this.#limited
+    if (!this.#process) return beside && !shared?.() ? besideEach : 0
     // The ids of a segment are noted before they have rows.
     return (
       this.#process.perId(side) +
@@ -214,6 +245,7 @@ export class Limiter {
    * growing.
    */
   makeRoom(segment: Segment, number: number): Gone | undefined {
+    this.giveBack()
     const limits = this.#limits
     if (!limits) return undefined
     this.#read(segment.time ?? 0, segment.length, number)
@@ -223,20 +255,25 @@ export class Limiter {
       this.#idle.meet(side, met, { milliseconds: this.#now, segment: number })
     }
     this.#countNames(segment)
+    this.#segment = segment
     const gone = this.#releaseIdle(limits)
+    this.#releaseLeaving(segment, gone.left)
+    const held = limits.bytes === undefined ? 0 : this.held
     const { shrunk, left } = gone
     const unmet = this.unmet(segment)
     this.#chooseStart(unmet)
     if (!limits.usersReturn) this.#strip(unmet, { number, shrunk, left })
     while (!this.#isWithin(unmet)) {
       const ids = this.#limited.tables.user.count + this.#limited.tables.item.count
-      const chosen = this.#idle.longest(Math.max(64, ids >> 6), number)
+      const chosen = this.#longest(Math.max(64, ids >> 6), number)
       if (chosen.user.length + chosen.item.length === 0) {
         this.#cut(segment, { unmet, gone })
         break
       }
       for (const side of SIDES) this.#release(side, chosen[side], left)
+      this.giveBack(0)
     }
+    this.gaveWay = limits.bytes === undefined ? 0 : held - this.held
     this.#freePlaces(unmet, number, left)
     if (limits.bytes !== undefined)
       for (const side of SIDES) {
@@ -255,9 +292,34 @@ export class Limiter {
       const wanted = Math.floor(Math.min(Math.min(0.5, share) * reach, SEGMENTS_AHEAD * unmet[side].rows))
       const lacking = wanted - (reach - count)
       if (lacking <= 0) continue
-      const chosen = this.#idle.longest(Math.max(lacking, wanted >> 2), number, (other) => other === side)
+      const chosen = this.#longest(Math.max(lacking, wanted >> 2), number, (other) => other === side)
       this.#release(side, chosen[side], left)
     }
+  }
+
+  /** The ids to give way first that are not in the segment at hand; of all, or of those that may be chosen. */
+  #longest(
+    count: number,
+    number: number,
+    mayBe: (side: Side, id: number) => boolean = () => true,
+  ): Record<Side, number[]> {
+    const { idle } = this.#limited
+    if (!idle || this.#idle.isOrdered) return this.#idle.longest(count, number, mayBe)
+    const chosen: Record<Side, number[]> = { user: [], item: [] }
+    const met = { user: new Set(this.#segment?.user), item: new Set(this.#segment?.item) }
+    const each = (call: (idle: number, side: Side, id: number) => void) => {
+      for (const side of SIDES)
+        for (const id of this.#here(side)) if (!met[side].has(id) && mayBe(side, id)) call(idle(side, id), side, id)
+    }
+    const counts = new Uint32Array(IDLE_CLASSES)
+    each((at) => counts[at]++)
+    let last = IDLE_CLASSES - 1
+    let rest = count
+    for (; last > 0 && counts[last] < rest; last--) rest -= counts[last]
+    each((at, side, id) => {
+      if (at > last || (at === last && rest-- > 0)) chosen[side].push(id)
+    })
+    return chosen
   }
 
   #countNames({ nameBytes, propertyBytes, ...segment }: Segment): void {
@@ -280,7 +342,12 @@ export class Limiter {
     const limits = this.#limits ?? {}
     const tolerance = toleranceMilliseconds(limits)
     this.#now = milliseconds
-    const keep = () => this.#idle.keep(limits, { milliseconds: this.#now, here: (side) => this.#here(side) })
+    const keep = () =>
+      this.#idle.keep(limits, {
+        milliseconds: this.#now,
+        here: (side) => this.#here(side),
+        budgetAlone: this.#limited.idle === undefined,
+      })
     if (tolerance === undefined) {
       keep()
       return
@@ -313,6 +380,21 @@ export class Limiter {
     return gone
   }
 
+  /** Those of whom less is expected than their bytes are worth leave, unless they have just come back. */
+  #releaseLeaving(segment: Segment, left: Record<Side, number[]>): void {
+    const leaving = this.#limited.leaving?.()
+    for (const side of SIDES) {
+      if (!leaving || leaving[side].length === 0) continue
+      const met = new Set(segment[side])
+      const table = this.#limited.tables[side]
+      this.#release(
+        side,
+        leaving[side].filter((id) => table.has(id) && !met.has(id)),
+        left,
+      )
+    }
+  }
+
   #chooseStart(unmet: Record<Side, Unmet>): void {
     const { tables } = this.#limited
     for (const side of SIDES) tables[side].start = this.#starts[side]
@@ -332,7 +414,7 @@ export class Limiter {
   ): void {
     const { tables, cut } = this.#limited
     if (!cut || this.hasRoom(unmet)) return
-    const taken: { side: Side; id: number; row: Floats }[] = []
+    const taken: { side: Side; id: number; cut: Cut }[] = []
     // A row that is put back stands at the start size for a moment.
     const fits = (back: Record<Side, number>) => {
       this.#addUnmet(unmet)
@@ -344,18 +426,19 @@ export class Limiter {
     }
     const hasVector = (side: Side, id: number) => tables[side].has(id) && tables[side].step(id) > 0
     const waiting = { user: 0, item: 0 }
-    for (let count = 64; !fits(waiting); count *= 2) {
-      const chosen = this.#idle.longest(count, p.number, hasVector)
+    for (let count = Math.max(64, (tables.user.count + tables.item.count) >> 6); !fits(waiting); count *= 2) {
+      const chosen = this.#longest(count, p.number, hasVector)
       if (chosen.user.length + chosen.item.length === 0) break
       for (const side of SIDES)
         for (const id of chosen[side]) {
-          taken.push({ side, id, row: cut.take(side, id, 0) })
+          taken.push({ side, id, cut: cut.take(side, id, 0) })
           waiting[side]++
         }
+      this.giveBack(0)
     }
-    for (const { side, id, row } of taken)
+    for (const { side, id, cut: one } of taken)
       if (fits({ user: 0, item: 0, [side]: 1 })) {
-        cut.put(side, id, { step: 0, row })
+        cut.put(side, id, one)
         p.shrunk[side]++
       } else this.#release(side, [id], p.left)
   }
@@ -363,16 +446,17 @@ export class Limiter {
   /** Nobody is idle: the segment's own ids lose what they have grown, from the largest rows on, until the new ones fit. */
   #cut(segment: Segment, p: { unmet: Record<Side, Unmet>; gone: Gone }): void {
     const { tables, cut } = this.#limited
-    const taken: { side: Side; id: number; row: Floats }[] = []
+    const taken: { side: Side; id: number; cut: Cut }[] = []
     // A row that was taken out counts as one of the new until it is back.
     const fits = () => this.#isWithin(this.unmet(segment))
     for (let step = tables.user.top; cut && step > tables.user.start && !fits(); step--)
       for (const side of SIDES)
         for (const id of new Set(segment[side]))
           if (tables[side].has(id) && tables[side].step(id) === step)
-            taken.push({ side, id, row: cut.take(side, id, tables[side].start) })
+            taken.push({ side, id, cut: cut.take(side, id, tables[side].start) })
+    this.giveBack(0)
     const room = fits()
-    for (const { side, id, row } of taken) cut?.put(side, id, { step: tables[side].start, row })
+    for (const { side, id, cut: one } of taken) cut?.put(side, id, one)
     for (const { side } of taken) p.gone.shrunk[side]++
     if (!room) throw new BudgetExceeded(this.bytes ?? 0, p.gone)
   }
@@ -432,7 +516,7 @@ export class Limiter {
   #heldWithAdded(unmet: Record<Side, Unmet>): number {
     let bytes = this.held
     for (const side of SIDES) {
-      bytes += this.#limited.tables[side].bytesToAdd(this.#added[side], unmet[side].largest)
+      bytes += this.#toAdd(side, this.#added[side], unmet[side].largest)
       bytes += this.#perId(side) * unmet[side].rows
       if (this.#process) bytes += this.#packedAdded(side)
     }
@@ -462,7 +546,7 @@ export class Limiter {
       if (!this.#limited.shrink || !table.has(id) || table.step(id) === 0) continue
       const added = this.#added[side].fill(0)
       added[table.step(id) - 1]++
-      if (this.held + table.bytesToAdd(added, 0) > bytes) continue
+      if (this.held + this.#toAdd(side, added) > bytes) continue
       this.#limited.shrink(side, id)
       count++
     }
@@ -482,7 +566,7 @@ export class Limiter {
       return growing[side].filter((id) => {
         const step = table.step(id) + 1
         added[step]++
-        const cost = before + table.bytesToAdd(added, 0)
+        const cost = before + this.#toAdd(side, added)
         if (cost <= room) spent = cost
         else added[step]--
         return cost <= room

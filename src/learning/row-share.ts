@@ -12,7 +12,6 @@
  * Pieces of bytes are those of `SharedRun` without their beginning. `read…` checks all, and returns what applies it.
  */
 
-import { addMet, type Met } from "../ids/activity.ts"
 import { readIndicators, writeIndicators } from "../ids/indicator-bytes.ts"
 import { Packer, type Unpacker } from "../kernels/packing.ts"
 import type { RowModel } from "../models/calibrated/rows.ts"
@@ -51,7 +50,7 @@ export class RowShare {
     const policy = search?.options.policy
     const rungs = bits.every((one) => one === 32) ? sizes : sizes.map((size, step) => `${size}@${bits[step]}`)
     this.shape = JSON.stringify([
-      "factor in turns",
+      "factor, last met",
       task,
       rungs,
       seed,
@@ -119,11 +118,11 @@ export class RowShare {
   }
 
   #baseOf(item: number): Base {
-    const { model, activity } = this.#rows
+    const { model, lastMet, time } = this.#rows
     const table = model.tables.item
     const row = new Float32Array(table.size(item))
     table.read(item, row, 0)
-    return { step: table.step(item), row, met: activity.of("item", item) }
+    return { step: table.step(item), row, met: lastMet.of("item", item, time) }
   }
 
   /** The base of an item that changed its size follows it: numbers the row got or lost are no change. */
@@ -173,16 +172,14 @@ export class RowShare {
   // Rows.
 
   writeRow(side: Side, id: number, out: Packer, renumber?: Renumber): void {
-    const { model, activity, indicators, limiter } = this.#rows
+    const { model, lastMet, time, indicators, limiter } = this.#rows
     const table = model.tables[side]
     out.byte(table.step(id))
     const row = new Float32Array(table.size(id))
     table.read(id, row, 0)
     if (renumber && side === "user") model.renumber?.(row, renumber)
     for (const number of row) out.float(number)
-    const { count, last } = activity.of(side, id)
-    out.double(count)
-    out.double(last)
+    out.double(lastMet.of(side, id, time))
     out.count(limiter.lastOf(side, id))
     writeIndicators(out, indicators, { side, id })
     if (side === "user" || !model.neighbours) return
@@ -196,7 +193,7 @@ export class RowShare {
 
   readRow(side: Side, id: number, from: Unpacker): () => void {
     const rows = this.#rows
-    const { model, indicators, activity, limiter } = rows
+    const { model, indicators, lastMet, limiter } = rows
     const table = model.tables[side]
     const step = from.byte()
     if (step > table.top) throw from.damaged(`a step up to ${table.top}`, step)
@@ -217,8 +214,8 @@ export class RowShare {
       table.replace(id, step, row, 0)
       if (before !== step) rows.logSize(side, id, { step, why: "elsewhere" })
       if (side === "user" && before === -1) rows.arrived.add(id)
-      activity.put(side, id, met)
-      if (rows.segments === 0) rows.time = this.#time = Math.max(rows.time, met.last)
+      if (met > 0) lastMet.meet(side, id, met)
+      if (rows.segments === 0) rows.time = this.#time = Math.max(rows.time, met)
       putIndicators()
       if (rows.decides(side, id)) limiter.meet(side, id, { second, segment: rows.segments })
       if (rows.live && side === "item") rows.changed.add(id)
@@ -228,12 +225,12 @@ export class RowShare {
   drop(side: Side, id: number): void {
     if (!this.has(side, id)) return
     if (side === "item") this.#settle(id)
-    const { model, indicators, activity, limiter, sizeLog, live, changed } = this.#rows
+    const { model, indicators, lastMet, limiter, sizeLog, live, changed } = this.#rows
     const one = new Set([id])
     model.tables[side].free(id)
     if (side === "item") this.#dropped.add(id)
     indicators.forget(side, one)
-    activity.forget(side, one)
+    lastMet.forget(side, one)
     limiter.forget(side, one)
     sizeLog?.forget(side, one)
     this.#search?.forget(side, one)
@@ -256,22 +253,20 @@ export class RowShare {
     const now = this.#baseOf(item)
     const change = now.row.map((number, k) => number - base.row[k])
     const events = this.#ledger.takeEvents(item)
-    const met = this.#rows.activity.since("item", item, base.met)
     const { neighbours } = this.model
     const counted = neighbours?.rowsOf(item).map((place) => neighbours.takeAdded(place)) ?? []
     if (
       events === 0 &&
-      met.count === 0 &&
+      now.met === base.met &&
       counted.every((added) => added.size === 0) &&
       change.every((number) => number === 0)
     )
       return
-    const { step } = now
+    const { step, met } = now
     this.#ledger.setAside(item, (out) => {
       out.byte(step)
       for (const number of change) out.float(number)
-      out.double(met.count)
-      out.double(met.last)
+      out.double(met)
       out.count(events)
       for (const added of counted) writeWeights(out, added)
     })
@@ -279,7 +274,7 @@ export class RowShare {
 
   readChange(item: number, from: Unpacker): () => void {
     const rows = this.#rows
-    const { model, indicators, activity } = rows
+    const { model, indicators, lastMet } = rows
     const table = model.tables.item
     const step = from.byte()
     if (step > table.top) throw from.damaged(`a step up to ${table.top}`, step)
@@ -305,12 +300,12 @@ export class RowShare {
       const base = this.#ledger.bases.get(item)
       if (base) {
         this.#match(step, base.step, addTo(base.row))
-        base.met = addMet(base.met, met)
+        base.met = Math.max(base.met, met)
       }
       table.write(item, row, 0, 0)
       for (const { place, weights } of counted)
         for (const [other, weight] of weights) neighbours?.add(place, other, weight)
-      activity.add("item", item, met)
+      if (met > lastMet.of("item", item, rows.time)) lastMet.meet("item", item, met)
       indicators.addElsewhere(item, events)
       if (rows.live) rows.changed.add(item)
       if (this.#ledger.visit(item) && events > 0) rows.limiter.meet("item", item, { segment: rows.segments })
@@ -346,7 +341,7 @@ export class RowShare {
       rows.time += time
       this.#time += time
       rows.addElsewhere(events)
-      rows.returns.advanceTime(time)
+      if (time > 0) rows.returns.advanceTime(time)
       for (let c = 0; c < global.length; c++) {
         rows.model.global[c] += global[c]
         this.#global[c] += global[c]
@@ -424,8 +419,8 @@ function checkWeight(from: Unpacker, weight: number): number {
   return weight
 }
 
-function readMet(from: Unpacker): Met {
-  const met = { count: from.double(), last: from.double() }
-  if (!(met.count >= 0 && met.last >= 0 && met.last <= END)) throw from.damaged("a count and a time from 0", met)
+function readMet(from: Unpacker): number {
+  const met = from.double()
+  if (!(met >= 0 && met <= END)) throw from.damaged("a time from 0", met)
   return met
 }

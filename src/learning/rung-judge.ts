@@ -35,25 +35,38 @@ import type { Resizing, SizedRows } from "./sized-rows.ts"
  * are given back. And for how many turns an id met lately may be away.
  */
 const SWEEP = 0.25
-const LEISURELY_SWEEP = 1 / 16
+const LEISURELY_SWEEP = 1 / 8
+const TIGHT_SWEEP = 1
 const IDLE = 1
 
 /** Events judged per turn: as many as a site of 1,000 ids has. What is known of a rung, and how fast, is so the same on larger ones. */
 const JUDGED = 500
 
-/** Events per turn an id counts for at most at the least price; the higher the price, the more. */
+/** Events per turn everybody counts for in ranking where nothing is asked: rows start wide there, and few change. */
+const USUAL_RATE = 2
+/** The most an id counts for at the least price; the higher the price, the more. */
 const MOST_RATE = 4
 
 /** No id grows to more numbers than this times its events: exploring a rung is left to ids that could use it. */
 const NUMBERS_PER_EVENT = 8
 
-/** Shares of a budget above and below which the price moves, and how far it may. */
-const FULL = 0.95
-const SPARE = 0.85
+/**
+ * Under a budget the price follows the share of it that is used. From `SPARE` on it rises and falls with it, by a fifth for a
+ * hundredth of the budget, and what ids had to give up for new ones counts as used. Beside that it moves as long as `FULL` is
+ * not reached, or more: by a factor of e^0.15 a turn at most, where the share is `ROOM` away. It stays between an eighth of
+ * the least price, since who names a budget wants it used, and 1.
+ */
+const FULL = 0.96
+const ROOM = 0.05
+const SPEED = 0.15
+const SPARE = 0.8
+const GRIP = 20
+const BELOW_LEAST = 1 / 8
 const HIGHEST_PRICE = 1
-/** What the price rises and falls by in a turn. */
-const RISE = 4
-const FALL = 2
+const NO_ARMS = new Uint8Array(0)
+
+/** Share of the loss of its events that an id's biases are taken to save: on ML-1M those of both sides save a fifth. */
+const BIAS_WORTH = 0.2
 
 /** A model whose rungs it can judge. */
 type JudgedModel = RowModel | OwnRows
@@ -66,6 +79,8 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   readonly #cursor: Record<Side, number> = { user: 0, item: 0 }
   /** Ids swept in the segment at hand, before the cursor. */
   readonly #swept: Record<Side, number> = { user: 0, item: 0 }
+  /** Ids at rest that may leave before the next segment. */
+  readonly #leaving: Record<Side, number[]> = { user: [], item: [] }
   readonly #warmup: Warmup
   #waiting: Judged | undefined
   /** The rows of the segment at hand that are judged. */
@@ -89,6 +104,10 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   readonly #rounds: Record<"last" | "below", RungRound>
   /** Losses by rung of the rows of a batch. */
   readonly #losses: Record<Side, Float64Array> = { user: new Float64Array(0), item: new Float64Array(0) }
+  /** Whether returns are counted in the segment at hand. */
+  #counts = false
+  /** Share of a budget that was used after the last segment. */
+  #used = 0
   /** Rows seen, of which a share is judged. */
   #seen = 0
   /** Losses of judged rows, and what they would have been with biases alone, discounted. */
@@ -190,7 +209,8 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     if (!this.#rows.share) this.#advanceTime(this.#turns)
     this.#training = { user: segment.user.subarray(0, deciding), item: segment.item.subarray(0, deciding) }
     const { indicators, returns, turn, model } = this.#rows
-    returns.advanceTime(segment.length * turn)
+    this.#counts = this.options.policy.release !== undefined && (this.#isAsked || model.task !== "topk")
+    if (this.#counts) returns.advanceTime(segment.length * turn)
     const waiting = emptyJudged(this.#chooseJudged(deciding), {
       d: this.context?.dimension ?? 0,
       sizes: model.sizes.length,
@@ -201,15 +221,14 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     const seen = { userFrequency: floats(), itemFrequency: floats(), ind: floats(), pod: floats() }
     const batch = { length: deciding, user: segment.user, item: segment.item }
     indicators.observeBatch(batch, seen, { user: unjudged, item: unjudged })
-    const counts = this.#countsReturns
     for (const side of SIDES) this.#due[side].clear()
     const { time } = this.#rows
     let next = 0
     for (let l = 0; l < deciding; l++) {
       const at = time - (segment.length - 1 - l) * turn
       const [user, item] = [segment.user[l], segment.item[l]]
-      this.#meet("user", user, { frequency: seen.userFrequency[l] - 1, at, counts })
-      this.#meet("item", item, { frequency: seen.itemFrequency[l] - 1, at, counts })
+      this.#meet("user", user, seen.userFrequency[l] - 1, at)
+      this.#meet("item", item, seen.itemFrequency[l] - 1, at)
       if (this.#isDue(seen.userFrequency[l])) this.#due.user.add(user)
       if (this.#isDue(seen.itemFrequency[l]) && this.#rows.decides("item", item)) this.#due.item.add(item)
       if (unjudged[l] === 1) continue
@@ -217,15 +236,11 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
         id: user,
         frequency: seen.userFrequency[l],
         diversity: seen.ind[l],
-        at,
-        counts,
       })
       this.#observeOne(waiting, "item", next, {
         id: item,
         frequency: seen.itemFrequency[l],
         diversity: seen.pod[l],
-        at,
-        counts,
       })
       next++
     }
@@ -254,28 +269,22 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     return rows.subarray(0, length)
   }
 
-  #observeOne(
-    waiting: Judged,
-    side: Side,
-    to: number,
-    p: { id: number; frequency: number; diversity: number; at: number; counts: boolean },
-  ): void {
+  #observeOne(waiting: Judged, side: Side, to: number, p: { id: number; frequency: number; diversity: number }): void {
     const { context } = this
     waiting.ids[side][to] = p.id
     waiting.frequencies[side][to] = p.frequency
-    waiting.rates[side][to] = this.#rate(side, p.id, p)
+    waiting.rates[side][to] = this.#rate(side, p.frequency, 0)
     context?.write(waiting.contexts[side], to * context.dimension, this.#frequency(p.frequency), p.diversity)
   }
 
   /** Counts the rows that decided nothing, once all is decided: they are events of their ids like any other. */
   #observeRest(segment: Segment, deciding: number): void {
     const { indicators } = this.#rows
-    const counts = this.#countsReturns
     for (let l = deciding; l < segment.length; l++) {
       const at = this.#timeOf(segment, l)
       for (const side of SIDES) {
         const id = segment[side][l]
-        this.#meet(side, id, { frequency: indicators.frequency(side, id), at, counts })
+        this.#meet(side, id, indicators.frequency(side, id), at)
       }
       indicators.observe(segment.user[l], segment.item[l])
     }
@@ -288,48 +297,44 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   }
 
   /** Counts an event of an id that was met so often before. */
-  #meet(side: Side, id: number, p: { frequency: number; at: number; counts: boolean }): void {
-    const { activity, returns, arrived } = this.#rows
-    if (p.counts) {
-      const idle = activity.idle(side, id, p.at)
-      if (Number.isFinite(idle) && !(side === "user" && arrived.has(id))) returns.hit(side, p.frequency, idle)
-    }
-    activity.meet(side, id, p.at)
+  #meet(side: Side, id: number, frequency: number, at: number): void {
+    const { lastMet, returns, arrived } = this.#rows
+    const idle = lastMet.meet(side, id, at)
+    if (this.#counts && idle < Number.POSITIVE_INFINITY && !(side === "user" && arrived.size > 0 && arrived.has(id)))
+      returns.hit(side, frequency, idle)
   }
 
   /** Looks at the ids swept last: so much time they are there to be met. */
   #look(): void {
-    const { indicators, activity, returns, time } = this.#rows
+    const { indicators, lastMet, returns, time } = this.#rows
     const elapsed = time - this.#looked
     this.#looked = time
-    if (!this.#countsReturns) return
+    if (!this.#counts) return
     for (const side of SIDES) {
       const table = this.#rows.model.tables[side]
       const looks = this.#swept[side]
       for (let n = 1; n <= looks; n++) {
         const id = (this.#cursor[side] + table.reach - n) % table.reach
         if (!table.has(id) || !this.#rows.decides(side, id)) continue
-        const idle = activity.idle(side, id, time)
+        const idle = lastMet.idle(side, id, time)
         const weight = (elapsed * table.reach) / looks
         if (Number.isFinite(idle)) returns.look(side, indicators.frequency(side, id), { idle, weight })
       }
     }
   }
 
-  /** Events per turn to be expected of an id: those of late, what ids like it have, or what everybody counts for. */
-  #rate(side: Side, id: number, p: { frequency: number; at: number; counts: boolean }): number {
-    const { activity, returns } = this.#rows
+  /** Events per turn to be expected of an id: what ids like it have, or what everybody counts for. */
+  #rate(side: Side, frequency: number, idle: number): number {
     const { leastRate = 0 } = this.options.policy
-    const own = activity.rate(side, id, p.at)
-    const known = p.counts && p.frequency > 0
-    const rate = known ? Math.max(own, returns.rate(side, p.frequency, activity.idle(side, id, p.at))) : own
-    return leastRate === 0 ? rate : Math.max(leastRate, Math.min(MOST_RATE / leastRate, rate))
+    if (!this.#counts) return USUAL_RATE
+    const rate = frequency > 0 ? this.#rows.returns.rate(side, frequency, idle) : 0
+    return leastRate === 0 ? rate || 1 : Math.max(leastRate, Math.min(MOST_RATE / leastRate, rate))
   }
 
-  /** Whether somebody asks how often ids come back. */
-  get #countsReturns(): boolean {
-    const { leastRate = 1 } = this.options.policy
-    return leastRate < 1 || (this.options.policy.release !== undefined && this.#rows.limiter.bytes !== undefined)
+  /** Whether more is asked for than numbers that cost nothing. */
+  get #isAsked(): boolean {
+    const { leastRate = 1, release } = this.options.policy
+    return leastRate < 1 || (release !== undefined && this.#rows.limiter.bytes !== undefined)
   }
 
   /** A rung is worth what it will be once it can be judged: rarer ids were never seen to show anything. */
@@ -364,30 +369,81 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   #decide(side: Side, events: number): Decided {
     const ids = this.#due[side]
     if (side === "item" && this.#rows.share) for (const id of this.#rows.share.visited()) ids.add(id)
-    const resting = this.options.policy.release ? this.#sweep(side, events) : []
+    const resting = this.#sweep(side, events)
     const settled = this.#settle(side, this.#gather(side, Int32Array.from(ids)))
-    if (resting.length > 0) settled.shrunk += this.#release(side, this.#gather(side, Int32Array.from(resting)))
+    if (resting.length > 0) settled.shrunk += this.#releaseResting(side, resting)
     return settled
   }
 
-  /** Makes ids due that were met of late; returns those that were not and hold numbers. */
+  /** Goes on to the next ids. A policy that releases has those due that were met of late; returns those that were not and hold numbers. */
   #sweep(side: Side, events: number): number[] {
-    const { model, activity, time } = this.#rows
+    const { model, lastMet, time } = this.#rows
+    const { release } = this.options.policy
     const table = model.tables[side]
     const resting: number[] = []
     let id = this.#cursor[side]
-    const share = this.#countsReturns ? SWEEP : LEISURELY_SWEEP
+    const { price = 0, leastPrice = 0 } = this.options.policy
+    const isTight = this.#rows.limiter.bytes !== undefined && price > leastPrice
+    const share = isTight ? TIGHT_SWEEP : this.#isAsked ? SWEEP : LEISURELY_SWEEP
+    const idleFrom = Math.max(IDLE, time - this.#looked)
     this.#swept[side] = Math.min(Math.ceil(share * events), table.reach)
     for (let n = this.#swept[side]; n > 0; n--) {
-      if (table.has(id) && this.#rows.decides(side, id)) {
-        const { last } = activity.of(side, id)
-        if (last > this.#looked || time - last < IDLE) this.#due[side].add(id)
-        else if (table.step(id) > 0 && !this.#due[side].has(id)) resting.push(id)
+      if (release && table.has(id) && this.#rows.decides(side, id)) {
+        lastMet.look(side, id, time)
+        const idle = lastMet.idle(side, id, time)
+        if (idle < idleFrom) this.#due[side].add(id)
+        else if (table.step(id) > 0) {
+          if (!this.#due[side].has(id)) resting.push(id)
+        } else if (this.#mayLeave(side, id, idle)) this.#leaving[side].push(id)
       }
       id = id + 1 >= table.reach ? 0 : id + 1
     }
     this.#cursor[side] = id
     return resting
+  }
+
+  /** Ids at rest give back a rung, or, where more is asked for, all they are not worth: they may leave altogether. */
+  #releaseResting(side: Side, ids: number[]): number {
+    const all = this.#gather(side, Int32Array.from(ids))
+    if (!this.#isAsked) return this.#release(side, all)
+    const { policy } = this.options
+    const choices = this.#growing.copy(all, () => true)
+    const smaller = new Map<number, Resizing>()
+    while (choices.length > 0) {
+      const arms = policy.release?.(side, choices) ?? NO_ARMS
+      for (let i = 0; i < choices.length; i++) {
+        if (arms[i] !== 1) continue
+        const scores = toArmScores(this.#scores(side, choices, { at: i, down: 1 }))
+        choices.steps[i]--
+        smaller.set(choices.ids[i], { step: choices.steps[i], why: "released", scores })
+      }
+      choices.copy(choices, (i) => arms[i] === 1 && choices.steps[i] > 0)
+    }
+    const { lastMet, time } = this.#rows
+    let shrunk = 0
+    for (const [id, resizing] of smaller) {
+      if (resizing.step === 0 && this.#mayLeave(side, id, lastMet.idle(side, id, time))) this.#leaving[side].push(id)
+      if (!this.#rows.affordable(side, resizing.step)) continue
+      this.#rows.resize(side, id, resizing)
+      shrunk++
+    }
+    return shrunk
+  }
+
+  /** Whether the biases of an id at rest are worth less than their bytes; under a budget alone does anybody leave. */
+  #mayLeave(side: Side, id: number, idle: number): boolean {
+    const { model, indicators, limiter, returns } = this.#rows
+    const { price, loss } = this.options.policy
+    if (limiter.bytes === undefined || price === undefined || loss === undefined || model.task === "topk") return false
+    const rate = returns.rate(side, indicators.frequency(side, id), idle)
+    return rate * BIAS_WORTH * loss < (price * model.tables[side].stepBytes(0)) / 4
+  }
+
+  /** Ids that may leave, given once. */
+  takeLeaving(): Record<Side, number[]> {
+    const leaving = { user: this.#leaving.user, item: this.#leaving.item }
+    for (const side of SIDES) this.#leaving[side] = []
+    return leaving
   }
 
   /** Grows ids as long as the policy says so (all at most once, where it takes nothing back), and lets rungs of others go. */
@@ -464,18 +520,18 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
 
   /** Choices of ids with everything as it is now; those met in the segment at hand as of when they were. */
   #gather(side: Side, ids: Int32Array): RatedChoices {
-    const { model, indicators, activity, time } = this.#rows
+    const { model, indicators, lastMet, time } = this.#rows
     const { context } = this
     const d = context?.dimension ?? 0
     const choices = this.#gathered.resize(ids.length)
     choices.ids.set(ids)
-    const [began, counts] = [this.#looked, this.#countsReturns]
+    const elapsed = time - this.#looked
     for (let i = 0; i < ids.length; i++) {
       const frequency = indicators.frequency(side, ids[i])
-      const { last } = activity.of(side, ids[i])
       choices.steps[i] = model.tables[side].step(ids[i])
       choices.frequencies[i] = frequency
-      choices.rates[i] = this.#rate(side, ids[i], { frequency, at: last > began ? last : time, counts })
+      const idle = lastMet.idle(side, ids[i], time)
+      choices.rates[i] = this.#rate(side, frequency, Math.max(0, idle - elapsed))
       const diversity = this.options.policy.context === "cv" ? indicators.diversity(side, ids[i]) : 0
       context?.write(choices.contexts, i * d, this.#frequency(frequency), diversity)
     }
@@ -485,11 +541,16 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   /** Under a budget the price follows the bytes: it rises when they near the budget and falls while they are far from it. */
   #steer(turns: number): void {
     const { policy } = this.options
-    const { bytes } = this.#rows.limiter
+    const { limiter } = this.#rows
+    const { bytes, gaveWay } = limiter
     if (bytes === undefined || policy.price === undefined) return
-    const used = this.#rows.limiter.held / bytes
-    if (used > FULL) policy.price = Math.min(HIGHEST_PRICE, policy.price * exp(turns * log(RISE)))
-    else if (used < SPARE) policy.price = Math.max(policy.leastPrice ?? 0, policy.price / exp(turns * log(FALL)))
+    limiter.giveBack()
+    const used = limiter.held / bytes
+    const added = Math.max(SPARE, used) - Math.max(SPARE, this.#used) + gaveWay / bytes
+    this.#used = used
+    const away = Math.max(-1, Math.min(1, (used - FULL) / ROOM))
+    const price = policy.price * exp(Math.min(1, SPEED * turns) * away + GRIP * added)
+    policy.price = Math.max(BELOW_LEAST * (policy.leastPrice ?? 0), Math.min(HIGHEST_PRICE, price))
   }
 
   /** The rows judged, at the sizes their ids have now, wait to be trained on; of unripe ones nothing is judged. */
@@ -595,9 +656,9 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     const step = model.tables[side].step(id)
     if (!this.context || !policy.scores || step === model.tables[side].top) return null
     const context = new Float64Array(this.context.dimension)
-    const now = { frequency: seen.frequency, at: this.#rows.time, counts: this.#countsReturns }
+    const idle = this.#rows.lastMet.idle(side, id, this.#rows.time)
     this.context.write(context, 0, this.#frequency(seen.frequency), seen.diversity)
-    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, id, now) })
+    const { keep, grow } = policy.scores(side, context, { step, rate: this.#rate(side, seen.frequency, idle) })
     return { keep, grow }
   }
 
@@ -609,21 +670,24 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
 
   save(state: State): void {
     state.set("cursor", { ...this.#cursor })
+    for (const side of SIDES) state.put(`leaving.${side}`, Int32Array.from(this.#leaving[side]))
     const waiting = state.at("waiting")
     saveJudged(waiting, this.#waiting)
     this.#warmup.save(waiting.at("ripeness"))
     const { held, none } = this.#withAndWithout
-    waiting.put("counted", Float64Array.of(this.#looked, this.#seen, this.#events, held, none))
+    waiting.put("counted", Float64Array.of(this.#looked, this.#seen, this.#events, held, none, this.#used))
   }
 
   load(state: State): void {
     Object.assign(this.#cursor, state.get("cursor"))
+    for (const side of SIDES) this.#leaving[side] = Array.from(state.take(`leaving.${side}`, Int32Array))
     const waiting = state.at("waiting")
     this.#waiting = loadJudged(waiting)
     this.#warmup.load(waiting.at("ripeness"))
-    const [looked, seen, events, held = 0, none = 0] = waiting.take("counted", Float64Array)
+    const [looked, seen, events, held = 0, none = 0, used = 0] = waiting.take("counted", Float64Array)
     this.#withAndWithout = { held, none }
     this.#looked = looked
+    this.#used = used
     this.#seen = seen
     this.#events = events
   }

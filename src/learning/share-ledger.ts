@@ -3,7 +3,6 @@
  * be taken, how many events changes have reported, items trained on elsewhere, and whose size is decided here.
  */
 
-import type { Met } from "../ids/activity.ts"
 import type { Indicators } from "../ids/indicators.ts"
 import type { Packer } from "../kernels/packing.ts"
 import type { EmbeddingTable } from "../models/embedding-table.ts"
@@ -20,7 +19,8 @@ export interface ItemChange {
 export interface Base {
   step: number
   row: Float32Array
-  met: Met
+  /** When it was met last. */
+  met: number
 }
 
 interface LedgerParts {

@@ -25,7 +25,7 @@ import {
 } from "./learner.ts"
 import type { Published, SharedRegion } from "./reader.ts"
 import type { RowShare } from "./row-share.ts"
-import { SizedRows } from "./sized-rows.ts"
+import { SizedRows, smallCounts } from "./sized-rows.ts"
 
 export class SizedLearner<M extends SizedModel = SizedModel> implements Learner, LiveLearner {
   readonly model: M
@@ -40,7 +40,7 @@ export class SizedLearner<M extends SizedModel = SizedModel> implements Learner,
     this.#family = family
     this.#search = search
     if (live) this.live = this
-    const { context, indicators } = createContexts(search)
+    const { context, indicators } = createContexts(search, smallCounts(family.model.tables))
     const forget = (side: Side, ids: ReadonlySet<number>) => this.forget(side, ids)
     this.#rows = new SizedRows(family, { indicators, live, searched: search !== undefined, forget })
     if (search) this.#judge = family.createJudge(this.#rows, search, context)

@@ -1,10 +1,13 @@
 /** The rows of a learner, and what is kept of each id beside them: how often it is met, its indicators, its sizes. */
 
-import { Activity } from "../ids/activity.ts"
+import { type Counts, SmallCounts } from "../ids/counts.ts"
 import { IdSet } from "../ids/id-set.ts"
 import type { Indicators } from "../ids/indicators.ts"
+import { LastMet } from "../ids/last-met.ts"
 import { Returns } from "../ids/returns.ts"
 import { type SizeChange, SizeLog } from "../ids/size-log.ts"
+import { RowNotes, SmallColumn, type SmallNumbers } from "../ids/small-numbers.ts"
+import { log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
 import type { SizedModel } from "../models/model.ts"
 import { type Segment, SIDES, type Side } from "../types.ts"
@@ -15,6 +18,11 @@ import type { RowShare } from "./row-share.ts"
 
 /** What a count of events keeps at each segment here: they are those of the last hundred or so. */
 const RECENT = 0.99
+
+/** Classes of how rarely ids are met, half a power of e each, and of turns since they were. */
+const RARITIES = 64
+const RAREST = 1e-6
+const IDLE_CLASSES = 1024
 
 const NONE_UNMET: Record<Side, Unmet> = { user: { rows: 0, largest: 0 }, item: { rows: 0, largest: 0 } }
 
@@ -33,10 +41,25 @@ export interface Resizing extends Pick<SizeChange, "step" | "why" | "scores"> {
   cold?: boolean
 }
 
+type Tables = SizedModel["tables"]
+
+/** A small number of every id: in its row where that has notes. */
+function smallNumbers({ user, item }: Tables, k: 0 | 1): Record<Side, SmallNumbers> {
+  const of = (table: Tables[Side]) => (table.notes ? new RowNotes(table, k) : new SmallColumn())
+  return { user: of(user), item: of(item) }
+}
+
+/** Where frequencies of rows without moments are kept. */
+export function smallCounts(tables: Tables): Record<Side, Counts> | undefined {
+  if (tables.user.moments) return undefined
+  const { user, item } = smallNumbers(tables, 0)
+  return { user: new SmallCounts(user), item: new SmallCounts(item) }
+}
+
 export class SizedRows<M extends SizedModel = SizedModel> {
   readonly model: M
   readonly indicators: Indicators
-  readonly activity = new Activity()
+  readonly lastMet: LastMet
   readonly returns = new Returns()
   readonly limiter: Limiter
   readonly sizeLog: SizeLog | undefined
@@ -68,6 +91,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
     this.model = family.model
     this.#publishedSide = family.publishedSide
     this.indicators = indicators
+    this.lastMet = new LastMet(smallNumbers(this.model.tables, 1))
     this.live = live
     if (live) this.sizeLog = new SizeLog()
     this.limiter = new Limiter({
@@ -75,8 +99,14 @@ export class SizedRows<M extends SizedModel = SizedModel> {
       forget,
       keeps: (side, id) => this.decides(side, id),
       shared: () => this.share !== undefined,
+      givesBack: this.#givesBack,
       ...family.limited(this, searched),
     })
+  }
+
+  /** Whether free memory of rows is given back: other threads may read those of a live learner, and the paper's stay as they are. */
+  get #givesBack(): boolean {
+    return !this.live && !this.model.tables.user.moments
   }
 
   /** A segment arrives. */
@@ -171,6 +201,14 @@ export class SizedRows<M extends SizedModel = SizedModel> {
     this.share?.note(side, id)
   }
 
+  /** How soon an id is to give way, from 0 to 65,535: by how few events are to be expected of it, then by when it was met last. */
+  idleClass(side: Side, id: number): number {
+    const idle = this.lastMet.idle(side, id, this.time)
+    const rate = this.returns.rate(side, this.indicators.frequency(side, id), idle)
+    const rarity = Math.max(0, Math.min(RARITIES - 1, Math.floor(RARITIES / 2 - 2 * log(rate + RAREST))))
+    return IDLE_CLASSES * rarity + Math.min(IDLE_CLASSES - 1, Math.floor(idle))
+  }
+
   /** Whether the size and the stay of an id are decided here. */
   decides(side: Side, id: number): boolean {
     return side === "user" || !this.share || this.share.isOwner(id)
@@ -181,7 +219,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
     for (const id of ids) this.note(side, id)
     for (const user of users) this.note("user", user)
     this.indicators.forget(side, ids)
-    this.activity.forget(side, ids)
+    this.lastMet.forget(side, ids)
     this.limiter.forget(side, ids)
     this.sizeLog?.forget(side, ids)
   }
@@ -193,8 +231,8 @@ export class SizedRows<M extends SizedModel = SizedModel> {
 
   /** Bytes kept of ids beside their rows. */
   get besideBytes(): number {
-    const { indicators, activity, sizeLog, limiter, model } = this
-    return indicators.bytes + activity.bytes + (sizeLog?.bytes ?? 0) + limiter.idleBytes + (model.besideBytes ?? 0)
+    const { indicators, lastMet, sizeLog, limiter, model } = this
+    return indicators.bytes + lastMet.bytes + (sizeLog?.bytes ?? 0) + limiter.idleBytes + (model.besideBytes ?? 0)
   }
 
   status(): LearnerStatus {
@@ -207,8 +245,10 @@ export class SizedRows<M extends SizedModel = SizedModel> {
       })
       return { seen: table.count, numbers: this.model.vectorNumbers(name), histogram, rowBytes: table.liveBytes }
     }
-    const { embeddingBytes, heldBytes, tables } = this.model
-    const freeBytes = tables.user.freeBytes + tables.item.freeBytes
+    const { embeddingBytes, tables } = this.model
+    const free = tables.user.freeBytes + tables.item.freeBytes
+    const heldBytes = this.model.heldBytes + (this.#givesBack ? free : 0)
+    const freeBytes = this.#givesBack ? 0 : free
     const { besideBytes } = this
     return { user: side("user"), item: side("item"), embeddingBytes, heldBytes, freeBytes, besideBytes }
   }

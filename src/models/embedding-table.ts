@@ -1,7 +1,7 @@
 /**
  * Rows of different sizes, in an array that grows in place (ids/columns.ts), or several: one can have 4 GiB. They are cut
  * into chunks of equal length; a chunk holds rows of one size and, when it falls empty, those of any other. A row is its owner, where it has
- * moments a step count, its numbers and their two Adam moments. Freed rows are reused at once: the last row of the size
+ * moments a step count, or two small notes, its numbers and their two Adam moments. Freed rows are reused at once: the last row of the size
  * moves into the hole, so the free rows are always the tail of its last chunk. Held beyond the live rows is therefore
  * less than one chunk a size, whatever happened before.
  *
@@ -36,12 +36,14 @@ export interface TableOptions {
   moments?: boolean
   /** How rows without moments are packed; without, they are not. */
   packing?: PackingOptions
+  /** Whether rows without moments, in single precision, have two whole numbers below 65,536 before them, for others to use. */
+  notes?: boolean
 }
 
 /** Numbers of a chunk; of one row, where that is more. */
 const CHUNK = 2048
 /** The same where rows are packed, in 4 bytes: there are more sizes, and fewer bytes. */
-const PACKED_CHUNK = 512
+const PACKED_CHUNK = 256
 /** Before an opened row's owner: where its packed row stands. */
 const OPENED = 2
 /** Numbers that are saved at a time. */
@@ -101,11 +103,13 @@ export class EmbeddingTable {
   readonly precision: "single" | "double"
   /** Whether rows have moments, and so can be stepped. */
   readonly moments: boolean
+  /** Whether rows have notes. */
+  readonly notes: boolean
   readonly #seed: string | number
   readonly #deviation: number
   /** Numbers of a chunk. */
   readonly #chunk: number
-  /** Before a row's numbers: the owner, and the step count of rows with moments. */
+  /** Words before a row's numbers: the owner, and before it the step count of rows with moments, or notes. */
   readonly #before: number
   readonly #rows: Rows[]
   /** By id: 1 + its step, 0 where there is no row, and where its numbers begin. */
@@ -140,7 +144,16 @@ export class EmbeddingTable {
   #source: SharedTable | undefined
 
   constructor(options: TableOptions) {
-    const { sizes, start = 0, seed = 0, deviation = 1, precision = "single", moments = true, packing } = options
+    const {
+      sizes,
+      start = 0,
+      seed = 0,
+      deviation = 1,
+      precision = "single",
+      moments = true,
+      packing,
+      notes = false,
+    } = options
     checkRungs(sizes, packing?.bits)
     if (!Number.isInteger(start) || start < 0 || start >= sizes.length)
       throw new DessError(
@@ -151,9 +164,10 @@ export class EmbeddingTable {
     this.start = start
     this.precision = precision
     this.moments = moments
+    this.notes = notes
     this.#seed = seed
     this.#deviation = deviation
-    this.#before = moments ? 2 : 1
+    this.#before = moments || notes ? 2 : 1
     if (packing?.bits.some((bits) => bits !== 32)) this.#packing = new RowPacking(sizes, packing)
     const words = this.#packing?.bytes.map((bytes) => Math.ceil(bytes / 4)) ?? sizes
     const strides = words.map((length) => this.#before + (moments ? 3 : 1) * length)
@@ -362,6 +376,37 @@ export class EmbeddingTable {
     this.#chunks--
   }
 
+  /**
+   * Gives memory of free chunks back once it is more than a share of what is held: chunks at the end move into free ones, and the array is
+   * replaced by a shorter one. Not where other threads read, nor where there are several arrays.
+   */
+  giveBack(share = 0): void {
+    const home = this.#packing ? 1 : 0
+    const base = home * (this.#mask + 1)
+    const isOne = this.#arrays.length === home + 1 && this.#end > base && (this.#end - 1) >>> this.#shift === home
+    if (this.#free.length <= share * this.#chunks || this.#isShared || !isOne || this.#openCount > 0) return
+    const [array, end] = [this.#arrays[home], base + this.#chunks * this.#chunk]
+    const free = this.#free.filter((begin) => begin < end)
+    for (const rows of this.#rows)
+      rows.chunks.forEach((begin, c) => {
+        if (begin < end) return
+        const to = free.pop() as number
+        array.copyWithin(to - base, begin - base, begin - base + this.#chunk)
+        rows.chunks[c] = to
+        const last = Math.min(rows.live, (c + 1) * rows.perChunk)
+        for (let row = c * rows.perChunk; row < last; row++) {
+          const place = this.#placeOfRow(rows, row)
+          this.#places[this.#int(place - 1)] = place
+        }
+      })
+    this.#free = []
+    this.#end = end
+    const length = Math.max(this.#chunk, end - base)
+    const kept = this.precision === "double" ? growable("f64", length, 8 * length) : growable("f32", length, 8 * length)
+    kept.set(array.subarray(0, length))
+    this.#setArray(home, kept)
+  }
+
   /** Carries out a change that readers in other threads see as a whole or not at all. */
   guarded<T>(change: () => T): T {
     if (!this.#isShared || this.#isChanging) return change()
@@ -397,8 +442,10 @@ export class EmbeddingTable {
   replace(id: number, step: number, source: Floats, at: number): void {
     this.checkNumbers(id, step, source, at)
     this.guarded(() => {
+      const notes = this.notesOf(id)
       this.#vacate(id)
       this.#place(id, step)
+      this.putNotes(id, notes)
       this.#put(id, source, at)
     })
   }
@@ -584,6 +631,37 @@ export class EmbeddingTable {
       })
   }
 
+  /** One of the two notes of an id's row; 0 for an id without one. */
+  note(id: number, k: 0 | 1): number {
+    if (!(this.#steps[id] > 0)) return 0
+    const place = this.#standsAt(id) - 2
+    return (this.#ints[place >>> this.#shift][place & this.#mask] >>> (16 * k)) & 0xffff
+  }
+
+  /** Sets a note; returns what it was. */
+  setNote(id: number, k: 0 | 1, value: number): number {
+    const place = this.#standsAt(id) - 2
+    const [ints, at] = [this.#ints[place >>> this.#shift], place & this.#mask]
+    const both = ints[at]
+    ints[at] = (both & (0xffff << (16 - 16 * k))) | (value << (16 * k))
+    return (both >>> (16 * k)) & 0xffff
+  }
+
+  /** Both notes, to be put before another row of the id; 0 where rows have none. */
+  notesOf(id: number): number {
+    return this.notes ? this.#int(this.#standsAt(id) - 2) : 0
+  }
+
+  putNotes(id: number, notes: number): void {
+    if (this.notes) this.#setInt(this.#standsAt(id) - 2, notes)
+  }
+
+  /** Where an id's row stands, open or not. */
+  #standsAt(id: number): number {
+    const place = this.#places[id]
+    return this.#packing && place >>> this.#shift === 0 ? this.#ints[0][place - OPENED] >>> 0 : place
+  }
+
   /** Copies a row's first and second moments, where it has them, out, one after the other; returns the steps it has taken. */
   readMoments(id: number, target: Floats, at: number): number {
     const size = this.size(id)
@@ -670,7 +748,7 @@ export class EmbeddingTable {
         copy(out as Floats, to, arrays[place >>> this.#shift], place & this.#mask, width),
       )
       this.#slice(at, "steps", { rows, kind: Uint32Array, width: 1 }, (out, to, place) => {
-        out[to] = this.moments ? this.#int(place - 2) : 0
+        out[to] = this.#before === 2 ? this.#int(place - 2) : 0
       })
       this.#slice(at, "owners", { rows, kind: Int32Array, width: 1 }, (out, to, place) => {
         out[to] = this.#int(place - 1)
@@ -742,7 +820,7 @@ export class EmbeddingTable {
         this.#place(id, step)
         const place = this.#places[id]
         copy((packed ? this.#ints : this.#arrays)[place >>> this.#shift], place & this.#mask, numbers, r * width, width)
-        if (this.moments) this.#setInt(this.#places[id] - 2, steps[r])
+        if (this.#before === 2) this.#setInt(this.#places[id] - 2, steps[r])
       }
       this.#count += owners.length
     })

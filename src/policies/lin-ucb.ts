@@ -26,7 +26,7 @@ export interface LinUcbOptions {
   /** γ in (0, 1]: what a past observation keeps of its weight per update. */
   discount: number
   /** "selected" discounts only the arm played (the letter of Algorithm 1), "all" every arm (what its theory assumes). */
-  forget: "selected" | "all"
+  discounted: "selected" | "all"
   arms?: number
   /** λ */
   ridge?: number
@@ -55,7 +55,10 @@ export interface BanditEvidence extends LinUcbState {
 }
 
 /** β after `weight` = w_l = Σ_{k<l} γ^{2k}. */
-export function confidenceRadius(options: Required<Omit<LinUcbOptions, "arms" | "forget">>, weight: number): number {
+export function confidenceRadius(
+  options: Required<Omit<LinUcbOptions, "arms" | "discounted">>,
+  weight: number,
+): number {
   const { dimension, ridge, confidence, parameterBound, contextBound, subgaussian } = options
   const spread = dimension * log(1 + (contextBound * contextBound * weight) / (ridge * dimension))
   return Math.sqrt(ridge) * parameterBound + subgaussian * Math.sqrt(-2 * log(confidence) + spread)
@@ -157,11 +160,11 @@ export class LinUcb {
         `context and reward: expected finite numbers, got ${show([...x.subarray(offset, offset + d)])} and ${show(reward)}`,
       )
     }
-    const { discount, forget } = this.#options
-    if (forget === "all") {
-      for (let other = 0; other < this.arms; other++) this.#forget(other)
+    const { discount, discounted } = this.#options
+    if (discounted === "all") {
+      for (let other = 0; other < this.arms; other++) this.#discount(other)
     } else {
-      this.#forget(arm)
+      this.#discount(arm)
     }
     const gram = this.#gram
     const gramSquared = this.#gramSquared
@@ -176,7 +179,7 @@ export class LinUcb {
       }
       this.#response[arm * d + i] += reward * xi
     }
-    if (forget === "all") {
+    if (discounted === "all") {
       for (let other = 0; other < this.arms; other++) this.#estimate(other)
     } else {
       this.#estimate(arm)
@@ -303,10 +306,10 @@ export class LinUcb {
 
   /** The same update for the sums kept apart, which have no ridge. */
   #keep(since: BanditEvidence, p: { x: Float64Array; offset: number; arm: number; reward: number }): void {
-    const { dimension: d, discount, forget } = this.#options
+    const { dimension: d, discount, discounted } = this.#options
     const { x, offset, arm, reward } = p
     for (let other = 0; other < this.arms; other++) {
-      if (other !== arm && forget === "selected") continue
+      if (other !== arm && discounted === "selected") continue
       since.steps[other]++
       for (let k = other * d * d; k < (other + 1) * d * d; k++) {
         since.gram[k] *= discount
@@ -350,7 +353,7 @@ export class LinUcb {
   }
 
   /** One step of the discount without an observation. */
-  #forget(arm: number): void {
+  #discount(arm: number): void {
     const { dimension: d, discount, ridge } = this.#options
     const squared = discount * discount
     const block = arm * d * d
@@ -418,12 +421,15 @@ function checkOptions(options: Required<LinUcbOptions>): void {
   check(options, "contextBound", "a positive number", (x) => finite(x) && x > 0)
   check(options, "subgaussian", "a number from 0", (x) => finite(x) && x >= 0)
   check(options, "discount", "a number above 0 and up to 1", (x) => x > 0 && x <= 1)
-  if (options.forget !== "selected" && options.forget !== "all") {
-    throw new DessError("INVALID_ARGUMENT", `bandit forget: expected "selected" or "all", got ${show(options.forget)}`)
+  if (options.discounted !== "selected" && options.discounted !== "all") {
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      `bandit discounted: expected "selected" or "all", got ${show(options.discounted)}`,
+    )
   }
 }
 
-type NumberOption = Exclude<keyof LinUcbOptions, "forget">
+type NumberOption = Exclude<keyof LinUcbOptions, "discounted">
 
 function check(
   options: Required<LinUcbOptions>,

@@ -115,9 +115,12 @@ export class Rent implements SizePolicy {
   }
 
   get leastPrice(): number {
-    const { leastShare, usualLoss } = this.#options
+    return this.#options.leastShare * this.loss
+  }
+
+  get loss(): number {
     const { sum, rows } = this.#loss
-    return (leastShare * (sum + USUAL_ROWS * usualLoss)) / (rows + USUAL_ROWS)
+    return (sum + USUAL_ROWS * this.#options.usualLoss) / (rows + USUAL_ROWS)
   }
 
   /** At the least price an id at rest counts like any other: it may come back, and should find what it had. */

@@ -3,7 +3,7 @@
  * requests is read from the status when asked for, which needs no registry, and loading it takes 50 ms and 2 MB.
  */
 
-import type { ExperimentsView, Status } from "../engine/types.ts"
+import type { ExperimentRate, ExperimentsView, Status } from "../engine/types.ts"
 import { SIDES, type Side } from "../types.ts"
 
 /** Upper bounds in seconds. */
@@ -105,14 +105,44 @@ export class Metrics {
   }
 }
 
-function addExperiments(page: Page, { variants }: ExperimentsView): void {
+function addExperiments(page: Page, { variants, differences }: ExperimentsView): void {
+  const lists = variants.flatMap(({ name, lists }) =>
+    lists.map((list) => ({ ...list, labels: `list="${list.kind}",variant=${JSON.stringify(name)}` })),
+  )
   for (const measure of ["impressions", "clicks", "conversions", "outcomes"] as const) {
-    const rows = variants.flatMap(({ name, lists }) =>
-      lists.map((list): [string, number] => [`list="${list.kind}",variant=${JSON.stringify(name)}`, list[measure]]),
-    )
+    const rows = lists.map((list): Row => [list.labels, list[measure]])
     if (rows.length > 0) page.counter(`dess_list_${measure}_total`, WHAT_OF_LISTS[measure], rows)
   }
+  const rates = lists.flatMap((list) =>
+    RATES.map((rate) => ({ ...list[`${rate}Rate`], labels: `${list.labels},rate="${rate}"` })),
+  )
+  addRates(page, rates, { name: "dess_list_rate", help: "Per list given" })
+  const against = differences.map(({ variant, against, rate, ...found }) => ({
+    ...found,
+    labels: `variant=${JSON.stringify(variant)},against=${JSON.stringify(against)},rate="${rate}"`,
+  }))
+  addRates(page, against, {
+    name: "dess_list_rate_difference",
+    help: "To the first variant's rate of recommended lists",
+  })
 }
+
+/** Rates with both ends of their intervals of 95 %, as far as there is enough to tell them. */
+function addRates(
+  page: Page,
+  rates: readonly (ExperimentRate & { labels: string })[],
+  { name, help }: { name: string; help: string },
+): void {
+  const add = (end: keyof ExperimentRate, suffix: string, what: string) => {
+    const rows = rates.flatMap((rate): Row[] => (rate[end] === null ? [] : [[rate.labels, rate[end]]]))
+    if (rows.length > 0) page.gauge(`${name}${suffix}`, `${help}${what}.`, rows)
+  }
+  add("estimate", "", "")
+  add("low", "_low", ", lower end of the interval of 95 %")
+  add("high", "_high", ", upper end of the interval of 95 %")
+}
+
+const RATES = ["click", "conversion", "outcome"] as const
 
 const WHAT_OF_LISTS = {
   impressions: "Lists given.",

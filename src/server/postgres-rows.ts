@@ -6,6 +6,7 @@
  * on once every transaction that ran when a row was read has ended.
  */
 
+import { createHash } from "node:crypto"
 import type { Client } from "pg"
 import { DessError, show } from "../errors.ts"
 
@@ -16,6 +17,8 @@ export interface RowsOptions {
   cursor: string
   /** Rows read at a time. */
   batch: number
+  /** What tells a row from others with its cursor. Other columns may be added or updated, it stays the same row. */
+  identify: (fields: Record<string, unknown>) => readonly unknown[]
 }
 
 export interface Row {
@@ -89,28 +92,38 @@ export async function readPortion(client: Client, options: RowsOptions, given: s
 const lastBefore = (found: readonly Found[]) => found.findLast((row) => row.isBeforeNext)?.cursor
 
 async function query(client: Client, options: RowsOptions & { limit: number }, { settled, next }: Position) {
-  const { table, cursor, limit } = options
+  const { table, cursor, limit, identify } = options
   const from = /^\s*(select|with|values)\b/i.test(table) ? `(${table.replace(/;\s*$/, "")})` : quoteTable(table)
   const column = `rows.${quoteName(cursor)}`
   const values: string[] = []
   const value = (text: string) => `$${values.push(text)}`
   const isBeforeNext = next === null ? "false" : `${column} <= ${value(next.cursor)}`
   const where = settled === null ? `${column} IS NOT NULL` : `${column} > ${value(settled)}`
-  const text = `SELECT rows.*, ${column}::text AS "dess cursor", left(md5(rows::text), 8) AS "dess hash",
+  const text = `SELECT rows.*, ${column}::text AS "dess cursor",
     ${isBeforeNext} AS "dess before" FROM ${from} AS rows WHERE ${where}
     ORDER BY ${column} FETCH FIRST ${limit} ROWS WITH TIES`
   await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
   try {
     const { rows: running } = await client.query<{ oldest: string; newest: string }>(RUNNING)
     const { rows } = await client.query<Record<string, unknown>>(text, values)
+    const seen = new Map<string, number>()
     const found = rows.map((row): Found => {
-      const { "dess cursor": at, "dess hash": hash, "dess before": isBeforeNext, ...fields } = row
-      return { id: `${at}/${hash}`, cursor: String(at), isBeforeNext: isBeforeNext === true, fields }
+      const { "dess cursor": at, "dess before": isBeforeNext, ...fields } = row
+      const same = `${at}/${hashOf(identify(fields))}`
+      const count = (seen.get(same) ?? 0) + 1
+      seen.set(same, count)
+      const id = count === 1 ? same : `${same}/${count}`
+      return { id, cursor: String(at), isBeforeNext: isBeforeNext === true, fields }
     })
     return { found, ...running[0] }
   } finally {
     await client.query("ROLLBACK").catch(() => {})
   }
+}
+
+function hashOf(values: readonly unknown[]): string {
+  const text = JSON.stringify(values.map((value) => (value === null || value === undefined ? null : String(value))))
+  return createHash("sha256").update(text).digest("hex").slice(0, 8)
 }
 
 /** Transactions before `oldest` have ended; those from `newest` on have not begun. */

@@ -74,41 +74,45 @@ export async function followPostgres(recommender: Recommender, options: Postgres
   }
 }
 
-type Following = PostgresSourceOptions & { onRead: () => void; observing: Apply; removing: Apply }
+type Following = PostgresSourceOptions & { onRead: () => void; observing: Taker; removing: Taker }
 
 async function follow(client: Client, recommender: Recommender, options: Following): Promise<void> {
   const { every, signal, onRead, observing, removing } = options
   while (!signal.aborted) {
-    let isMore = await step(client, recommender, { ...options, followed: options.events, apply: observing })
+    let isMore = await step(client, recommender, { ...options, followed: options.events, taker: observing })
     if (options.deletes)
-      isMore = (await step(client, recommender, { ...options, followed: options.deletes, apply: removing })) || isMore
+      isMore = (await step(client, recommender, { ...options, followed: options.deletes, taker: removing })) || isMore
     onRead()
     if (!isMore) await wait(every, undefined, { signal }).catch(() => {})
   }
 }
 
-type Apply = (rows: readonly Row[], source: { name: string; portion: Portion }) => Promise<void>
+interface Taker {
+  /** What a row is known by, beside its cursor. */
+  identify(fields: Row["fields"]): readonly unknown[]
+  apply(rows: readonly Row[], source: { name: string; portion: Portion }): Promise<void>
+}
 
 /** Takes the rows that are new; returns whether there are more. */
 async function step(
   client: Client,
   recommender: Recommender,
-  { followed, url, apply }: Following & { followed: FollowedTable; apply: Apply },
+  { followed, url, taker }: Following & { followed: FollowedTable; taker: Taker },
 ): Promise<boolean> {
   const name = nameOf(url, followed)
   const before = recommender.source(name)
-  const portion = await readPortion(client, { ...followed, batch: BATCH }, before)
-  if (portion.rows.length > 0) await apply(portion.rows, { name, portion })
+  const portion = await readPortion(client, { ...followed, batch: BATCH, identify: taker.identify }, before)
+  if (portion.rows.length > 0) await taker.apply(portion.rows, { name, portion })
   const position = portion.after(portion.rows.map(({ id }) => id))
   if (recommender.source(name) !== position) await recommender.observe([], { source: { name, position } })
   return portion.isMore
 }
 
 /** Observes rows with their position, so that both are kept or neither. A row that is no event is told and passed over. */
-function observer(recommender: Recommender, { columns: choice, signal, onError, say }: PostgresSourceOptions): Apply {
+function observer(recommender: Recommender, { columns: choice, signal, onError, say }: PostgresSourceOptions): Taker {
   const reader = createEventReader(choice)
   let described = ""
-  return async (rows, { name, portion }) => {
+  const apply: Taker["apply"] = async (rows, { name, portion }) => {
     // Columns that are no longer there are no fault of the rows: they wait until somebody mends it.
     const columns = reader.describe(rows[0].fields)
     if (columns !== described) say?.(`source: ${columns}`)
@@ -136,21 +140,18 @@ function observer(recommender: Recommender, { columns: choice, signal, onError, 
     }
     await observe(rows)
   }
+  return { identify: (fields) => reader.identify(fields), apply }
 }
 
 /** Takes back what rows name. Doing it twice is the same as once, so the position may come after. */
-function remover(recommender: Recommender, { columns: choice, say }: PostgresSourceOptions): Apply {
+function remover(recommender: Recommender, { columns: choice, say }: PostgresSourceOptions): Taker {
   let described = ""
-  return async (rows) => {
-    const reading = readIdHeader(Object.keys(rows[0].fields), { choice, where: "deletes" })
+  const readingOf = (fields: Row["fields"]) => readIdHeader(Object.keys(fields), { choice, where: "deletes" })
+  const apply: Taker["apply"] = async (rows, { name }) => {
+    const reading = readingOf(rows[0].fields)
     const columns = describeColumns(reading)
-    // Without its item a pair would be read as a user to be erased.
-    if (described !== "" && columns !== described)
-      throw new DessError(
-        "INVALID_DATA",
-        `source: deletes: expected the columns it began with (${described}), got others (${columns}); nothing is taken back until they are there, or after a restart`,
-      )
-    if (described === "") say?.(`source: deletes: ${columns}`)
+    await refuseLost(recommender, { name, columns, roles: Object.keys(reading.taken) })
+    if (columns !== described) say?.(`source: deletes: ${columns}`)
     described = columns
     const { taken } = reading
     for (const { fields } of rows) {
@@ -164,6 +165,31 @@ function remover(recommender: Recommender, { columns: choice, say }: PostgresSou
       else if (item !== undefined) await recommender.deleteItems(item)
     }
   }
+  const identify = (fields: Row["fields"]) => {
+    const { user, item, type } = readingOf(fields).taken
+    return [user, item, type].map((column) => (column === undefined ? undefined : fields[column]))
+  }
+  return { identify, apply }
+}
+
+/**
+ * Refuses deletes that lack a column they had once: without its item a pair would be read as a user to be erased. What
+ * they had is kept with the position, so that it is known after a restart.
+ */
+async function refuseLost(
+  recommender: Recommender,
+  { name, columns, roles }: { name: string; columns: string; roles: readonly string[] },
+): Promise<void> {
+  const place = `columns of ${name}`.slice(0, 512)
+  const kept = recommender.source(place)
+  const before = kept === undefined ? [] : kept.split(",")
+  if (before.some((role) => !roles.includes(role)))
+    throw new DessError(
+      "INVALID_DATA",
+      `source: deletes: expected the columns it began with (${before.join(", ")}), got others (${columns}); nothing is taken back until they are there; a table or query of another name may have others`,
+    )
+  const position = roles.join(",")
+  if (position !== kept) await recommender.observe([], { source: { name: place, position } })
 }
 
 /** Numbers of 64 bits and dates as the reader takes them. */

@@ -93,6 +93,8 @@ test("a second try doubles nothing; --again takes it once more", async () => {
   await importCommand([file, "--directory", directory])
   expect(printed).toMatch(/4,500 events taken.*\n0 events taken, 4,500 known already/)
   expect(await accepted()).toBe(4500)
+  await importCommand([file, "--directory", directory, "--skip-bad"])
+  expect(await accepted()).toBe(4500)
   await importCommand([file, "--directory", directory, "--again"])
   expect(await accepted()).toBe(9000)
 })
@@ -100,7 +102,7 @@ test("a second try doubles nothing; --again takes it once more", async () => {
 test("an import that was interrupted goes on where it stopped", async () => {
   const file = fileOf(["user,item,rating,timestamp", ...rows(4500)])
   // As it is after the first batch of 2,000: those events, and how far the file was taken.
-  const hash = createHash("sha256").update(JSON.stringify([undefined, undefined, undefined, undefined]))
+  const hash = createHash("sha256").update(JSON.stringify([undefined, undefined, undefined]))
   const name = `import:${hash.update(readFileSync(file)).digest("hex").slice(0, 32)}`
   const recommender = await Recommender.open({ directory })
   const events = rows(2000).map((row) => {
@@ -284,8 +286,8 @@ test("types that a directory keeps are checked before the first row is taken", a
   expect(await accepted()).toBe(30)
 })
 
-test("how far it is, in per cent and with the time left, is told while a file is checked and while it is taken", async () => {
-  const file = fileOf(["user,item,rating,timestamp", ...rows(100_000)])
+test("how far it is, in per cent and with the time left, is told while a file is checked, sorted and taken", async () => {
+  const file = fileOf(["user,item,rating,timestamp", ...rows(100_000).reverse()])
   const clock = vi.spyOn(performance, "now")
   let now = 0
   clock.mockImplementation(() => (now += 400))
@@ -294,6 +296,6 @@ test("how far it is, in per cent and with the time left, is told while a file is
   } finally {
     clock.mockRestore()
   }
-  for (const label of ["checking", "import"])
+  for (const label of ["checking", "sorting part 1 of 1", "import"])
     expect(told).toMatch(new RegExp(`dess: ${label} [█░]+ +\\d+ %, [\\d,]+, [\\d,]+/s, (\\d+ min )?\\d+ s left`))
 })

@@ -172,7 +172,7 @@ test("rows that go leave their keys, and nothing else", () => {
     { row: 1, key, type: "like", comment: "said" },
   ])
   expect(left.user).toEqual(Int32Array.of(GONE, 2, GONE))
-  expect(encodeRecord(left).includes("secret")).toBe(false)
+  expect(Buffer.from(encodeRecord(left)).includes("secret")).toBe(false)
   expect([...left.timestamp]).toEqual([0, 1_234_567_891, 1_234_567_891])
   expectSame(decodeRecord(encodeRecord(left), 0), left, "without rows")
 })

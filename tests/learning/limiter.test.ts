@@ -91,7 +91,8 @@ describe("a budget", () => {
       const run = new Run({ ...options, memoryBudget })
       const { model } = factorOf(run)
       watch(factorOf(run), () => {
-        if (model.heldBytes > memoryBudget) expect.fail(`seed ${seed}: ${model.heldBytes} of ${memoryBudget} bytes`)
+        const held = model.heldBytes + model.tables.user.freeBytes + model.tables.item.freeBytes
+        if (held > memoryBudget) expect.fail(`seed ${seed}: ${held} of ${memoryBudget} bytes`)
       })
       for (const segment of restless(random, { length, segments: 60, most })) {
         run.step(segment)
@@ -131,7 +132,7 @@ describe("a budget", () => {
     const options: RunOptions = {
       ...{ method: "dess-fre", segment: 400, sizes: [2, 100], bits: "32", price: 0, protocol: "prequential", task },
     }
-    const memoryBudget = leastBudget(options) + 32_000
+    const memoryBudget = leastBudget(options) + (task === "topk" ? 12_000 : 32_000)
     const run = new Run({ ...options, memoryBudget })
     const { model } = factorOf(run)
     const rows = (ids: number) =>
@@ -204,7 +205,7 @@ describe("a budget", () => {
     run.close()
   })
 
-  test("where new ids need room, idle ones give up their numbers before any is forgotten", () => {
+  test("where new ids need room, idle ones give up their numbers, and few of those who never come back are forgotten", () => {
     const options: RunOptions = { method: "dess-fre", segment: 100, sizes: [2, 16, 64], protocol: "prequential" }
     const most = 900
     const memoryBudget = leastBudget(options) + 2 * 5 * 1.25 * most + 60_000
@@ -223,7 +224,8 @@ describe("a budget", () => {
       left += run.left.user.length + run.left.item.length
       shrunk += run.shrunk.user + run.shrunk.item
     }
-    expect(left).toBe(0)
+    // Where the price is above what biases of ids never seen to come back are worth, these leave rather than stay without numbers.
+    expect(left, "only those of whom next to nothing is expected").toBeLessThan(0.2 * 2 * 840)
     expect(shrunk).toBeGreaterThan(100)
     run.close()
   })
@@ -244,7 +246,8 @@ describe("a budget", () => {
     }
     const least = leastBudget(options)
     const roomy = priceAfter(100 * least)
-    expect(new Set(roomy), "nothing is asked where there is room").toEqual(new Set([LEAST]))
+    expect(Math.max(...roomy), "no more is asked where there is room").toBeLessThanOrEqual(LEAST)
+    expect(Math.min(...roomy), "less, but not nothing").toBeGreaterThanOrEqual(LEAST / 8.001)
     const tight = priceAfter(Math.ceil(1.05 * least))
     expect(Math.max(...tight)).toBeGreaterThan(2 * LEAST)
   })
@@ -260,8 +263,8 @@ describe("a budget", () => {
       run.close()
       return before / after
     }
-    // Twelve ids: six turns of six events, a half each.
-    for (const length of [1, 12, 36]) expect(fallWith(length) / 2 ** 6, `${length}`).toBeCloseTo(1, 6)
+    // Twelve ids: six turns of six events.
+    for (const length of [1, 12, 36]) expect(fallWith(length) / Math.exp(0.15 * 6), `${length}`).toBeCloseTo(1, 6)
   })
 
   test("a place for every id is part of what is held: a stream of too many ids is refused, not let through", () => {

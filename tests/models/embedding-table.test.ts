@@ -10,7 +10,7 @@ import { DessError, type ErrorCode } from "../../src/errors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { EmbeddingTable, readGuarded, type SharedTable, type TableOptions } from "../../src/models/embedding-table.ts"
 
-type PlainOptions = Required<Omit<TableOptions, "packing">>
+type PlainOptions = Required<Omit<TableOptions, "packing" | "notes">>
 type Precision = "single" | "double"
 
 /** What the table's header says of memory: chunks of 2,048 numbers, or of the longest row. */
@@ -317,6 +317,44 @@ test("a table shared before it has a row shows the rows it gets afterwards", () 
       readRow(table, id).value,
     )
   }
+})
+
+describe("memory of free chunks", () => {
+  test.each(["packed", "single", "double"] as const)(
+    "%s: is given back, and every row and note stays what it was",
+    (kind) => {
+      const sizes = [2, 30, 300]
+      const packing = { bits: [8, 16, 32] as const, whole: 0, head: 1, vectors: 1, seed: 1 }
+      const table = new EmbeddingTable({
+        ...{ sizes, moments: false, notes: kind !== "double", precision: kind === "double" ? "double" : "single" },
+        ...(kind === "packed" && { packing: { ...packing, bits: [...packing.bits] } }),
+      })
+      const random = new Random(3, kind)
+      const row = new Float32Array(300)
+      for (let id = 0; id < 400; id++) {
+        table.ensure(id)
+        const step = random.integer(3)
+        table.replace(id, step, row.map(() => random.normal()).subarray(0, sizes[step]), 0)
+        if (table.notes) table.setNote(id, 1, id)
+      }
+      for (let id = 0; id < 400; id++) if (id % 3 > 0) table.free(id)
+      const all = () =>
+        [...table.ids()].map((id) => {
+          const out = table.precision === "double" ? new Float64Array(300) : new Float32Array(300)
+          table.read(id, out, 0)
+          return [id, table.step(id), table.notes ? table.note(id, 1) : id, ...out]
+        })
+      const [before, held, free] = [all(), table.heldBytes, table.freeBytes]
+      expect(free).toBeGreaterThan(held / 2)
+      table.giveBack(free / held + 1)
+      expect(table.freeBytes, "too little to give back").toBe(free)
+      table.giveBack()
+      expect([table.freeBytes, table.heldBytes]).toEqual([0, held])
+      expect(all()).toEqual(before)
+      for (let id = 400; id < 900; id++) table.ensure(id)
+      expect(all().slice(0, before.length), "rows that come stand elsewhere").toEqual(before)
+    },
+  )
 })
 
 describe("bad input", () => {

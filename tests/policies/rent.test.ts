@@ -1,8 +1,9 @@
 /** The calibrated policy: numbers that pay their rent are held, others are given back. */
 
 import { describe, expect, test } from "vitest"
-import { Activity } from "../../src/ids/activity.ts"
+import { LastMet } from "../../src/ids/last-met.ts"
 import { Returns } from "../../src/ids/returns.ts"
+import { SmallColumn } from "../../src/ids/small-numbers.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
 import { Run } from "../../src/learning/loop.ts"
@@ -327,6 +328,14 @@ describe("returns", () => {
       }
     expect(returns.rate("item", 5, 3), "the other side").toBe(0)
     expect(returns.rate("user", 5, Number.POSITIVE_INFINITY), "never seen").toBe(0)
+    for (let n = 0; n < 100; n++) {
+      for (let idle = 1; idle <= 60; idle++) returns.look("item", 40, { idle, weight: 1 })
+      returns.hit("item", 40, 60)
+    }
+    expect(returns.rate("item", 40, 2), "who always comes back after 60 turns is expected before").toBeCloseTo(
+      1 / 60,
+      3,
+    )
     const before = returns.rate("user", 40, 12)
     returns.advanceTime(5000)
     expect(returns.rate("user", 40, 12), "what was long ago says little").toBeLessThan(before / 10)
@@ -379,11 +388,11 @@ describe("returns", () => {
     const bounds = (run.learner as SizedLearner<RowModel>).explain("user", 100 * 120)?.bounds
     expect((bounds?.keep ?? 0) * rate, "keeping saves two numbers' rent until then").toBeCloseTo(2e-4, 9)
     run.close()
-    const activity = new Activity()
-    activity.meet("user", 3, 7)
-    expect(activity.idle("user", 3, 9)).toBe(2)
-    activity.forget("user", [3])
-    expect([activity.idle("user", 3, 9), activity.idle("user", 900, 9)]).toEqual([Infinity, Infinity])
+    const lastMet = new LastMet({ user: new SmallColumn(), item: new SmallColumn() })
+    lastMet.meet("user", 3, 7)
+    expect(lastMet.idle("user", 3, 9)).toBe(2)
+    lastMet.forget("user", [3])
+    expect([lastMet.idle("user", 3, 9), lastMet.idle("user", 900, 9)]).toEqual([Infinity, Infinity])
   })
 
   /** Fifteen users a segment, who come back after 40 segments, or others every time. */
@@ -417,25 +426,5 @@ describe("returns", () => {
     const [regulars, passersBy] = [mean(true, [29, 32, 35, 38]), mean(false, [300, 310, 320, 330])]
     expect(regulars).toBeGreaterThan(1.5)
     expect(passersBy).toBeLessThan(0.5 * regulars)
-  })
-})
-
-describe("activity", () => {
-  test("halves in five turns without an event", () => {
-    const activity = new Activity()
-    for (let n = 0; n < 3; n++) activity.meet("user", 7, 5)
-    const rate = activity.rate("user", 7, 5)
-    expect(rate).toBeCloseTo((3 * Math.LN2) / 5, 12)
-    expect(activity.rate("user", 7, 10)).toBeCloseTo(rate / 2, 12)
-    expect(activity.rate("user", 7, 20)).toBeCloseTo(rate / 8, 12)
-    expect([activity.rate("item", 7, 5), activity.rate("user", 1000, 5)]).toEqual([0, 0])
-  })
-
-  test("tells the events per turn of a steady id, to 8 %", () => {
-    const activity = new Activity()
-    for (let t = 1; t <= 300; t++) for (let n = 0; n < 4; n++) activity.meet("item", 70, t)
-    expect(Math.abs(activity.rate("item", 70, 300) / 4 - 1)).toBeLessThan(0.08)
-    activity.forget("item", [70])
-    expect(activity.rate("item", 70, 300)).toBe(0)
   })
 })

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { setTimeout as wait } from "node:timers/promises"
 import pg from "pg"
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest"
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest"
 import { Recommender } from "../../src/engine/open.ts"
 import { followPostgres, type PostgresSourceOptions } from "../../src/server/postgres-source.ts"
 import { buildCommand } from "../support/command.ts"
@@ -73,6 +73,9 @@ describeWithPostgres("a Postgres source", () => {
     ends.push(stop)
     return { recommender, errors, accepted: () => recommender.status().events.accepted }
   }
+
+  /** Follows it no longer, as at the end of a process. */
+  const leave = () => ends.pop()?.()
 
   async function itemsOf(recommender: Recommender): Promise<string[]> {
     const items: string[] = []
@@ -217,6 +220,57 @@ describeWithPostgres("a Postgres source", () => {
     await client.query("ALTER TABLE renamed_gone RENAME COLUMN article TO item_id")
     await until(async () => errors.length === 4)
     expect(recommender.has("user", "u1")).toBe(true)
+  })
+
+  test("after a restart, deletes that lost a column wait too; one that is of no concern may come", async () => {
+    await table("kept")
+    await table("kept_gone", "user_id text, item_id text")
+    await insert("kept", 0, 10)
+    const deletes = { table: "kept_gone", cursor: "id" }
+    const first = await follow("kept", { deletes })
+    const retract = vi.spyOn(first.recommender, "retract")
+    await until(async () => first.accepted() === 10)
+    await client.query("INSERT INTO kept_gone (user_id, item_id) VALUES ('u3', 'i3')")
+    await until(async () => retract.mock.calls.length === 1)
+    await client.query("ALTER TABLE kept_gone ADD COLUMN reason text DEFAULT 'returned'")
+    await client.query("INSERT INTO kept_gone (user_id, item_id) VALUES ('u4', 'i4')")
+    await until(async () => retract.mock.calls.length === 2)
+    expect(first.errors).toEqual([])
+    await leave()
+    await client.query("ALTER TABLE kept_gone RENAME COLUMN item_id TO article")
+    await client.query("INSERT INTO kept_gone (user_id, article) VALUES ('u1', 'i1')")
+    const { recommender, errors } = await follow("kept", { deletes })
+    const again = vi.spyOn(recommender, "retract")
+    await until(async () => errors.length === 1)
+    expect(errors[0]).toMatch(/deletes: expected the columns it began with \(user, item\)/)
+    expect(recommender.has("user", "u1")).toBe(true)
+    await client.query("ALTER TABLE kept_gone RENAME COLUMN article TO item_id")
+    await until(async () => again.mock.calls.some(([user, item]) => user === "u1" && item === "i1"))
+    expect(recommender.has("user", "u1")).toBe(true)
+  })
+
+  test("a row stays the same when columns that are not read are added or updated", async () => {
+    await table("growing", "user_id text, item_id text, status text")
+    // Numbers are given out and not committed: nothing behind them is settled, and rows are known one by one.
+    const slow = await connect()
+    await slow.query("BEGIN")
+    await slow.query("INSERT INTO growing (user_id, item_id) VALUES ('slow', 'slow')")
+    await insert("growing", 0, 20)
+    const { recommender, accepted, errors } = await follow("growing", {})
+    await until(async () => accepted() === 20)
+    await client.query("UPDATE growing SET status = 'paid'")
+    await insert("growing", 20, 1)
+    await until(async () => accepted() >= 21)
+    await slow.query("COMMIT")
+    await slow.end()
+    await until(async () => (await itemsOf(recommender)).includes("slow"))
+    await client.query("ALTER TABLE growing ADD COLUMN note text DEFAULT 'none'")
+    await insert("growing", 21, 1)
+    await until(async () => (await itemsOf(recommender)).includes("i21"))
+    await wait(500)
+    expect(errors).toEqual([])
+    const items = await itemsOf(recommender)
+    expect([items.length, new Set(items).size]).toEqual([23, 23])
   })
 
   test("applies every row once though either side is killed 50 times", { timeout: 900_000 }, async () => {

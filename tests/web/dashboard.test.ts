@@ -187,10 +187,16 @@ describeInBrowser("the dashboard", (browser) => {
 
   test("replays under the service's content security policy", { timeout: 120_000 }, async () => {
     const page = await browser.open(`${demo.url}/replay.html`)
+    // The way back has the names it has there.
+    expect(await page.locator("header nav a").allTextContents()).toEqual([
+      ...["Overview", "Explore", "Try it", "Method", "Replay"],
+    ])
     await page.getByLabel("Interactions").selectOption("10000")
     await page.getByLabel("Speed").selectOption("fastest")
     await page.getByRole("button", { name: "Play" }).click()
     await page.getByText(/^Done: /).waitFor(PATIENCE)
+    await page.goto(`${demo.url}/#experiments`)
+    await page.getByText("Lists are not counted here. Start the service with --tracking").waitFor(PATIENCE)
     await page.close()
   })
 
@@ -310,6 +316,11 @@ describeInBrowser("the dashboard of a shop that is restarted and counts its list
     const empty = await browser.open(shop.url)
     await expect.poll(() => empty.locator("#verdict").textContent(), PATIENCE).toContain("No events yet")
     await empty.locator("#quality .empty", { hasText: "no events yet" }).waitFor(PATIENCE)
+    await empty.goto(`${shop.url}/#try`)
+    // No room is kept for a list that does not come.
+    await expect
+      .poll(() => empty.locator("#try .list").evaluate((list) => list.clientHeight), PATIENCE)
+      .toBeLessThan(99)
     await empty.close()
     const post = (body: unknown) =>
       fetch(`${shop.url}/v1/interactions`, {

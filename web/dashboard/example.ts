@@ -26,7 +26,7 @@ export async function showExample(): Promise<void> {
     const { id, met = [] } = all.reduce((most, one) => (one.events > most.events ? one : most))
     const list = await previewList(id)
     find("#example").replaceChildren(
-      element("b", {}, "For example ", idLink("user", id)),
+      element("b", {}, "For example, user ", idLink("user", id)),
       element(
         "div",
         { class: "pair" },

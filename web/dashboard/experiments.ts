@@ -3,7 +3,7 @@
 import { element, find } from "../components/element.ts"
 import { formatNumber } from "../components/stops.ts"
 import { createTable } from "../components/table.ts"
-import { getJson } from "./api.ts"
+import { ApiError, getJson } from "./api.ts"
 import type { ExperimentRate, ExperimentsView } from "./types.ts"
 
 const KINDS: Record<string, string> = {
@@ -13,6 +13,8 @@ const KINDS: Record<string, string> = {
   popular: "popular",
   newest: "new",
 }
+const NOT_COUNTED =
+  "Lists are not counted here. Start the service with --tracking, or with --variants to compare settings."
 const RATES = { click: "clicks", conversion: "conversions", outcome: "all conversions" } as const
 
 const hundredths = (share: number) => (100 * share).toFixed(2).replace("-", "−")
@@ -41,7 +43,8 @@ export async function openExperiments(): Promise<void> {
     holder.replaceChildren(...show(view))
   } catch (error) {
     holder.replaceChildren()
-    message.textContent = (error as Error).message
+    const isOff = error instanceof ApiError && error.status === 404
+    message.textContent = isOff ? NOT_COUNTED : (error as Error).message
   }
 }
 

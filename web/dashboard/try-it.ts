@@ -69,6 +69,7 @@ function draw(): void {
   const list = find("#try .list")
   const place = [...list.children].findIndex((row) => row.contains(document.activeElement))
   list.replaceChildren(...shown.map(createRow))
+  list.classList.toggle("none", shown.length === 0)
   if (place >= 0) list.querySelectorAll("button")[Math.min(place, shown.length - 1)]?.focus({ preventScroll: true })
 }
 

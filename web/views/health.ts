@@ -56,7 +56,11 @@ export function healthTiles({ reports, status, now, lost }: Health): Tile[] {
     },
     { name: "Freshness", value: duration(last?.freshness), note: "from an event to the lists" },
     { name: "Queue", value: last ? formatNumber(last.queue) : "–", note: "events to be learned" },
-    { name: "Requests", value: duration(last?.latency?.p50), note: `99 of 100 within ${duration(last?.latency?.p99)}` },
+    {
+      name: "Requests",
+      value: duration(last?.latency?.p50),
+      note: last?.latency ? `99 of 100 within ${duration(last.latency.p99)}` : "time to answer",
+    },
   ]
 }
 

@@ -93,7 +93,7 @@ export class FactorModel implements RowModel {
   #batch: FactorBatch | undefined
 
   constructor(options: FactorOptions) {
-    const { task, sizes, start, seed, bits = sizes.map(() => 32) } = options
+    const { task, sizes, start, seed, notes = false, bits = sizes.map(() => 32) } = options
     checkRungs(sizes, bits)
     this.task = task
     this.outputs = task === "multiclass" ? 5 : 1
@@ -108,7 +108,7 @@ export class FactorModel implements RowModel {
     this.noise = new ItemNoise(seed, top, DEVIATION)
     this.fade = new Float64Array(top).fill(1)
     const packing = { bits, whole: 0, head, vectors: 1, seed }
-    const rows = { sizes: sizes.map((size) => size + head), start, deviation: 0, moments: false, packing }
+    const rows = { sizes: sizes.map((size) => size + head), start, deviation: 0, moments: false, packing, notes }
     this.tables = {
       user: new EmbeddingTable(rows),
       item: new EmbeddingTable({ ...rows, packing: { ...packing, lift: liftOf(this.noise, 1) } }),

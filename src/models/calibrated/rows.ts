@@ -18,6 +18,8 @@ export interface RowOptions {
   /** Which of them a new id gets. */
   start: number
   seed: number
+  /** Whether rows have notes of how often and when an id was met. */
+  notes?: boolean
 }
 
 /**
