@@ -12,7 +12,7 @@ export function checkBandit(golden: unknown): void {
   const { steps, theta, ...options } = golden as GoldenBandit
   const { dimension, discount, discounted, subgaussian, ridge, confidence, parameterBound, contextBound } = options
   const bandit = new LinUcb({
-    ...{ dimension, discount, discounted, subgaussian, arms: theta.length },
+    ...{ dimension, discount, forget, subgaussian, arms: theta.length },
     ...(ridge === undefined ? {} : { ridge }),
     ...(confidence === undefined ? {} : { confidence }),
     ...(parameterBound === undefined ? {} : { parameterBound }),
