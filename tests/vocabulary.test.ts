@@ -26,7 +26,6 @@ const GIVEN_UP: readonly (readonly [RegExp, string])[] = [
   [/\b(homeOf|itemHome)\b/, "owner"],
   [/\bnews(?:Age|Of)?\b|_news_/, "updates"],
   [/from: 1 \| 2/, "firstSegment"],
-  [/\bforget: "(selected|all)"/, "discounted"],
   [/\bstudy\(|\bstudyUnplayed\b/, "learnUnplayed"],
 ]
 

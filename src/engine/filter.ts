@@ -56,7 +56,7 @@ export class FilterCompiler {
   #part(name: string, value: unknown, p: { where: string; depth: number }): Uint8Array {
     if (++this.#conditions > MOST_CONDITIONS)
       throw new DessError("INVALID_ARGUMENT", `filter: expected at most ${MOST_CONDITIONS} conditions, got more`)
-    if (name === "not") return this.compile(value, p.where, p.depth + 1).map((passes) => 1 - passes)
+    if (name === "not") return invert(this.compile(value, p.where, p.depth + 1))
     if (name === "any" || name === "all") return this.#several(name, value, p)
     return name === "category" ? this.#category(value, p.where) : this.#property(name, value, p.where)
   }
@@ -122,9 +122,14 @@ export class FilterCompiler {
     }
     const fits = Uint8Array.from(values, (value) => (value !== undefined && test(value) ? 1 : 0))
     for (let item = 0; item < codes.length && item < end; item++) if (fits[codes[item]] === 1) passes[item] = 1
-    for (const [item, list] of lists) if (list.some((code) => fits[code] === 1)) passes[item] = 1
+    for (const [item, list] of lists) for (let n = 0; n < list.length; n++) if (fits[list[n]] === 1) passes[item] = 1
     return passes
   }
+}
+
+function invert(passes: Uint8Array): Uint8Array {
+  for (let item = 0; item < passes.length; item++) passes[item] ^= 1
+  return passes
 }
 
 function readCondition(value: unknown, where: string): Condition {

@@ -265,12 +265,12 @@ function createPolicy(
   const { policy } = method
   if (policy.name === "dess") {
     const dimension = contextDimension(policy.context, preset, features)
-    const { subgaussian, discounted } = preset
+    const { subgaussian, forget } = preset
     return new Dess(policy.context, {
       dimension,
       subgaussian,
       discount: discountOf(options, preset, dimension),
-      discounted,
+      forget,
     })
   }
   if (policy.name === "esapn" && kernels) return new Esapn({ kernels, sizes: options.sizes, seed: options.seed })

@@ -26,7 +26,7 @@ export interface LinUcbOptions {
   /** γ in (0, 1]: what a past observation keeps of its weight per update. */
   discount: number
   /** "selected" discounts only the arm played (the letter of Algorithm 1), "all" every arm (what its theory assumes). */
-  discounted: "selected" | "all"
+  forget: "selected" | "all"
   arms?: number
   /** λ */
   ridge?: number
@@ -55,10 +55,7 @@ export interface BanditEvidence extends LinUcbState {
 }
 
 /** β after `weight` = w_l = Σ_{k<l} γ^{2k}. */
-export function confidenceRadius(
-  options: Required<Omit<LinUcbOptions, "arms" | "discounted">>,
-  weight: number,
-): number {
+export function confidenceRadius(options: Required<Omit<LinUcbOptions, "arms" | "forget">>, weight: number): number {
   const { dimension, ridge, confidence, parameterBound, contextBound, subgaussian } = options
   const spread = dimension * log(1 + (contextBound * contextBound * weight) / (ridge * dimension))
   return Math.sqrt(ridge) * parameterBound + subgaussian * Math.sqrt(-2 * log(confidence) + spread)
@@ -160,11 +157,11 @@ export class LinUcb {
         `context and reward: expected finite numbers, got ${show([...x.subarray(offset, offset + d)])} and ${show(reward)}`,
       )
     }
-    const { discount, discounted } = this.#options
-    if (discounted === "all") {
-      for (let other = 0; other < this.arms; other++) this.#discount(other)
+    const { discount, forget } = this.#options
+    if (forget === "all") {
+      for (let other = 0; other < this.arms; other++) this.#forget(other)
     } else {
-      this.#discount(arm)
+      this.#forget(arm)
     }
     const gram = this.#gram
     const gramSquared = this.#gramSquared
@@ -179,7 +176,7 @@ export class LinUcb {
       }
       this.#response[arm * d + i] += reward * xi
     }
-    if (discounted === "all") {
+    if (forget === "all") {
       for (let other = 0; other < this.arms; other++) this.#estimate(other)
     } else {
       this.#estimate(arm)
@@ -306,10 +303,10 @@ export class LinUcb {
 
   /** The same update for the sums kept apart, which have no ridge. */
   #keep(since: BanditEvidence, p: { x: Float64Array; offset: number; arm: number; reward: number }): void {
-    const { dimension: d, discount, discounted } = this.#options
+    const { dimension: d, discount, forget } = this.#options
     const { x, offset, arm, reward } = p
     for (let other = 0; other < this.arms; other++) {
-      if (other !== arm && discounted === "selected") continue
+      if (other !== arm && forget === "selected") continue
       since.steps[other]++
       for (let k = other * d * d; k < (other + 1) * d * d; k++) {
         since.gram[k] *= discount
@@ -353,7 +350,7 @@ export class LinUcb {
   }
 
   /** One step of the discount without an observation. */
-  #discount(arm: number): void {
+  #forget(arm: number): void {
     const { dimension: d, discount, ridge } = this.#options
     const squared = discount * discount
     const block = arm * d * d
@@ -421,15 +418,12 @@ function checkOptions(options: Required<LinUcbOptions>): void {
   check(options, "contextBound", "a positive number", (x) => finite(x) && x > 0)
   check(options, "subgaussian", "a number from 0", (x) => finite(x) && x >= 0)
   check(options, "discount", "a number above 0 and up to 1", (x) => x > 0 && x <= 1)
-  if (options.discounted !== "selected" && options.discounted !== "all") {
-    throw new DessError(
-      "INVALID_ARGUMENT",
-      `bandit discounted: expected "selected" or "all", got ${show(options.discounted)}`,
-    )
+  if (options.forget !== "selected" && options.forget !== "all") {
+    throw new DessError("INVALID_ARGUMENT", `bandit forget: expected "selected" or "all", got ${show(options.forget)}`)
   }
 }
 
-type NumberOption = Exclude<keyof LinUcbOptions, "discounted">
+type NumberOption = Exclude<keyof LinUcbOptions, "forget">
 
 function check(
   options: Required<LinUcbOptions>,

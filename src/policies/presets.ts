@@ -13,7 +13,7 @@ export interface Preset {
   subgaussian: number
   discount: number
   constant: boolean
-  discounted: "selected" | "all"
+  forget: "selected" | "all"
 }
 
 export const PRESETS: Record<Preset["name"], Preset> = {
@@ -26,7 +26,7 @@ export const PRESETS: Record<Preset["name"], Preset> = {
     subgaussian: 3,
     discount: 0.99,
     constant: false,
-    discounted: "selected",
+    forget: "selected",
   },
   calibrated: {
     name: "calibrated",
@@ -37,6 +37,6 @@ export const PRESETS: Record<Preset["name"], Preset> = {
     subgaussian: 0.5,
     discount: 0.999,
     constant: true,
-    discounted: "all",
+    forget: "all",
   },
 }

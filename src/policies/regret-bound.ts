@@ -5,7 +5,7 @@
  *   d   dimension             k   largest, c   smallest value of ⟨x, θ⟩
  *   D   window: how far back the proof looks
  *
- * The theorem needs c > 0 and the estimator of `discounted: "all"`; k/c makes it very loose, so it is a yardstick for
+ * The theorem needs c > 0 and the estimator of `forget: "all"`; k/c makes it very loose, so it is a yardstick for
  * growth in L, never a value to expect. (Lemma 1 and 2 print L² where the proof uses U².)
  */
 

@@ -192,7 +192,7 @@ describeWithRedis("users of a cluster", (redis) => {
       reader,
       Array.from({ length: 40 }, (_, n) => ({ user: `user ${n % 10}`, item: `item ${n}` })),
     )
-    const small = new ClusterTrainer(await again(redis(), cluster), { lease: 1000, memoryBudget: 83_000 })
+    const small = new ClusterTrainer(await again(redis(), cluster), { lease: 1000, memoryBudget: 20_000 })
     await expect(small.start()).rejects.toThrow(/--memory-budget: expected room for all items/)
     await train(redis(), cluster)
     await eventually("learning", async () => (await readStatus(cluster)).totals.lag === 0)

@@ -267,7 +267,7 @@ describe("coming back", () => {
     const [, python] = /```python\n([^`]*)```/.exec(document) ?? []
     const [, start] = /startswith\("([^"]+)"\)/.exec(python) ?? []
     const [, end] = /endswith\("([^"]+)"\)/.exec(python) ?? []
-    const [, other] = /Beside `\.owners` stand the `([^`]+)`/.exec(document) ?? []
+    const [, other] = /The vectors are in the `([^`]+)` beside `\.owners`/.exec(document) ?? []
     for (const options of [{}, { task: "binary" }, { model: "ncf" }] as const) {
       const directory = folder()
       const recommender = await Recommender.open({ directory, threads: 1, ...options })

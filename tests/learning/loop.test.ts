@@ -262,8 +262,8 @@ describe("the rounds", () => {
   })
 
   test.each([
-    ["paper" as const, { dimension: 2, subgaussian: 3, discount: 0.99, discounted: "selected" as const }],
-    ["calibrated" as const, { dimension: 3, subgaussian: 0.5, discount: 0.999, discounted: "all" as const }],
+    ["paper" as const, { dimension: 2, subgaussian: 3, discount: 0.99, forget: "selected" as const }],
+    ["calibrated" as const, { dimension: 3, subgaussian: 0.5, discount: 0.999, forget: "all" as const }],
   ])("%s: dess-cv plays the bandit with the constants of the table in §7", (preset, constants) => {
     const bandits = { user: new LinUcb(constants), item: new LinUcb(constants) }
     const { learn } = Dess.prototype

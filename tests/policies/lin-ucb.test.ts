@@ -9,7 +9,7 @@ const folder = new URL("../golden/", import.meta.url)
 const cases = readdirSync(folder).filter((name) => name.startsWith("bandit"))
 const readCase = (name: string) => JSON.parse(readFileSync(new URL(name, folder), "utf8"))
 
-const paper: LinUcbOptions = { dimension: 2, subgaussian: 3, discount: 0.99, discounted: "selected" }
+const paper: LinUcbOptions = { dimension: 2, subgaussian: 3, discount: 0.99, forget: "selected" }
 
 /** §5 written out: plain sums over the whole past, no recursion, no stored inverse. */
 class DefinedBandit {
@@ -33,10 +33,10 @@ class DefinedBandit {
 
   /** Σ over the arm's plays of discount^age·xxᵀ + λI, and the same for r·x. */
   sums(arm: number, discount: number): { gram: number[][]; response: number[] } {
-    const { dimension: d, ridge, discounted } = this.options
+    const { dimension: d, ridge, forget } = this.options
     const gram = Array.from({ length: d }, (_, i) => Array.from({ length: d }, (_, j) => (i === j ? ridge : 0)))
     const response = Array<number>(d).fill(0)
-    const plays = discounted === "all" ? this.past : this.past.filter((play) => play.arm === arm)
+    const plays = forget === "all" ? this.past : this.past.filter((play) => play.arm === arm)
     for (const [k, play] of plays.entries()) {
       if (play.arm !== arm) continue
       const weight = discount ** (plays.length - 1 - k)
@@ -112,7 +112,7 @@ describe("the golden bandit cases", () => {
 })
 
 describe("a bandit", () => {
-  it("equals the sums of its definition for every dimension, discount and set of discounted arms, to 1e-8", () => {
+  it("equals the sums of its definition for every dimension, discount and way to forget, to 1e-8", () => {
     for (let seed = 1; seed <= 24; seed++) {
       const random = new Random(seed, "bandit")
       const dimension = 1 + (seed % 6)
@@ -125,7 +125,7 @@ describe("a bandit", () => {
         contextBound: 0.5 + random.next(),
         subgaussian: 3 * random.next(),
         discount: [1, 0.999, 0.9, 0.5][seed % 4],
-        discounted: random.next() < 0.5 ? "all" : "selected",
+        forget: random.next() < 0.5 ? "all" : "selected",
       }
       const bandit = new LinUcb(options)
       const defined = new DefinedBandit(options)
@@ -150,7 +150,7 @@ describe("a bandit", () => {
 
   it("stays finite and exact after 200,000 updates of nearly equal contexts", () => {
     const random = new Random(1, "long")
-    const bandit = new LinUcb({ ...paper, dimension: 3, discount: 0.9999, discounted: "all" })
+    const bandit = new LinUcb({ ...paper, dimension: 3, discount: 0.9999, forget: "all" })
     const x = new Float64Array(3)
     for (let l = 0; l < 200_000; l++) {
       for (let i = 0; i < 3; i++) x[i] = 0.5 + 1e-3 * random.next()
@@ -176,7 +176,7 @@ describe("a bandit", () => {
   it("does not look at the context with one coordinate and no constant: every x > 0 gives the same arm", () => {
     for (let seed = 1; seed <= 20; seed++) {
       const random = new Random(seed, "one coordinate")
-      const bandit = new LinUcb({ ...paper, dimension: 1, discounted: seed % 2 === 0 ? "all" : "selected" })
+      const bandit = new LinUcb({ ...paper, dimension: 1, forget: seed % 2 === 0 ? "all" : "selected" })
       for (let l = 0; l < 300; l++) {
         const arm = bandit.choose(Float64Array.of(1))
         for (const x of [1e-6, 0.01, random.next() + 1e-9, 0.99]) {
@@ -191,7 +191,7 @@ describe("a bandit", () => {
 
   it("does look at the context once a constant is there", () => {
     const random = new Random(4, "constant")
-    const bandit = new LinUcb({ ...paper, subgaussian: 0.1, discount: 0.999, discounted: "all" })
+    const bandit = new LinUcb({ ...paper, subgaussian: 0.1, discount: 0.999, forget: "all" })
     for (let l = 0; l < 4000; l++) {
       const x = Float64Array.of(random.next() / Math.SQRT2, Math.SQRT1_2)
       const arm = l < 500 ? l % 2 : bandit.choose(x)
@@ -212,11 +212,11 @@ describe("a bandit", () => {
 
   it("goes on to the same bits from a saved state", () => {
     const random = new Random(6, "state")
-    const bandit = new LinUcb({ ...paper, dimension: 3, discounted: "all" })
+    const bandit = new LinUcb({ ...paper, dimension: 3, forget: "all" })
     const play = (one: LinUcb, x: Float64Array) => one.update(x, 0, one.choose(x), x[0] > 0.2 ? 1 : 0)
     for (let l = 0; l < 100; l++) play(bandit, drawContext(random, 3))
     const saved = bandit.state()
-    const other = new LinUcb({ ...paper, dimension: 3, discounted: "all" })
+    const other = new LinUcb({ ...paper, dimension: 3, forget: "all" })
     other.restore(saved)
     for (let l = 0; l < 100; l++) {
       const x = drawContext(random, 3)
@@ -244,7 +244,7 @@ describe("a bandit", () => {
       [{ discount: 0 }, /bandit discount/],
       [{ discount: 1.01 }, /expected a number above 0 and up to 1, got 1.01/],
       [{ discount: "0.9" as unknown as number }, /got "0.9"/],
-      [{ discounted: "none" as "all" }, /bandit discounted: expected "selected" or "all", got "none"/],
+      [{ forget: "none" as "all" }, /bandit forget: expected "selected" or "all", got "none"/],
     ]
     for (const [options, message] of bad) {
       expect(() => new LinUcb({ ...paper, ...options })).toThrow(message)

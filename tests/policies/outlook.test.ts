@@ -9,7 +9,7 @@ import { outlookOf } from "../../src/policies/outlook.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
 import { synthetic } from "../../src/stream/synthetic/synthetic.ts"
 
-const BANDIT = { dimension: 3, subgaussian: 0.5, discount: 0.999, discounted: "all" } as const
+const BANDIT = { dimension: 3, subgaussian: 0.5, discount: 0.999, forget: "all" } as const
 
 test("an outlook holds the bounds of both arms for every frequency and diversity, in rows of one diversity", () => {
   const context = createContext({ kind: "cv", constant: true, featureColumns: 16 })

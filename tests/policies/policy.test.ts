@@ -28,11 +28,11 @@ interface Case {
 
 function dess(context: "fre" | "cv", preset: Preset): Case {
   const dimension = (context === "cv" ? 2 : 1) + (preset.constant ? 1 : 0)
-  const { subgaussian, discount, discounted } = preset
+  const { subgaussian, discount, forget } = preset
   return {
     name: `dess-${context} (${preset.name})`,
     preset,
-    create: () => new Dess(context, { dimension, subgaussian, discount, discounted }),
+    create: () => new Dess(context, { dimension, subgaussian, discount, forget }),
     dimension,
     deterministic: true,
   }

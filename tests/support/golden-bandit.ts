@@ -10,9 +10,9 @@ interface GoldenBandit extends LinUcbOptions {
 /** Throws an error that names the step and the value at the first difference. */
 export function checkBandit(golden: unknown): void {
   const { steps, theta, ...options } = golden as GoldenBandit
-  const { dimension, discount, discounted, subgaussian, ridge, confidence, parameterBound, contextBound } = options
+  const { dimension, discount, forget, subgaussian, ridge, confidence, parameterBound, contextBound } = options
   const bandit = new LinUcb({
-    ...{ dimension, discount, discounted, subgaussian, arms: theta.length },
+    ...{ dimension, discount, forget, subgaussian, arms: theta.length },
     ...(ridge === undefined ? {} : { ridge }),
     ...(confidence === undefined ? {} : { confidence }),
     ...(parameterBound === undefined ? {} : { parameterBound }),
