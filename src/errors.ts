@@ -47,6 +47,8 @@ function write(value: unknown, most: number): string {
       text += `${i > 0 ? "," : ""}${write(value[i], most - text.length)}`
     return `${text}]`
   }
+  const tag = Object.prototype.toString.call(value)
+  if (tag !== "[object Object]") return tag
   let text = "{"
   for (const [key, part] of Object.entries(value)) {
     if (part === undefined || typeof part === "function" || typeof part === "symbol") continue

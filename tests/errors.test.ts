@@ -13,6 +13,7 @@ test("a missing package and one without its binary are distinguished, each with 
 
 test("a value is shown as JSON, cut where it is long, however large or deep it is", () => {
   expect(show({ a: [1, Number.NaN, "x", null, undefined], b: undefined })).toBe('{"a":[1,"NaN","x",null,null]}')
+  expect(show([new Map([["a", 1]]), Number])).toBe("[[object Map],null]")
   expect(show("x".repeat(200))).toBe(`"${"x".repeat(76)}…`)
   const deep = JSON.parse(`${"[".repeat(200_000)}${"]".repeat(200_000)}`)
   expect(show(deep)).toBe(`${"[".repeat(77)}…`)

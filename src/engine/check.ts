@@ -74,8 +74,9 @@ export function checkOptionNames<T extends object>(noun: string, given: T, known
     throw new DessError("INVALID_ARGUMENT", `${noun}: expected ${names.join(", ")}, got ${show(other)}`)
 }
 
+/** Refuses what has no fields of its own, such as a Map or a Date: it would say nothing. */
 export function checkObject(noun: string, given: unknown): void {
-  if (typeof given !== "object" || given === null || Array.isArray(given))
+  if (Object.prototype.toString.call(given) !== "[object Object]")
     throw new DessError("INVALID_ARGUMENT", `${noun}: expected an object, got ${show(given)}`)
 }
 
@@ -129,11 +130,20 @@ export function checkMerge(guest: Id, user: Id): { guest: string; user: string }
   throw new DessError("INVALID_ARGUMENT", `guest: expected another id than the user's, got ${show(guest)} twice`)
 }
 
+/** Half a surrogate pair has no UTF-8 form: two texts with one would become the same. */
+export function isWellFormed(text: string): boolean {
+  return !/\p{Surrogate}/u.test(text)
+}
+
+/** A text of at least a character that UTF-8 can hold. */
+export function isText(given: unknown, longest: number): given is string {
+  return typeof given === "string" && given.length > 0 && given.length <= longest && isWellFormed(given)
+}
+
 /** An id as a text that UTF-8 can hold. */
 export function checkName(side: "user" | "item", id: Id | unknown, where = ""): string {
   const name = String(checkId(side, id, where))
-  // Half a surrogate pair has no UTF-8 form: two such ids would become one.
-  if (!/\p{Surrogate}/u.test(name)) return name
+  if (isWellFormed(name)) return name
   throw new DessError("INVALID_DATA", `${side}: expected a well-formed text, got ${show(name)}`)
 }
 
@@ -220,8 +230,7 @@ function checkPlace(at: unknown, list: unknown, place: string): number {
 
 /** A type of feedback, as a text that UTF-8 can hold. */
 export function checkType(type: unknown, place = ""): string {
-  if (typeof type === "string" && type.length > 0 && type.length <= LONGEST_TYPE && !/\p{Surrogate}/u.test(type))
-    return type
+  if (isText(type, LONGEST_TYPE)) return type
   throw new DessError(
     "INVALID_DATA",
     `event type: expected a well-formed text of 1 to ${LONGEST_TYPE} characters, got ${show(type)}${place}`,
@@ -272,14 +281,11 @@ export function checkTrials(given: readonly Trial[], scale: RatingScale): Checke
 
 /** Category names, each once. */
 export function checkCategories(given: readonly string[], most = 1000): string[] {
-  const fine =
-    Array.isArray(given) &&
-    given.length <= most &&
-    given.every((name) => typeof name === "string" && name.length > 0 && name.length <= LONGEST_CATEGORY)
+  const fine = Array.isArray(given) && given.length <= most && given.every((name) => isText(name, LONGEST_CATEGORY))
   if (fine) return [...new Set(given)]
   throw new DessError(
     "INVALID_DATA",
-    `categories: expected at most ${most} texts of 1 to ${LONGEST_CATEGORY} characters, got ${show(given)}`,
+    `categories: expected at most ${most} well-formed texts of 1 to ${LONGEST_CATEGORY} characters, got ${show(given)}`,
   )
 }
 

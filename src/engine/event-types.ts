@@ -2,7 +2,7 @@
 
 import { DessError, show } from "../errors.ts"
 import type { Task } from "../types.ts"
-import { checkType } from "./check.ts"
+import { checkObject, checkType } from "./check.ts"
 import type { EventsRecord } from "./records.ts"
 
 export interface EventTypes {
@@ -23,7 +23,7 @@ const MOST_WEIGHT = 10
 
 /** A number of events: negative ones say that the item is disliked. */
 export function checkWeight(noun: string, weight: unknown, place = ""): number {
-  if (typeof weight === "number" && Math.abs(weight) <= MOST_WEIGHT) return Math.fround(weight)
+  if (typeof weight === "number" && Math.abs(weight) <= MOST_WEIGHT) return weight
   throw new DessError(
     "INVALID_DATA",
     `${noun}: expected a number from −${MOST_WEIGHT} to ${MOST_WEIGHT}, got ${show(weight)}${place}`,
@@ -36,14 +36,18 @@ export function checkTypes(given: unknown, leaveOut: unknown): EventTypes | unde
     if (leaveOut === undefined) return undefined
     throw new DessError("INVALID_ARGUMENT", `leaveOut: expected with types only, got ${show(leaveOut)}`)
   }
-  if (typeof given !== "object" || given === null || Array.isArray(given) || Object.keys(given).length > MOST_TYPES)
+  checkObject("types", given)
+  if (Object.keys(given as object).length > MOST_TYPES)
     throw new DessError(
       "INVALID_ARGUMENT",
       `types: expected an object of at most ${MOST_TYPES} types and their weights, got ${show(given)}`,
     )
-  const weights: Record<string, number> = {}
-  for (const [type, weight] of Object.entries(given))
-    weights[checkType(type)] = checkWeight(`weight of type ${show(type)}`, weight)
+  const weights = Object.fromEntries(
+    Object.entries(given as object).map(([type, weight]) => [
+      checkType(type),
+      checkWeight(`weight of type ${show(type)}`, weight),
+    ]),
+  )
   return { weights, leaveOut: checkLeaveOut(leaveOut, weights) }
 }
 
@@ -65,19 +69,19 @@ export function hasTypes(types: EventTypes | undefined): types is EventTypes {
   return types !== undefined && Object.keys(types.weights).length > 0
 }
 
-/** The weight of an event; its own comes before its type's. Refuses unknown types where types are configured. */
+/** The weight of an event, as it is journalled; its own comes before its type's. Refuses unknown types where types are configured. */
 export function weighEvent(
   types: EventTypes | undefined,
   { type, weight }: { type: string | undefined; weight: number | undefined },
   place = "",
 ): Weighed {
-  if (type === undefined || !hasTypes(types)) return { weight: weight ?? 1, stays: false }
+  if (type === undefined || !hasTypes(types)) return { weight: Math.fround(weight ?? 1), stays: false }
   if (!Object.hasOwn(types.weights, type))
     throw new DessError(
       "INVALID_DATA",
       `event type: expected one of ${Object.keys(types.weights).join(", ")}, got ${show(type)}${place}`,
     )
-  return { weight: weight ?? types.weights[type], stays: !types.leaveOut.includes(type) }
+  return { weight: Math.fround(weight ?? types.weights[type]), stays: !types.leaveOut.includes(type) }
 }
 
 /** How much more a like of 5 weighs than one without a rating; just above the threshold it is nothing. */

@@ -1,7 +1,7 @@
 /** Items as they are put: what may be said of one, and what it is then. */
 
 import { DessError, show } from "../errors.ts"
-import { checkCategories, checkName, checkOptionNames, toArray } from "./check.ts"
+import { checkCategories, checkName, checkObject, checkOptionNames, isText, isWellFormed, toArray } from "./check.ts"
 import type { ItemDetails } from "./lookup.ts"
 import type { StoredItem } from "./records.ts"
 import type { ItemEntry, Properties, PropertyValue } from "./types.ts"
@@ -12,6 +12,8 @@ const LONGEST_NAME = 64
 const MOST_IN_A_LIST = 64
 /** Bytes of an item but for its features: title, categories and properties as JSON. */
 const MOST_BYTES = 4096
+/** The end of the year 9999: what is more are milliseconds, and there are dates up to there. */
+const LAST_SECOND = 253_402_300_799.999
 /** What a filter says otherwise. */
 const RESERVED = ["any", "all", "not", "category"]
 
@@ -55,8 +57,7 @@ export function checkItems(
 const ITEM_FIELDS = ["item", "title", "features", "categories", "properties", "expires", "hidden"] as const
 
 function checkTitle(title: unknown, place: string): string {
-  const fine = typeof title === "string" && title.length > 0 && title.length <= LONGEST_TITLE
-  if (fine && !/\p{Surrogate}/u.test(title)) return title
+  if (isText(title, LONGEST_TITLE)) return title
   throw new DessError(
     "INVALID_DATA",
     `item title: expected a well-formed text of 1 to ${LONGEST_TITLE} characters, got ${show(title)}${place}`,
@@ -65,9 +66,10 @@ function checkTitle(title: unknown, place: string): string {
 
 /** Seconds or milliseconds since 1970, or a date; as seconds. */
 function checkExpires(given: unknown, place: string): number {
-  const time = typeof given === "string" ? Date.parse(given) : given
-  if (typeof time === "number" && time >= 0 && Number.isFinite(time))
-    return typeof given === "string" || time >= 1e11 ? time / 1000 : time
+  let time = Number.NaN
+  if (typeof given === "string") time = Date.parse(given) / 1000
+  else if (typeof given === "number") time = given > LAST_SECOND ? given / 1000 : given
+  if (time >= 0 && time <= LAST_SECOND) return time
   throw new DessError(
     "INVALID_DATA",
     `item expires: expected seconds or milliseconds since 1970, or a date such as 2030-01-31T12:00Z, got ${show(given)}${place}`,
@@ -75,10 +77,9 @@ function checkExpires(given: unknown, place: string): number {
 }
 
 function checkProperties(given: unknown, place: string): Record<string, PropertyValue | null> {
-  if (typeof given !== "object" || Array.isArray(given))
-    throw new DessError("INVALID_DATA", `item properties: expected an object, got ${show(given)}${place}`)
+  checkObject(`item properties${place}`, given)
   for (const [name, value] of Object.entries(given as object)) {
-    if (name === "" || name.length > LONGEST_NAME || RESERVED.includes(name) || /\p{Surrogate}/u.test(name))
+    if (!isText(name, LONGEST_NAME) || RESERVED.includes(name))
       throw new DessError(
         "INVALID_DATA",
         `item properties: expected names of 1 to ${LONGEST_NAME} characters other than ${RESERVED.join(", ")}, got ${show(name)}${place}`,
@@ -99,7 +100,7 @@ function isProperty(value: unknown): value is PropertyValue {
 }
 
 function isScalar(value: unknown): boolean {
-  if (typeof value === "string") return !/\p{Surrogate}/u.test(value)
+  if (typeof value === "string") return isWellFormed(value)
   return typeof value === "boolean" || (typeof value === "number" && Number.isFinite(value))
 }
 
@@ -130,9 +131,10 @@ export function mergeItem(before: StoredItem, put: CheckedItem): StoredItem {
     ...(properties === undefined ? {} : { properties }),
     ...(expires === undefined ? {} : { expires }),
   }
-  const bytes = Buffer.byteLength(JSON.stringify({ ...item, features: undefined }))
   // What was accepted before there was a limit may stay.
-  if (bytes <= MOST_BYTES || (title === undefined && properties === undefined)) return item
+  const stays = put.title === undefined && put.categories === undefined && put.properties === undefined
+  const bytes = stays ? 0 : Buffer.byteLength(JSON.stringify({ title, categories: item.categories, properties }))
+  if (bytes <= MOST_BYTES) return item
   throw new DessError(
     "INVALID_DATA",
     `item ${show(put.item)}: expected title, categories and properties of at most ${MOST_BYTES} bytes of JSON, got ${bytes}`,

@@ -218,10 +218,20 @@ test("what cannot be is refused by name, and nothing is taken", async () => {
   const refused: [RecommenderOptions, RegExp][] = [
     [{ types: { view: "1" as never } }, /weight of type "view": expected a number/],
     [{ types: ["view"] as never }, /types: expected an object/],
+    [{ types: new Map([["view", 1]]) as never }, /types: expected an object, got \[object Map\]/],
     [{ types: TYPES, leaveOut: ["buy"] }, /leaveOut: expected types of view, cart, purchase, skip, got "buy"/],
     [{ leaveOut: ["view"] }, /leaveOut: expected with types only/],
   ]
   for (const [options, message] of refused) await expect(Recommender.open(options)).rejects.toThrow(message)
+})
+
+test("a type may have any name, and weights are told as they were given", async () => {
+  const types = JSON.parse('{"__proto__": 0.2, "constructor": 0.1}')
+  const recommender = await open({ types })
+  expect(recommender.types?.weights).toEqual(types)
+  expect(Object.keys(recommender.types?.weights ?? {})).toEqual(["__proto__", "constructor"])
+  await recommender.observe({ user: "ada", item: "dune", type: "__proto__" })
+  await expect(recommender.observe({ user: "ada", item: "dune", type: "toString" })).rejects.toThrow(/expected one of/)
 })
 
 test("wrong types at a restart are refused and those before stay; right ones take their place", async () => {

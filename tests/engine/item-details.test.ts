@@ -99,7 +99,15 @@ describe.each(["memory", "directory"])("an item, in %s", (kind) => {
     ["a property that is no finite number", { item: "lamp", properties: { price: Number.NaN } }],
     ["a name that filters use otherwise", { item: "lamp", properties: { any: 1 } }],
     ["a date that is none", { item: "lamp", expires: "tomorrow" }],
+    ["a date after the year 9999", { item: "lamp", expires: "+010000-01-01T00:00Z" }],
+    ["seconds that are none", { item: "lamp", expires: 1e300 }],
+    ["half a surrogate pair in a category", { item: "lamp", categories: ["\ud83d"] }],
+    ["properties in a map", { item: "lamp", properties: new Map([["price", 1]]) }],
     ["more than 4 KB", { item: "lamp", properties: { text: "x".repeat(4100) } }],
+    [
+      "more than 4 KB of categories",
+      { item: "new", categories: Array.from({ length: 40 }, (_, n) => `${n}`.repeat(60)) },
+    ],
     [
       "300 names",
       { item: "lamp", properties: Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`p${n}`, 1])) },
@@ -116,6 +124,20 @@ describe.each(["memory", "directory"])("an item, in %s", (kind) => {
       expect(recommender.has("item", "other"), what).toBe(false)
     }
   })
+})
+
+test("an item may have 4,096 bytes of title, categories and properties, whatever else is said of it, and not one more", async () => {
+  const recommender = await open(undefined)
+  const ofLength = (length: number) => ({
+    ...{ item: "😀", title: "😀", categories: ["é"], expires: 253_402_300_799, hidden: true },
+    properties: { text: "x".repeat(length) },
+  })
+  const { title, categories, properties } = ofLength(0)
+  const most = 4096 - Buffer.byteLength(JSON.stringify({ title, categories, properties }))
+  const tooLong = recommender.putItems(ofLength(most + 1))
+  await expect(tooLong).rejects.toThrow('item "😀": expected title, categories and properties of at most 4096 bytes')
+  await recommender.putItems(ofLength(most))
+  expect(recommender.item("😀")).toMatchObject({ ...ofLength(most), expires: Date.UTC(9999, 11, 31, 23, 59, 59) })
 })
 
 test("titles and properties are there after a power cut and after a restart, and are exported", async () => {
