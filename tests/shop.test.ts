@@ -206,7 +206,7 @@ describeInBrowser("the shop's page", (browser) => {
   }, async () => {
     const page = await browser.open(shop.url)
     const titles = (list: string) => page.locator(`#${list} li a`).allTextContents()
-    const notes = (list: string) => page.locator(`#${list} li small:first-of-type`).allTextContents()
+    const notes = (list: string) => page.locator(`#${list} li .notes`).allTextContents()
     await expect.poll(() => titles("for-you"), PATIENCE).toHaveLength(6)
     expect(await page.locator("#visitor").textContent()).toBe("a guest")
     // Nothing sold out, then a price, two of a kind, a brand.
@@ -237,18 +237,25 @@ describeInBrowser("the shop's page", (browser) => {
       await expect.poll(() => page.locator("#message").textContent(), PATIENCE).toContain("cart")
     }
     await page.click("#product .purchase")
-    await expect.poll(() => page.locator("#message").textContent(), PATIENCE).toContain("purchase")
+    await expect.poll(() => page.locator("#message").textContent(), PATIENCE).toContain("bought")
     await page.goto(`${shop.url}/#home`)
     await expect.poll(async () => (await notes("because")).join(), PATIENCE).toContain("garden")
     await expect
       .poll(async () => (await page.locator("#for-you .why").allTextContents()).join(), PATIENCE)
-      .toContain("plant-")
+      .toContain((await shop.product("plant-2")).title)
     const bought = (await shop.product("plant-3")).title as string
     expect(await titles("for-you")).not.toContain(bought)
-    // Signs in: it is the same person.
-    await page.fill("[name=user]", "linus")
-    await page.click("#sign-in button")
-    await expect.poll(() => page.locator("#visitor").textContent(), PATIENCE).toBe("linus")
+    // Signs in, out and in again: it is the same person.
+    const signIn = async () => {
+      await page.fill("[name=user]", "linus")
+      await page.click("#sign-in [type=submit]")
+      await expect.poll(() => page.locator("#visitor").textContent(), PATIENCE).toBe("linus")
+    }
+    await signIn()
+    await page.click("#sign-out")
+    await expect.poll(() => page.locator("#visitor").textContent(), PATIENCE).toBe("a guest")
+    await expect.poll(() => page.locator("#for-you .why").count(), PATIENCE).toBe(0)
+    await signIn()
     await expect.poll(async () => (await notes("for-you")).join(), PATIENCE).toContain("garden")
     expect(await titles("for-you")).not.toContain(bought)
     // Something new is shown to those it may please, before anybody has met it, and found by them after a few events.

@@ -31,6 +31,12 @@ function rulesOf({ stock, price, boost, cap, count }) {
   }
 }
 
+/** Names the items that speak for one. */
+function nameReasons(recommender, list) {
+  for (const { why } of list) for (const one of why.items) one.title = recommender.item(one.item)?.title ?? one.item
+  return list
+}
+
 /** What the page asks for, by method and first words of the path. */
 const ROUTES = {
   // The last of `forYou` is something new that may please, where the page asks for it.
@@ -41,7 +47,7 @@ const ROUTES = {
       recommender.popular(rules),
       recommender.newest(rules),
     ])
-    return { forYou, popular, fresh }
+    return { forYou: nameReasons(recommender, forYou), popular, fresh }
   },
   "POST /api/guest": ({ recommender, body: { items, ...query } }) =>
     recommender.recommend({ items, ...rulesOf(query) }),
