@@ -5,7 +5,7 @@ import { DATA_OPTIONS } from "../experiments/data.ts"
 import type { Grid } from "../experiments/grid.ts"
 import { GRID_KEYS } from "../experiments/schema.ts"
 import { type Space, type Sweep, sweep } from "../experiments/sweep.ts"
-import { formatMeasure, measureTitle } from "../experiments/tables.ts"
+import { formatMean, formatMeasure, measureTitle } from "../experiments/tables.ts"
 import { COMPARE_FLAGS, gridOf } from "./compare.ts"
 import { describeFlags, parseFlags, readList } from "./flags.ts"
 import { untilStopped } from "./interrupt.ts"
@@ -73,9 +73,7 @@ function describe({ measure, cut, interactions, tuned }: Sweep): string {
     String(budget),
     chosen,
     formatMeasure(measure, validation),
-    report
-      ? `${formatMeasure(measure, report.mean)} ± ${formatMeasure(measure, report.deviation, 1)} (${report.seeds})`
-      : "–",
+    report ? `${formatMean(measure, report.mean, report.deviation)} (${report.seeds})` : "–",
   ])
   const columns = ["method", "tried", "chosen", `${measureTitle(measure, 10)}, validation`, "on the rest (seeds)"].map(
     (title) => ({ title }),

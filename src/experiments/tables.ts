@@ -138,12 +138,15 @@ function drawColumn(
   }
 }
 
-/** Mean ± standard deviation, with the decimals the deviation needs. */
 function describeSample(entry: Entry, measure: Measure): string {
   const sample = sampleOf(entry, measure)
   if (sample === undefined) return "–"
-  const more = decimalsFor(measure, sample.deviation)
-  if (sample.values.length < 2 || entry.label === MAJORITY || more === undefined)
-    return formatMeasure(measure, sample.mean)
-  return `${formatMeasure(measure, sample.mean, more)} ± ${formatMeasure(measure, sample.deviation, more)}`
+  return formatMean(measure, sample.mean, entry.label === MAJORITY ? 0 : sample.deviation)
+}
+
+/** Mean ± standard deviation, with the decimals the deviation needs; without it where none shows. */
+export function formatMean(measure: Measure, mean: number, deviation: number): string {
+  const more = decimalsFor(measure, deviation)
+  if (more === undefined) return formatMeasure(measure, mean)
+  return `${formatMeasure(measure, mean, more)} ± ${formatMeasure(measure, deviation, more)}`
 }
