@@ -4,7 +4,7 @@
 
 export const policies = {
   "grow-by-count": {
-    /** Events before the first growth; each further size asks for twice as many. */
+    /** Events for the step up from the smallest size; each further step asks for twice as many. */
     options: { least: 10 },
     create({ options }) {
       if (!(options.least > 0)) throw new Error(`least: expected more than 0, got ${options.least}`)

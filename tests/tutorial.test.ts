@@ -33,4 +33,10 @@ test("every command of the tutorial works, and what it promises is there", () =>
   // Ten methods, and random-grow twice: at the memory of dess-fre and of the policy.
   expect(table.match(/^[a-z][\w= -]* & /gm)?.length).toBe(12)
   expect(table).toContain("random-grow = grow-by-count")
+  // The policy of the page does something on the page's data.
+  const [own, idle] = ["grow-by-count", "never-grow"].map((method) =>
+    new RegExp(`^${method} & (.*)$`, "m").exec(table)?.[1].replace(/\{\\boldmath|\}/g, ""),
+  )
+  expect(own).toBeDefined()
+  expect(own).not.toBe(idle)
 }, 300_000)
