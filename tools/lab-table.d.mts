@@ -1,3 +1,4 @@
 import type { CellRecord } from "../src/experiments/results.ts"
 
-export function labRows(records: readonly CellRecord[], model: string): Map<string, string>
+export function short(value: number, digits: number): string
+export function labTable(records: readonly CellRecord[], model: string): string[]

@@ -12,6 +12,10 @@
  *     <!-- verdict default-ml-1m-binary: loss dess-fre -->
  *
  * is followed by what `dess report` says of a method by a measure, after Holm's correction.
+ *
+ *     <!-- rows ml-1m-heads distance -->
+ *
+ * is followed by a whole table of a folder and a head (lab-table.mjs).
  */
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -19,13 +23,13 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { buildReport } from "../dist/experiments/report.js"
 import { readResults } from "../dist/experiments/results.js"
+import { labTable, short } from "./lab-table.mjs"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const MARK = /^<!-- figures (.+) -->$/
+const ROWS = /^<!-- rows (\S+) (\w+) -->$/
 const VERDICT = /^<!-- verdict (\S+): (\w+) (\S+) -->$/
 
-/** `.6274`: without the zero, as the pages print it. @param {number} value @param {number} digits */
-const short = (value, digits) => value.toFixed(digits).replace(/^(-?)0\./, "$1.")
 /** @param {number} bytes */
 const kilobytes = (bytes) => Math.round(bytes / 1000).toLocaleString("en")
 
@@ -134,6 +138,15 @@ export function writeFigures(text, read) {
       lines[l + 1] = made
     }
   }
+  for (let l = 0; l < lines.length; l++) {
+    const [, folder, model] = ROWS.exec(lines[l]) ?? []
+    if (folder === undefined) continue
+    let end = l + 1
+    while (lines[end]?.startsWith("|")) end++
+    const made = labTable(read(folder), model)
+    const given = lines.splice(l + 1, end - l - 1, ...made)
+    for (const row of made) if (!given.includes(row)) wrong.push(`${folder}, ${model}: the page lacks ${row}`)
+  }
   const written = lines.join("\n")
   for (const section of written.split(/^## /m))
     if (/^<!-- figures /m.test(section)) wrong.push(...strayFigures(section))
@@ -186,7 +199,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const page of ["README.md", ...pages]) {
     if (!page.endsWith(".md") || /^docs.(api|results)\b/.test(page)) continue
     const before = readFileSync(join(root, page), "utf8")
-    if (!/^<!-- figures /m.test(before)) continue
+    if (!/^<!-- (figures|rows) /m.test(before)) continue
     const { text, wrong } = writeFigures(before, readFolder)
     for (const one of wrong) console.error(`${page}: ${one}`)
     if (!process.argv.includes("--check") && text !== before) writeFileSync(join(root, page), text)
