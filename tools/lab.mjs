@@ -1,14 +1,19 @@
 /**
  * Runs the configs named (docs/lab/<name>.json; all without a name) into docs/results/<name>, anew or, with --resume, those cells
- * that are not there, and prints their tables. Paths of this machine and the figures of every single user, which are most of the
- * bytes, are not kept. Then bring the figures into the pages: node tools/write-figures.mjs
+ * that are not there, and prints their tables. Paths of this machine are not kept, and of users groups instead of every single one,
+ * which would be most of the bytes: they are enough for the test over users. Then bring the figures into the pages:
+ * node tools/write-figures.mjs
  */
 
 import { spawnSync } from "node:child_process"
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { labRows } from "./lab-table.mjs"
+import { keepUsers, readUsers } from "../dist/experiments/user-scores.js"
+import { labTable } from "./lab-table.mjs"
+
+/** Of users in a kept result. */
+const GROUPS = 200
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const all = readdirSync(join(root, "docs/lab"))
@@ -30,8 +35,9 @@ for (const name of names) {
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line))
-    .map(({ users: _, cell, provenance, ...record }) => ({
+    .map(({ users, cell, provenance, ...record }) => ({
       ...record,
+      ...(users && { users: keepUsers(readUsers(users), GROUPS) }),
       cell: { ...cell, data: { ...cell.data, path: cell.data.name } },
       ...(provenance && { provenance: { ...provenance, command: `dess compare --config docs/lab/${name}.json` } }),
     }))
@@ -39,6 +45,6 @@ for (const name of names) {
   rmSync(join(out, "config.json"), { force: true })
   for (const model of new Set(records.map(({ cell }) => cell.model))) {
     console.log(`\n${name}, ${model}\n`)
-    for (const row of labRows(records, model).values()) console.log(row)
+    for (const line of labTable(records, model)) console.log(line)
   }
 }

@@ -1,7 +1,5 @@
 /** What each user's tests gave, in a run's record: sums as text of bytes, so that 20,000 users take 320 kB. */
 
-import type { UserScores } from "../learning/user-scores.ts"
-
 export interface KeptUsers {
   /** Users of one group, where there are more than can be kept: a group is every n-th user. */
   groups: number
@@ -13,9 +11,12 @@ export interface KeptUsers {
 
 const MOST_GROUPS = 20_000
 
-/** The columns of a run. Loss sums lose what 32 bits do not hold. */
-export function keepUsers({ counts, first, second }: UserScores): KeptUsers {
-  const groups = Math.min(MOST_GROUPS, counts.length)
+/** The columns of a run, or of kept users. Loss sums lose what 32 bits do not hold. */
+export function keepUsers(
+  { counts, first, second }: Record<"counts" | "first" | "second", ArrayLike<number>>,
+  most = MOST_GROUPS,
+): KeptUsers {
+  const groups = Math.min(most, counts.length)
   const sums = [new Float32Array(groups), new Float32Array(groups), new Float32Array(groups)]
   for (let u = 0; u < counts.length; u++) {
     const g = u % groups
