@@ -25,7 +25,8 @@ export function colourOf(method: string): Colour {
   return method.startsWith("uniform-") ? "teal" : KIND_COLOURS[methodKind(method)]
 }
 
-export const KIND_COLOURS = { own: "vermillion", dess: "blue", baseline: "green", control: "grey" } as const
+/** From outside: not the colour of dess-fre, beside which its lines are drawn. */
+export const KIND_COLOURS = { own: "pink", dess: "blue", baseline: "green", control: "grey" } as const
 
 export const PHASE_COLOURS = { policy: "blue", growth: "orange", train: "grey", inference: "sky" } as const
 
