@@ -35,7 +35,7 @@ function readEvents(folder) {
 
 async function follow(events, { options, list, hasTypes, from, wait, cities }) {
   const recommender = await Recommender.open(options)
-  const sums = { asked: 0, hits: 0, gain: 0, again: 0, againHits: 0 }
+  const sums = { asked: 0, hits: 0, gain: 0, again: 0, againHits: 0, unheard: 0 }
   const [met, known] = [new Set(), new Set()]
   try {
     for (let n = 0; n < events.length; n++) {
@@ -52,6 +52,7 @@ async function follow(events, { options, list, hasTypes, from, wait, cities }) {
           sums.hits++
           sums.gain += 1 / Math.log2(place + 2)
         }
+        if (!known.has(item)) sums.unheard++
         if (met.has(pair)) {
           sums.again++
           if (place >= 0) sums.againHits++
@@ -97,7 +98,7 @@ export async function run(given) {
   }
   const rows = []
   for (const name of flag("ways", "today,seen,even,types").split(",")) {
-    const { asked, hits, gain, again, againHits } = await follow(events, { ...p, ...ways[name] })
+    const { asked, hits, gain, again, againHits, unheard } = await follow(events, { ...p, ...ways[name] })
     rows.push({
       way: name,
       asked,
@@ -106,6 +107,7 @@ export async function run(given) {
       "of items met": (againHits / again).toFixed(4),
       "of others": ((hits - againHits) / (asked - again)).toFixed(4),
       "met before": (again / asked).toFixed(3),
+      "met by nobody": (unheard / asked).toFixed(3),
     })
     console.error(JSON.stringify(rows.at(-1)))
   }
