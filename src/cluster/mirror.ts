@@ -2,7 +2,7 @@
 
 import type { Catalogue } from "../engine/catalogue.ts"
 import type { CheckedTrial } from "../engine/check.ts"
-import { type CheckedItem, detailsOf, mergeItem } from "../engine/item-entries.ts"
+import { type CheckedItem, detailsOf, mergeItem, mergeItems } from "../engine/item-entries.ts"
 import { Lookup } from "../engine/lookup.ts"
 import type { ReadModel } from "../engine/reading.ts"
 import type { StoredItem } from "../engine/records.ts"
@@ -290,6 +290,7 @@ export class Mirror implements ReadModel {
 
   /** Adds entries to the catalogue or changes them. What is left out stays as it was, also what others put meanwhile. */
   async putItems(entries: readonly CheckedItem[]): Promise<void> {
+    mergeItems(this.#catalogue, entries)
     await this.#items.meet(entries.map(({ item }) => item))
     const indexOf = ({ item }: CheckedItem) => this.#items.find(item) as number
     for (let rest = entries; rest.length > 0; ) {

@@ -9,12 +9,12 @@ import { governedBytes } from "../learning/limiter.ts"
 import { effectiveRating } from "../stream/labels.ts"
 import { type Segment, SIDES, type Side } from "../types.ts"
 import type { Build } from "./build.ts"
-import { type Catalogue, PLAIN } from "./catalogue.ts"
+import type { Catalogue } from "./catalogue.ts"
 import type { CheckedEvent } from "./check.ts"
 import { type EventColumns, EventRows } from "./event-rows.ts"
 import { type EventTypes, hasTypes } from "./event-types.ts"
 import type { Experiments, ListCounts } from "./experiments.ts"
-import { type CheckedItem, mergeItem } from "./item-entries.ts"
+import { type CheckedItem, mergeItems } from "./item-entries.ts"
 import { ItemLifetimes } from "./item-lifetimes.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
@@ -305,14 +305,10 @@ export class Intake {
 
   putItems(entries: readonly CheckedItem[]): void {
     const { catalogue } = this.#parts
-    const changed = new Map<string, StoredItem>()
-    // All are merged before one is named: a refusal changes nothing.
-    for (const entry of entries) {
-      const known = catalogue.names.item.find(entry.item)
-      const before = changed.get(entry.item) ?? (known === undefined ? PLAIN : catalogue.wholeEntry(known))
-      changed.set(entry.item, mergeItem(before, entry))
-    }
-    const items = Array.from(changed, ([name, item]) => ({ index: this.#index("item", name), item }))
+    const items = Array.from(mergeItems(catalogue, entries), ([name, item]) => ({
+      index: this.#index("item", name),
+      item,
+    }))
     const features = entries.flatMap(({ item, features }) =>
       features === undefined ? [] : (catalogue.names.item.find(item) as number),
     )

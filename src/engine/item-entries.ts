@@ -1,6 +1,7 @@
 /** Items as they are put: what may be said of one, and what it is then. */
 
 import { DessError, show } from "../errors.ts"
+import { type Catalogue, PLAIN } from "./catalogue.ts"
 import { checkCategories, checkName, checkObject, checkOptionNames, isText, isWellFormed, toArray } from "./check.ts"
 import type { ItemDetails } from "./lookup.ts"
 import type { StoredItem } from "./records.ts"
@@ -139,6 +140,17 @@ export function mergeItem(before: StoredItem, put: CheckedItem): StoredItem {
     "INVALID_DATA",
     `item ${show(put.item)}: expected title, categories and properties of at most ${MOST_BYTES} bytes of JSON, got ${bytes}`,
   )
+}
+
+/** What items are once they are put, as far as the catalogue knows them. Where one is refused nothing is named yet. */
+export function mergeItems(catalogue: Catalogue, entries: readonly CheckedItem[]): Map<string, StoredItem> {
+  const changed = new Map<string, StoredItem>()
+  for (const entry of entries) {
+    const known = catalogue.names.item.find(entry.item)
+    const before = changed.get(entry.item) ?? (known === undefined ? PLAIN : catalogue.wholeEntry(known))
+    changed.set(entry.item, mergeItem(before, entry))
+  }
+  return changed
 }
 
 function mergeProperties(before: Properties | undefined, put: CheckedItem["properties"]): Properties | undefined {

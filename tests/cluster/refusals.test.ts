@@ -72,6 +72,8 @@ const entries: [string, unknown][] = [
     "over 4 KB in all",
     { item: "item 1", properties: Object.fromEntries(many(60).map((n) => [`p${n}`, "x".repeat(100)])) },
   ],
+  ["over 4 KB of categories", { item: "item 1", categories: many(60).map((n) => `${n}`.padEnd(100, "x")) }],
+  ["a broken category", { item: "item 1", categories: ["\ud83d"] }],
   ["a price without end", { item: "item 1", properties: { price: ENDLESS } }],
   ["a property of another kind", { item: "item 1", properties: { price: { from: 1 } } }],
   ["a list of lists", { item: "item 1", properties: { tags: [["a"]] } }],
@@ -201,5 +203,10 @@ describeWithRedis("by a cluster's reader", (redis) => {
     await eventually("items", () => reader.item("item 59") !== undefined)
     await eventually("counts", () => reader.status().events.accepted === 40)
     await expectRefusals(reader)
+    // Nor does anybody who reads all of it anew find what was refused.
+    const other = await ClusterRecommender.open(await open(redis(), own))
+    closing.push(() => other.close())
+    expect(other.has("item", "item 59")).toBe(true)
+    expect(other.has("item", "x")).toBe(false)
   })
 })
