@@ -78,8 +78,8 @@ CSV), properties (a JSON object), expires, hidden and features. Which columns ar
 weighs is said with --types, here or when the service was started.
 
 Every row is checked before the first is taken: one that is not valid is named with its line, and nothing is taken. A
-file that was taken before is not taken again; where an import was interrupted, the next one goes on from there. Events
-are taken in order of time, whatever the order of the file.
+file that was taken before is not taken again (a directory refuses it with other columns, too); where an import was
+interrupted, the next one goes on from there. Events are taken in order of time, whatever the order of the file.
 
 ${describeFlags({ Options: FLAGS, "Types of events of a directory": TYPE_FLAGS, "A directory that is created by it": CREATION_FLAGS })}
 
@@ -125,14 +125,16 @@ export async function importCommand(args: string[]): Promise<void> {
     await known?.close()
     throw error
   })
-  const name = `import:${await file.hash()}`
+  const { content, reading } = await file.hash()
+  // A service is told apart row by row, by keys; a directory knows the file, and how it was read.
+  const name = url === undefined ? `import:${content}` : `import:${content}:${reading}`
   const target: Target =
     known ?? (url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY))
   // From the first batch on: sorting before it says nothing of the time that taking needs.
   let progress: Progress | undefined
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
   try {
-    const before = values.again ? 0 : Number(target.source?.(name) ?? 0)
+    const before = values.again ? 0 : takenBefore(target.source?.(name), reading)
     for await (const batch of file.batches()) {
       progress ??= new Progress("import", total, LINE_EVERY)
       const from = counts.rows
@@ -142,7 +144,7 @@ export async function importCommand(args: string[]): Promise<void> {
         const events = (batch as Event[]).slice(Math.max(0, before - from))
         const taken = batch.length - events.length
         const done = target.source
-          ? await target.observe(events, { source: { name, position: String(counts.rows) } })
+          ? await target.observe(events, { source: { name, position: `${counts.rows} ${reading}` } })
           : await target.observe(events.map((event, e) => ({ key: `${name}:${from + e}`, ...event })))
         counts.accepted += done.accepted
         counts.duplicates += done.duplicates + taken
@@ -168,6 +170,18 @@ export async function importCommand(args: string[]): Promise<void> {
   const passed = bad > 0 ? `, ${bad.toLocaleString("en")} bad rows passed over` : ""
   const noun = items ? "items" : "events"
   console.log(`${counts.accepted.toLocaleString("en")} ${noun} taken${again}${passed}, in ${formatSeconds(seconds)}`)
+}
+
+/** Rows of a file that a directory has taken; refuses to take them once more in another reading. */
+function takenBefore(position: string | undefined, reading: string): number {
+  if (position === undefined) return 0
+  const [rows, by] = position.split(" ")
+  if (by !== reading)
+    throw new DessError(
+      "INVALID_ARGUMENT",
+      "file: expected the --columns, --type and --as it was taken with before, got others; nothing was taken (--again takes all of it once more)",
+    )
+  return Number(rows)
 }
 
 /** Refuses options that would change nothing. */
@@ -230,19 +244,20 @@ class ImportFile {
     }
     if (rows === 0 && this.bad === 0) refuseEmpty(this.#path)
     this.#isChecked = true
-    const note = this.#values.items ? undefined : this.#times.note
+    const note = this.#values.items ? undefined : this.#times.note(MOST_SORTED)
     if (note !== undefined) process.stderr.write(`dess: ${note}\n`)
     return rows
   }
 
-  /** Of the file and of how it is read. */
-  async hash(): Promise<string> {
+  /** Of what is in the file, and of how it is read. */
+  async hash(): Promise<{ content: string; reading: string }> {
     // Not of skipBad: a file without bad rows gives the same events with and without it, one with them only with it.
     const { as, items } = this.#values
-    const hash = createHash("sha256").update(JSON.stringify([columnsOf(this.#values), as, items]))
+    const reading = createHash("sha256").update(JSON.stringify([columnsOf(this.#values), as, items]))
+    const hash = createHash("sha256")
     const files = items ? [itemFileOf(this.#path)] : (await findSource(this.#path)).files
     for (const file of files) for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer)
-    return hash.digest("hex").slice(0, 32)
+    return { content: hash.digest("hex").slice(0, 32), reading: reading.digest("hex").slice(0, 8) }
   }
 
   /** In order of time where the file is not: the rows of one span after the other, each sorted in memory. */
@@ -396,8 +411,13 @@ export class Times {
     return this.#areKnown && !this.#isOrdered
   }
 
-  get note(): string | undefined {
-    if (this.areMixed) return "rows are not in order of time: they are taken by their time"
+  /** What its owner should know, where so many can be sorted at once. */
+  note(most: number): string | undefined {
+    if (this.areMixed) {
+      const parts = Math.ceil(this.#count / most)
+      const cost = parts > 1 ? `, and the file is read ${parts} times more (sort it by time to save that)` : ""
+      return `rows are not in order of time: they are taken by their time${cost}`
+    }
     if (this.#isOrdered) return undefined
     return "rows are not in order of time and are taken as they come: some have no time; lists are better when all have one"
   }

@@ -75,7 +75,7 @@ export async function serveCommand(args: string[]): Promise<void> {
   } else sayReady()
   if (settings.demo) {
     const kept = place ? `; its users and items stay in ${place}, use another for yours` : ""
-    say(`feeding a simulated film shop: 50,000 events at once, then ${settings.rate} events per second${kept}`)
+    say(`feeding a simulated film shop: its first 50,000 events at once, then ${settings.rate} per second${kept}`)
   }
   await stopped
 }

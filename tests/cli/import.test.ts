@@ -99,17 +99,30 @@ test("a second try doubles nothing; --again takes it once more", async () => {
   expect(await accepted()).toBe(9000)
 })
 
+test("a file that was taken is not taken once more because its columns are named otherwise, but for --again", async () => {
+  const file = fileOf(["user,item,rating,timestamp", ...rows(40)])
+  await importCommand([file, "--directory", directory])
+  const others = [file, "--directory", directory, "--columns", "user=item,item=user"]
+  await expect(importCommand(others)).rejects.toThrow(/--columns, --type and --as it was taken with before, got others/)
+  expect(await accepted()).toBe(40)
+  await importCommand([...others, "--again"])
+  expect(await accepted()).toBe(80)
+  await importCommand(others)
+  expect(await accepted()).toBe(80)
+})
+
 test("an import that was interrupted goes on where it stopped", async () => {
   const file = fileOf(["user,item,rating,timestamp", ...rows(4500)])
   // As it is after the first batch of 2,000: those events, and how far the file was taken.
-  const hash = createHash("sha256").update(JSON.stringify([undefined, undefined, undefined]))
-  const name = `import:${hash.update(readFileSync(file)).digest("hex").slice(0, 32)}`
+  const hashOf = (data: string | Buffer) => createHash("sha256").update(data).digest("hex")
+  const name = `import:${hashOf(readFileSync(file)).slice(0, 32)}`
+  const reading = hashOf(JSON.stringify([undefined, undefined, undefined])).slice(0, 8)
   const recommender = await Recommender.open({ directory })
   const events = rows(2000).map((row) => {
     const [user, item, rating, timestamp] = row.split(",")
     return { user, item, rating: Number(rating), timestamp: Number(timestamp) }
   })
-  await recommender.observe(events, { source: { name, position: "2000" } })
+  await recommender.observe(events, { source: { name, position: `2000 ${reading}` } })
   await recommender.close()
   await importCommand([file, "--directory", directory])
   expect(printed).toMatch(/^2,500 events taken, 2,000 known already/)

@@ -33,7 +33,7 @@ describeInBrowser("the dashboard", (browser) => {
     await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toContain("Connected")
     expect(await page.locator("#live .lead").first().textContent()).toContain("recommends items to people")
     const verdict = () => page.locator("#verdict").textContent()
-    await expect.poll(verdict, PATIENCE).toMatch(/better than a list of the most popular: .* \d+ % stood in their list/)
+    await expect.poll(verdict, PATIENCE).toMatch(/better than showing everybody the most popular items: \d+ % of what people chose next was in their list/)
     await expect.poll(() => page.locator("#quality svg path[d*='L']").count(), PATIENCE).toBeGreaterThan(1)
     await expect.poll(() => page.locator("#example li").count(), PATIENCE).toBeGreaterThan(8)
     // Titles, no ids; and no word of the method.
@@ -76,7 +76,7 @@ describeInBrowser("the dashboard", (browser) => {
       const [item] = await ask<string[]>(`${demo.url}/v1/items?count=1`)
       const places = {
         live: "#example li",
-        method: "#health svg",
+        method: "#learning svg",
         explore: ".chips a",
         try: "#try .list li:nth-child(12)",
       }
@@ -128,7 +128,7 @@ describeInBrowser("the dashboard", (browser) => {
     await first.click()
     await page.getByRole("heading", { name: `User ${user}` }).waitFor(PATIENCE)
     const answer = page.locator("#explore .answer")
-    expect(await answer.getByText("What did they meet lately?").count()).toBe(1)
+    expect(await answer.getByText("What did they choose lately?").count()).toBe(1)
     expect(await answer.locator("section").nth(0).locator("li").count()).toBeGreaterThan(0)
     await page.getByText("How the model holds it").click()
     const steps = answer.locator("details section tbody tr")
@@ -154,7 +154,7 @@ describeInBrowser("the dashboard", (browser) => {
     browser.calm()
     await page.locator("#explore [name=id]").fill("nobody")
     await page.getByRole("button", { name: "Explore" }).click()
-    await page.getByText(/expected one that has been met, got "?nobody/).waitFor(PATIENCE)
+    await page.getByText(/There is no user "nobody/).waitFor(PATIENCE)
     await page.close()
   })
 

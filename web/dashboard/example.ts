@@ -1,4 +1,4 @@
-/** One user on the front page: what they met beside what they are recommended. */
+/** One user on the front page: what they chose beside what they are recommended. */
 
 import { element, find } from "../components/element.ts"
 import { getJson, pathOf } from "./api.ts"
@@ -30,7 +30,7 @@ export async function showExample(): Promise<void> {
       element(
         "div",
         { class: "pair" },
-        element("section", {}, element("p", {}, "met lately"), titlesOf(met.slice(0, SHOWN), "No events yet.")),
+        element("section", {}, element("p", {}, "recently chose"), titlesOf(met.slice(0, SHOWN), "No events yet.")),
         element("section", {}, element("p", {}, "is recommended now"), titlesOf(list.slice(0, SHOWN), "Nothing yet.")),
       ),
     )

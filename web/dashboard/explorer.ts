@@ -6,7 +6,7 @@ import { element, find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { formatNumber } from "../components/stops.ts"
 import { formatBytes, showTiles, type Tile } from "../views/tiles.ts"
-import { getJson, pathOf } from "./api.ts"
+import { ApiError, getJson, pathOf } from "./api.ts"
 import { offerIds } from "./choices.ts"
 import { titlesOf } from "./example.ts"
 import { historyFigure, historyTable } from "./history.ts"
@@ -17,6 +17,8 @@ import type { Explanation, Recommendation, SimilarUser, Status } from "./types.t
 
 /** Links shown to somebody who has no id. */
 const MOST_LINKS = 24
+/** As many as a list beside it has. */
+const MOST_MET = 10
 
 export function startExplorer(): void {
   const form = find<HTMLFormElement>("#explore form")
@@ -60,7 +62,7 @@ export async function openExplorer(): Promise<void> {
   const ids = await offerIds(side)
   if (location.hash.startsWith("#explore/") || !location.hash.startsWith("#explore")) return
   const links = ids.slice(0, MOST_LINKS).map((id) => element("li", {}, idLink(side, id)))
-  find("#explore .message").textContent = links.length > 0 ? `Some of the ${side}s:` : `There are no ${side}s yet.`
+  find("#explore .message").textContent = links.length > 0 ? `A few ${side}s:` : `There are no ${side}s yet.`
   holder.replaceChildren(element("ul", { class: "chips" }, ...links))
 }
 
@@ -102,7 +104,8 @@ export async function explore(side: Side, id: string): Promise<void> {
   } catch (error) {
     if (location.hash !== place) return
     holder.replaceChildren()
-    message.textContent = (error as Error).message
+    const isUnknown = error instanceof ApiError && error.status === 404
+    message.textContent = isUnknown ? `There is no ${side} "${id}" yet.` : (error as Error).message
   }
 }
 
@@ -118,7 +121,7 @@ function show(holder: HTMLElement, { explanation, status, list, users }: Answer)
   const sections =
     side === "user"
       ? [
-          titled("What did they meet lately?", titlesOf(explanation.met ?? [], "No events yet.")),
+          titled("What did they choose lately?", titlesOf((explanation.met ?? []).slice(0, MOST_MET), "No events yet.")),
           titled("What are they recommended?", filled(list, listTable)),
           titled("Who is like them?", filled(users, usersTable)),
           createPreview(id),

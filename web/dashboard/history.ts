@@ -11,7 +11,7 @@ type Step = Explanation["history"][number]
 const REASONS: Record<Step["why"], string> = {
   met: "first met",
   grown: "worth it as measured",
-  explored: "tried, to find out",
+  explored: "tried, to learn what it earns",
   released: "not worth its rent",
   idle: "no event for long",
   budget: "others needed the room",
@@ -22,7 +22,7 @@ const REASONS: Record<Step["why"], string> = {
 function reasonOf({ why, scores }: Step): string {
   if (!scores) return REASONS[why]
   const { keep, grow, estimate } = scores
-  return `${REASONS[why]}: grow ${short(estimate)} to ${short(grow)}, keep ${short(keep)}`
+  return `${REASONS[why]}: grow ${short(estimate)}, at most ${short(grow)}; keep ${short(keep)}`
 }
 
 function short(value: number): string {
@@ -64,7 +64,7 @@ export function historyFigure({ side, size, history }: Explanation, status: Stat
     id: "history",
     title: "How did it grow?",
     caption:
-      "Numbers in its vector, and why they changed: what a larger size earns, as measured to at most, against keeping the smaller, in units of the policy's reward.",
+      "How many numbers its vector has had, and why that changed. The reason gives what growing was found to earn, the most it may earn, and what keeping the size may earn.",
     panels: [{ ...panel, levels, x: "segment" }],
   }
 }

@@ -3,6 +3,7 @@
 import type { Outlook } from "../../src/policies/outlook.ts"
 import { find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
+import { fold } from "../components/fold.ts"
 import { healthFigure, healthTiles, storageTiles } from "../views/health.ts"
 import { memoryFigure } from "../views/memory.ts"
 import { judgeLists, qualityFigure } from "../views/quality.ts"
@@ -51,7 +52,7 @@ class Live {
     this.#memory = new FigureView(memoryFigure(status))
     this.#health.element.id = "health"
     this.#memory.element.id = "memory"
-    method.append(this.#memory.element, this.#health.element)
+    method.append(fold(this.#memory.element, "Where is the memory?"), fold(this.#health.element, "Is it healthy?"))
     find("#figures").prepend(this.#quality.element)
     this.#draw()
     showExample()

@@ -28,7 +28,7 @@ export function createPreview(user: string): HTMLElement {
       // Both now: the model has learned from others since the page was opened.
       const [changed, list] = await Promise.all([previewList(user, [trial]), previewList(user)])
       answer.replaceChildren(listTable(changed, list))
-      message.textContent = "The list as it would be, and where each stands now. Nothing was learned."
+      message.textContent = "The list as it would be, and where each item is now. Nothing was learned."
     } catch (error) {
       answer.replaceChildren()
       message.textContent = (error as Error).message

@@ -72,7 +72,7 @@ function hear(from: Replay, data: FromWorker): void {
   if (data.type === "segment") {
     replay.reports.push(data.report)
     replay.outlook = data.outlook
-    tell(`Segment ${data.report.segment}, ${data.report.interactions.toLocaleString("en")} interactions.`)
+    tell(`Segment ${data.report.segment}, ${data.report.interactions.toLocaleString("en")} events.`)
     show()
   } else if (data.type === "end") {
     replay.result = data.result
@@ -81,7 +81,7 @@ function hear(from: Replay, data: FromWorker): void {
     showRuns(find("#runs"), finished)
     const speed = Math.round(data.result.interactionsPerSecond).toLocaleString("en")
     const kernels = data.kernels === "none" ? "plain TypeScript" : `${data.kernels} kernels (WebAssembly)`
-    tell(`Done: ${speed} interactions/s, ${kernels}, one thread.`)
+    tell(`Done: ${speed} events/s, ${kernels}, one thread.`)
     views.flush()
   } else {
     setPlaying(false)

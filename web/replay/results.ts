@@ -45,7 +45,7 @@ export function tilesOf(reports: readonly SegmentReport[]): Tile[] {
 const COLUMNS = [
   { title: "Method", text: true },
   { title: "Recipe", text: true },
-  ...["Seed", "Interactions", "Accuracy %", "Majority %", "Loss"].map((title) => ({ title })),
+  ...["Seed", "Events", "Accuracy %", "Majority %", "Loss"].map((title) => ({ title })),
   ...["User size", "Item size", "Memory kB", "Regret users", "Regret items"].map((title) => ({ title })),
 ]
 

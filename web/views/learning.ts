@@ -19,7 +19,7 @@ export function linesPanel(
   lines: readonly Line[],
   options: { zero?: boolean } = {},
 ): LinesPanel {
-  return { kind: "lines", title, lines, x: "interactions", y, width: 460, height: 260, ...options }
+  return { kind: "lines", title, lines, x: "events", y, width: 460, height: 260, ...options }
 }
 
 /** One number of every report as a line; reports that did not measure it are left out. */
@@ -53,8 +53,8 @@ export function learningFigure(reports: readonly SegmentReport[], task: Task): F
     title: "Is it learning?",
     caption:
       task === "topk"
-        ? "Lists against what was met next, beside the list of what is popular; running means."
-        : "On rows it has not been trained on, running mean over a twentieth of the stream.",
+        ? "How much of what users chose next was in their lists, beside a list of the most popular; running means."
+        : "On events it has not learned yet; running mean over a twentieth of the stream.",
     panels:
       task === "topk"
         ? [

@@ -29,7 +29,7 @@ const percent = (share: number) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)
 
 /** One line for the owner. */
 export function judgeLists(reports: readonly LiveMessage[], { task, events }: Pick<Status, "task" | "events">): string {
-  if (events.accepted === 0) return "No events yet: send some, and what people are recommended follows from them."
+  if (events.accepted === 0) return "No events yet. Send some to POST /v1/interactions, and the lists follow."
   const measured = reports.flatMap((report) => measuredOf(report, task) ?? []).slice(-MOST_MEASURED)
   if (measured.length < LEAST_MEASURED) return "Too few events yet to say how good the lists are."
   const total = measured.reduce((sum, { weight }) => sum + weight, 0)
@@ -37,14 +37,14 @@ export function judgeLists(reports: readonly LiveMessage[], { task, events }: Pi
   const [own, baseline] = [mean("own"), mean("baseline")]
   const word =
     own > 1.1 * baseline
-      ? "better than a list of the most popular"
+      ? "better than showing everybody the most popular items"
       : own < 0.9 * baseline
-        ? "not better than a list of the most popular so far"
-        : "about as good as a list of the most popular"
+        ? "not better yet than showing everybody the most popular items"
+        : "about as good as showing everybody the most popular items"
   if (task !== "topk")
-    return `Predictions of ratings are right in ${percent(own)} of cases; always saying the most common answer: ${percent(baseline)}.`
+    return `Ratings are predicted right in ${percent(own)} of cases; the most common answer alone would be right in ${percent(baseline)}.`
   const k = reports.findLast((report) => report.k !== undefined)?.k ?? 10
-  return `The lists are ${word}: of what people chose next, ${percent(own)} stood in their list of ${k} before; with the most popular for everybody ${percent(baseline)}.`
+  return `The lists are ${word}: ${percent(own)} of what people chose next was in their list of ${k}, against ${percent(baseline)}.`
 }
 
 export function qualityFigure(reports: readonly LiveMessage[], task: Task): Figure {
@@ -64,8 +64,8 @@ export function qualityFigure(reports: readonly LiveMessage[], task: Task): Figu
     id: "quality",
     title: isRanked ? "Are the lists good?" : "Are the predictions good?",
     caption: isRanked
-      ? "Of what people chose next, the share that stood in their list before; running mean, on a sample of users."
-      : "Share of ratings that were predicted right before they were learned; running mean.",
+      ? "Share of what people chose next that was in their list; running mean over a sample of users."
+      : "Share of ratings predicted right before they were learned; running mean.",
     panels: [
       linesPanel(
         isRanked ? "Found in the list" : "Right",

@@ -5,6 +5,7 @@ import type { SegmentReport } from "../../src/learning/report.ts"
 import type { Outlook } from "../../src/policies/outlook.ts"
 import type { Task } from "../../src/types.ts"
 import { FigureView } from "../components/figure-view.ts"
+import { fold } from "../components/fold.ts"
 import { learningFigure } from "./learning.ts"
 import { decisionsFigure, outlookFigure, regretFigure } from "./policy.ts"
 import { bytesFigure, sizesFigure } from "./sizes.ts"
@@ -38,12 +39,12 @@ export class RunViews {
 
   constructor(holder: HTMLElement, state: RunState) {
     this.#state = state
-    this.#views = figuresOf(state).map((figure) => {
+    this.#views = figuresOf(state).map((figure, i) => {
       const view = new FigureView(figure)
       view.element.id = figure.id
+      holder.append(i === 0 ? view.element : fold(view.element, figure.title))
       return view
     })
-    holder.append(...this.#views.map(({ element }) => element))
     // Drawn empty before anything is painted: what comes later fills the same places.
     this.flush()
   }

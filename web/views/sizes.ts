@@ -54,7 +54,7 @@ export function sizesFigure(reports: readonly SegmentReport[]): Figure {
         y: sizeHistogram[side][size] ?? 0,
       })),
     })),
-    x: "interactions",
+    x: "events",
     y: "ids",
     width: 460,
     height: 260,
