@@ -50,7 +50,7 @@ interface Part {
 
 const entry = (method: string, own: RunOptions = {}): Entry => ({ name: method, options: { method, ...own } })
 const right = (title: string): TableColumn => ({ title, align: "right" })
-const SIZES = [right("per user"), right("per item"), right("rows"), right("held"), right("events/s")]
+const SIZES = [right("user"), right("item"), right("held"), right("events/s")]
 
 /** DESS and a handful of controls: the same model at one size for all, sizes by chance, the paper's policy, no vectors. */
 const PARTS: readonly Part[] = [
@@ -87,9 +87,12 @@ const PARTS: readonly Part[] = [
  */
 const LISTS_SHARE = 0.3
 
-const LEGEND = `loss: squared error of the predicted probability, less is better. per user, per item: mean length of a vector.
-rows: bytes of all vectors. held: rows, counts of ids and what users have met. random-grow has the bytes of dess-fre.
-Lists: a stream of its own, whose users choose by taste and by what they chose last (dess run --choice taste).`
+const LEGEND = `loss: squared error of the predicted probability, less is better.
+user, item: how many numbers a vector has on average.
+held: bytes of all that is kept of ids (vectors, counts, what users chose).
+random-grow grows ids by chance until it has the bytes of dess-fre.
+Lists are made along a stream of their own, whose users choose by taste and by
+what they chose last (dess run --choice taste).`
 
 export async function demoCommand(args: string[]): Promise<void> {
   const { help, interactions = 200_000, seed = 1, out = "report" } = parseFlags(args, FLAGS)
@@ -174,7 +177,6 @@ function cells({ name, result }: Outcome, part: Part): string[] {
     ...part.cells(result),
     result.meanSize.user.toFixed(1),
     result.meanSize.item.toFixed(1),
-    formatBytes(result.memory.rows),
     formatBytes(heldOf(result)),
     Math.round(result.interactionsPerSecond).toLocaleString("en"),
   ]
