@@ -33,7 +33,11 @@ describeInBrowser("the dashboard", (browser) => {
     await expect.poll(() => page.locator("#connection").textContent(), PATIENCE).toContain("Connected")
     expect(await page.locator("#live .lead").first().textContent()).toContain("recommends items to people")
     const verdict = () => page.locator("#verdict").textContent()
-    await expect.poll(verdict, PATIENCE).toMatch(/better than showing everybody the most popular items: \d+ % of what people chose next was in their list/)
+    await expect
+      .poll(verdict, PATIENCE)
+      .toMatch(
+        /better than showing everybody the most popular items: \d+ % of what people chose next was in their list/,
+      )
     await expect.poll(() => page.locator("#quality svg path[d*='L']").count(), PATIENCE).toBeGreaterThan(1)
     await expect.poll(() => page.locator("#example li").count(), PATIENCE).toBeGreaterThan(8)
     // Titles, no ids; and no word of the method.

@@ -121,7 +121,10 @@ function show(holder: HTMLElement, { explanation, status, list, users }: Answer)
   const sections =
     side === "user"
       ? [
-          titled("What did they choose lately?", titlesOf((explanation.met ?? []).slice(0, MOST_MET), "No events yet.")),
+          titled(
+            "What did they choose lately?",
+            titlesOf((explanation.met ?? []).slice(0, MOST_MET), "No events yet."),
+          ),
           titled("What are they recommended?", filled(list, listTable)),
           titled("Who is like them?", filled(users, usersTable)),
           createPreview(id),

@@ -1,6 +1,5 @@
 /** Gorse's lists: recommended, popular, latest, neighbours, and for a session that has no user yet. */
 
-import { randomUUID } from "node:crypto"
 import type { Static } from "typebox"
 import type { Recommender } from "../../engine/types.ts"
 import type { RouteContext } from "../native.ts"
@@ -19,8 +18,6 @@ const MOST_MET = 1000
 export function listRoutes(context: RouteContext<Recommender>, options: FeedbackOptions): Route[] {
   const { recommender, stopping } = context
   const writeBack = new WriteBack(recommender, stopping)
-  // Somebody nobody has met gets what is trending.
-  const nobody = randomUUID()
   const tag = "gorse" as const
 
   /** What the user that a list asks for has met, as the most that one call takes. */
@@ -31,7 +28,7 @@ export function listRoutes(context: RouteContext<Recommender>, options: Feedback
 
   const popular = async (query: ListQuery, category?: string) => {
     const categories = categoriesOf(query, category)
-    const list = await recommender().recommend(nobody, { ...page(query), categories, exclude: metBy(query) })
+    const list = await recommender().popular({ ...page(query), categories, exclude: metBy(query) })
     return list.map(({ item, score }) => ({ Id: item, Score: score }))
   }
 

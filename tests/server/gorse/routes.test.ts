@@ -1,5 +1,6 @@
 import { Gorse } from "gorsejs"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import type { ExperimentsView } from "../../../src/engine/types.ts"
 import { learned, openService, removeFolder, type TestService, temporaryFolder } from "../../support/service.ts"
 
 const KEY = "gorse-secret-0123456789"
@@ -324,3 +325,24 @@ describe("requests of the 0.5 API description", () => {
     expect(Items.map(({ ItemId }) => ItemId)).toContain("book 12")
   })
 })
+
+test("what is popular is nobody's list: it is the same where users are split, and counts as no list for a user", async () => {
+  const off = { share: 0.5, list: "off" }
+  const variants = { one: off, other: off }
+  const own = await openService({ flags: { variants: JSON.stringify(variants) } })
+  try {
+    const FeedbackType = "star"
+    const feedback = [0, 1, 2].map((i) => ({ FeedbackType, UserId: `u${i}`, ItemId: `i${i}`, Timestamp: timestamp }))
+    expect((await own.call("POST", "/api/feedback", { body: feedback })).status).toBe(200)
+    await learned(own)
+    for (const path of ["/api/popular?n=3", "/api/non-personalized/popular?n=3"])
+      expect((await own.call("GET", path)).body).toHaveLength(3)
+    const kinds = recommendedKinds((await own.call("GET", "/v1/experiments")).body as ExperimentsView)
+    expect(kinds).not.toContain("recommend")
+  } finally {
+    await own.stop()
+  }
+})
+
+const recommendedKinds = ({ variants }: ExperimentsView) =>
+  variants.flatMap(({ lists }) => lists.map(({ kind }) => kind))
