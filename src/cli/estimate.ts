@@ -1,5 +1,5 @@
 /**
- * `dess estimate`: how well lists of some settings foresee what people did, by a replay of a directory's journal. Before some of
+ * `dess estimate`: how well lists of some settings would have predicted what people did, by a replay of a journal. Before some of
  * the events a list is made for their user by each setting, of everything before them; a hit is a list with the event's item.
  */
 
@@ -29,18 +29,18 @@ const FLAGS = {
     examples: ["<json>"],
   },
   leaveOut: { type: "array", items: { type: "string" }, description: "types whose item is left out of lists" },
-  of: { type: "string", description: "only events of this type are foreseen, such as purchase", examples: ["<type>"] },
+  of: { type: "string", description: "only events of this type count, such as purchase", examples: ["<type>"] },
   count: { type: "integer", minimum: 1, maximum: 1000, description: "items a list (10)" },
   last: { type: "number", description: "share of the events, the last, before which lists are made (0.2)" },
   every: { type: "integer", minimum: 1, description: "a list before every so many of them (10)" },
   json: { type: "boolean", description: "one JSON object on stdout" },
 } as const
 
-const CAVEAT = `People did this without seeing these lists: a hit says that a list foresees them, not that it sells more. Settings that
-show what people would not have found by themselves (fresh, diversity) look worse here than they are. What a setting
-earns, dess serve --variants finds out.`
+const CAVEAT = `People chose without seeing these lists: a hit means that the list predicted the choice, not that it would sell more.
+Settings that show what people would not have found by themselves (fresh, diversity) look worse here than they are.
+dess serve --variants measures what a setting earns.`
 
-const HELP = `dess estimate – how well lists of some settings foresee what people did, by a replay of the journal
+const HELP = `dess estimate – how well lists of some settings would have predicted what people did, by a replay of the journal
 
 Usage: dess estimate --directory <dir> [--variants <json>] [options]
 
@@ -99,12 +99,12 @@ export async function estimateCommand(args: string[]): Promise<void> {
     if (lists === 0)
       throw new DessError(
         "INVALID_DATA",
-        `journal: expected events to foresee, got none${flags.of ? ` of type ${show(flags.of)}` : ""}`,
+        `journal: expected events to predict, got none${flags.of ? ` of type ${show(flags.of)}` : ""}`,
       )
     const estimates = settings.map(([name], s) => estimateOf(sums, name, s))
     if (json) return console.log(JSON.stringify({ lists, users: sums.size, count, settings: estimates }))
     console.log(
-      `Before ${lists.toLocaleString("en")} events of ${sums.size.toLocaleString("en")} users a list of ${count} was made; it had their item in so many:\n`,
+      `A list of ${count} was made before each of ${lists.toLocaleString("en")} events of ${sums.size.toLocaleString("en")} users. How many had the event's item:\n`,
     )
     const rows = estimates.map(({ name, hits, difference }) => [name, told(hits), difference ? told(difference) : ""])
     console.log(

@@ -43,7 +43,7 @@ const COMMANDS: Record<string, { summary: string; load: () => Promise<(args: str
     load: async () => (await import("./export.ts")).exportCommand,
   },
   estimate: {
-    summary: "how well lists of some settings foresee what people did",
+    summary: "how well lists of some settings would have predicted what people did",
     load: async () => (await import("./estimate.ts")).estimateCommand,
   },
   rebuild: {

@@ -1,4 +1,4 @@
-/** How well settings foresee what people did, by a replay of the journal. */
+/** How well settings would have predicted what people did, by a replay of the journal. */
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -71,7 +71,7 @@ test("of one type alone, as a table that says what it is", async () => {
 })
 
 test.each([
-  [["--of", "gift"], /expected events to foresee, got none of type "gift"/],
+  [["--of", "gift"], /expected events to predict, got none of type "gift"/],
   [["--variants", "{"], /--variants: expected JSON/],
   [["--variants", '{"a":{"share":1}}'], /variants: expected 2 to 16/],
   [["--last", "0"], /--last: expected more than 0/],

@@ -137,7 +137,7 @@ describeInBrowser("the dashboard", (browser) => {
     await page.getByText("How the model holds it").click()
     const steps = answer.locator("details section tbody tr")
     expect(await steps.first().textContent()).toContain("first met")
-    expect(await steps.nth(1).textContent()).toMatch(/(worth it|tried).*: grow \S+ to [\d.e-]+, keep [\d.e-]+/)
+    expect(await steps.nth(1).textContent()).toMatch(/(worth it|tried).*: grow \S+, at most [\d.e-]+; keep [\d.e-]+/)
     await answer.locator("details svg").press("ArrowRight")
     expect(await answer.locator("section .tip").textContent()).toContain("first met")
     await page.getByText("Who is like them?").waitFor(PATIENCE)
@@ -158,7 +158,7 @@ describeInBrowser("the dashboard", (browser) => {
     browser.calm()
     await page.locator("#explore [name=id]").fill("nobody")
     await page.getByRole("button", { name: "Explore" }).click()
-    await page.getByText(/There is no user "nobody/).waitFor(PATIENCE)
+    await page.getByText(/There is no item "nobody/).waitFor(PATIENCE)
     await page.close()
   })
 
@@ -195,7 +195,7 @@ describeInBrowser("the dashboard", (browser) => {
     expect(await page.locator("header nav a").allTextContents()).toEqual([
       ...["Overview", "Explore", "Try it", "Method", "Replay"],
     ])
-    await page.getByLabel("Interactions").selectOption("10000")
+    await page.getByLabel("Events").selectOption("10000")
     await page.getByLabel("Speed").selectOption("fastest")
     await page.getByRole("button", { name: "Play" }).click()
     await page.getByText(/^Done: /).waitFor(PATIENCE)

@@ -166,22 +166,22 @@ function tilesOf({ id, side, events, indicators, entry }: Explanation): Tile[] {
 /** What the model and its policy know of it. */
 function methodTiles({ side, size, bytes, indicators, bounds }: Explanation): Tile[] {
   const { diversity } = indicators
-  return [
+  const tiles: Tile[] = [
     { name: "Size", value: formatNumber(size), note: `${size === 1 ? "number" : "numbers"}, ${formatBytes(bytes)}` },
-    {
-      name: "Diversity",
-      value: diversity === null ? "–" : formatNumber(diversity),
-      note: side === "user" ? "of the items it met" : "of the users who met it",
-    },
-    {
-      name: "The policy would",
-      value: bounds === null ? "–" : bounds.grow > bounds.keep ? "grow it" : "keep it",
-      note:
-        bounds === null
-          ? "largest size, or no bounds"
-          : `grow ${formatNumber(bounds.grow)}, keep ${formatNumber(bounds.keep)}`,
-    },
   ]
+  if (diversity !== null)
+    tiles.push({
+      name: "Diversity",
+      value: formatNumber(diversity),
+      note: side === "user" ? "of the items they chose" : "of the users who chose it",
+    })
+  if (bounds !== null)
+    tiles.push({
+      name: "The policy would",
+      value: bounds.grow > bounds.keep ? "grow it" : "keep it",
+      note: `grow ${formatNumber(bounds.grow)}, keep ${formatNumber(bounds.keep)}`,
+    })
+  return tiles
 }
 
 function describeProperties(properties: Properties): string {
