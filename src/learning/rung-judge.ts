@@ -5,6 +5,7 @@
  * segment, and on ids that are no longer met.
  */
 
+import { DistinctIds } from "../ids/distinct-ids.ts"
 import { Warmup } from "../ids/warmup.ts"
 import { exp, log } from "../kernels/math.ts"
 import type { State } from "../kernels/state.ts"
@@ -97,7 +98,7 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   /** When ids were looked at last; with other processes more time passes than that of the segments here. */
   #looked = 0
   /** Ids of the segment at hand to be decided on. */
-  readonly #due: Record<Side, Set<number>> = { user: new Set(), item: new Set() }
+  readonly #due: Record<Side, DistinctIds> = { user: new DistinctIds(), item: new DistinctIds() }
   /** Room for choices and rounds, used again and again. */
   readonly #gathered: RatedChoices
   readonly #growing: RatedChoices
@@ -367,10 +368,10 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
    * only give numbers back, a rung at a time.
    */
   #decide(side: Side, events: number): Decided {
-    const ids = this.#due[side]
-    if (side === "item" && this.#rows.share) for (const id of this.#rows.share.visited()) ids.add(id)
+    const due = this.#due[side]
+    if (side === "item" && this.#rows.share) for (const id of this.#rows.share.visited()) due.add(id)
     const resting = this.#sweep(side, events)
-    const settled = this.#settle(side, this.#gather(side, Int32Array.from(ids)))
+    const settled = this.#settle(side, this.#gather(side, due.ids))
     if (resting.length > 0) settled.shrunk += this.#releaseResting(side, resting)
     return settled
   }

@@ -432,9 +432,9 @@ export class EmbeddingTable {
     this.step(id)
     if (!Number.isInteger(step) || step < 0 || step > this.top)
       throw new DessError("INVALID_ARGUMENT", `embedding step: expected 0 to ${this.top}, got ${show(step)}`)
-    const round = this.precision === "double" ? Number : Math.fround
+    const isDouble = this.precision === "double"
     for (let i = 0; i < this.sizes[step]; i++)
-      if (!Number.isFinite(round(source[at + i])))
+      if (!Number.isFinite(isDouble ? source[at + i] : Math.fround(source[at + i])))
         throw new DessError("NUMERIC", `embedding row of id ${id}: expected finite numbers, got ${source[at + i]}`)
   }
 
