@@ -195,7 +195,7 @@ export class Archive {
       journal: directory.id,
       created: directory.created as unknown as Json,
       lookup: lookup() !== undefined || this.hadLookup,
-      erasures: [...intake.erasures],
+      erasures: [...intake.erasures].filter(([at]) => at < position),
       experiment: intake.experiment && { ...intake.experiment, counts: counts.save() },
       shown: catalogue.shown.all(),
       sources: [...intake.sources],

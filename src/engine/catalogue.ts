@@ -14,6 +14,7 @@ import type { State } from "../kernels/state.ts"
 import { binaryLabel, classLabel, effectiveRating } from "../stream/labels.ts"
 import { SIDES, type Side } from "../types.ts"
 import { ByteReader, ByteWriter } from "./byte-buffer.ts"
+import type { ErasedAhead } from "./erasure.ts"
 import { ItemProperties } from "./item-properties.ts"
 import type { Lookup } from "./lookup.ts"
 import { type EventsRecord, GONE, type StoredItem } from "./records.ts"
@@ -37,6 +38,8 @@ const NEWCOMER_EVENTS = 20
 
 export class Catalogue {
   readonly names: Record<Side, Names> = { user: new Names(), item: new Names() }
+  /** While a journal is replayed: users who are erased further on. */
+  ahead: ErasedAhead | undefined
   /** Items that were put, without what the lookup table has of them. */
   readonly entries = new Map<number, StoredItem>()
   /** Items of which changed what they are like, or whether they have few events, since newcomers.ts looked; all: of too many. */
@@ -79,6 +82,31 @@ export class Catalogue {
 
   constructor(likeThreshold: number) {
     this.#likeThreshold = likeThreshold
+  }
+
+  /** The index of a name that may be read. */
+  find(side: Side, name: string): number | undefined {
+    const index = this.names[side].find(name)
+    return index === undefined || this.#isErased(side, index) ? undefined : index
+  }
+
+  /** The name of an index that may be read. */
+  nameOf(side: Side, index: number): string | undefined {
+    return this.#isErased(side, index) ? undefined : this.names[side].name(index)
+  }
+
+  /** Whether an index has a name that may be read. */
+  has(side: Side, index: number): boolean {
+    return this.names[side].has(index) && !this.#isErased(side, index)
+  }
+
+  /** Names that may be read, by index from a place on. */
+  list(side: Side, offset: number, count: number): string[] {
+    return this.names[side].list(offset, count, (index) => this.#isErased(side, index))
+  }
+
+  #isErased(side: Side, index: number): boolean {
+    return side === "user" && this.ahead?.has(index) === true
   }
 
   /** Bytes needed, but for what follows from how much memory was asked for when: a function of the contents alone. */

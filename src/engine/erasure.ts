@@ -3,9 +3,9 @@
  * noted of them. Rows of an index belong to a user from where its former owner left until that user leaves.
  */
 
-import { hashName } from "./intake.ts"
-import type { Placed } from "./journal-files.ts"
-import { type ForgetRecord, type LogRecord, withoutRows } from "./records.ts"
+import { type Erasure, hashName } from "./intake.ts"
+import type { JournalFiles, Placed } from "./journal-files.ts"
+import { type LogRecord, withoutRows } from "./records.ts"
 import { createPause } from "./turns.ts"
 
 /** Rows of an index between two positions. */
@@ -27,40 +27,21 @@ export interface Traces {
 }
 
 /** Finds what is to go. `erasures`: by the position of their records. */
-export async function findTraces(
-  records: Iterable<Placed>,
-  erasures: ReadonlyMap<number, Omit<ForgetRecord, "kind">>,
-): Promise<Traces> {
-  const lives: Life[] = []
-  // Who is erased twice has had some lives before both.
-  const add = (life: Omit<Life, "from" | "rows">) => {
-    if (!lives.some(({ index, to }) => index === life.index && to === life.to))
-      lives.push({ ...life, from: 0, rows: 0 })
-  }
-  for (const [position, { user, former }] of erasures) {
-    if (user !== null) add({ index: user, to: position, erasure: position })
-    for (const { index, before } of former) add({ index, to: before, erasure: position })
-  }
+export async function findTraces(records: Iterable<Placed>, erasures: ReadonlyMap<number, Erasure>): Promise<Traces> {
+  const lives = new Lives(erasures)
   /** Up to where a name is the erased user's; a user who comes back later stays. */
   const until = new Map<string, number>()
   for (const [position, { hash }] of erasures)
     if (hash !== null) until.set(hash, Math.max(position, until.get(hash) ?? 0))
-  const ofIndex = groupByIndex(lives)
-  // Asked of every row there is.
-  const isAnyone = new Uint8Array(1 + lives.reduce((most, { index }) => Math.max(most, index), 0))
-  for (const { index } of lives) isAnyone[index] = 1
-  const lifeOf = (index: number, position: number) =>
-    ofIndex.get(index)?.find(({ from, to }) => from <= position && position < to)
   const clean = ({ position, record }: Placed): LogRecord => {
     const isGone = (name: string | null) => name !== null && position < (until.get(hashName(name)) ?? 0)
     if (record.kind === "events") {
-      const goes = (row: number) => lifeOf(record.user[row], position) !== undefined
-      const isTouched = record.user.some((index, row) => isAnyone[index] === 1 && goes(row))
-      return isTouched ? withoutRows(record, goes) : record
+      const goes = (row: number) => lives.has(record.user[row], position)
+      return record.user.some((_, row) => goes(row)) ? withoutRows(record, goes) : record
     }
     if (record.kind === "names") {
       // A guest whose history became the user's had another name.
-      const isOwn = ({ index }: (typeof record.names)[number]) => lifeOf(index, position) !== undefined
+      const isOwn = ({ index }: (typeof record.names)[number]) => lives.has(index, position)
       const goes = (one: (typeof record.names)[number]) => one.side === "user" && (isGone(one.name) || isOwn(one))
       if (!record.names.some(goes)) return record
       return { ...record, names: record.names.map((one) => (goes(one) ? { ...one, name: null } : one)) }
@@ -78,7 +59,7 @@ export async function findTraces(
     if (record.kind === "forget" && record.hash !== null && position <= (until.get(record.hash) ?? -1))
       return { ...record, former: [], hash: null }
     if (record.kind === "retract") {
-      const kept = record.rows.filter(({ user }) => lifeOf(user, position) === undefined)
+      const kept = record.rows.filter(({ user }) => !lives.has(user, position))
       return kept.length === record.rows.length ? record : { ...record, rows: kept }
     }
     return record
@@ -86,23 +67,108 @@ export async function findTraces(
   const touched: number[] = []
   const pause = createPause()
   for (const placed of records) {
-    const { position, record } = placed
-    const released = record.kind === "left" ? record.user : record.kind === "forget" ? [record.user ?? -1] : []
-    // What was counted was somebody else's.
-    for (const index of released)
-      for (const life of ofIndex.get(index) ?? [])
-        if (position < life.to) Object.assign(life, { from: position + 1, rows: 0 })
-    if (record.kind === "events")
-      for (const index of record.user)
-        if (isAnyone[index] === 1) for (const life of ofIndex.get(index) ?? []) if (position < life.to) life.rows++
+    lives.read(placed)
     // Lives only get shorter from here on: what is to change in the end is among these.
-    if (clean(placed) !== record) touched.push(position)
+    if (clean(placed) !== placed.record) touched.push(placed.position)
     const turn = pause()
     if (turn) await turn
   }
-  const rows = new Map<number, number>()
-  for (const life of lives) rows.set(life.erasure, (rows.get(life.erasure) ?? 0) + life.rows)
-  return { rows, touched, clean }
+  return { rows: lives.rows(), touched, clean }
+}
+
+/**
+ * Where in the journal indices stood for users who are erased: from where a former owner left until that user did. Known
+ * once the records were read in order.
+ */
+class Lives {
+  readonly #all: Life[] = []
+  readonly #ofIndex: ReadonlyMap<number, Life[]>
+  /** Asked of every row there is. */
+  readonly #isAnyone: Uint8Array
+
+  constructor(erasures: ReadonlyMap<number, Erasure>) {
+    for (const [position, { user, former }] of erasures) {
+      if (user !== null) this.#add({ index: user, to: position, erasure: position })
+      for (const { index, before } of former) this.#add({ index, to: before, erasure: position })
+    }
+    this.#ofIndex = groupByIndex(this.#all)
+    this.#isAnyone = new Uint8Array(1 + this.#all.reduce((most, { index }) => Math.max(most, index), 0))
+    for (const { index } of this.#all) this.#isAnyone[index] = 1
+  }
+
+  /** Who is erased twice has had some lives before both. */
+  #add(life: Omit<Life, "from" | "rows">): void {
+    if (!this.#all.some(({ index, to }) => index === life.index && to === life.to))
+      this.#all.push({ ...life, from: 0, rows: 0 })
+  }
+
+  read({ position, record }: Placed): void {
+    const released = record.kind === "left" ? record.user : record.kind === "forget" ? [record.user ?? -1] : []
+    // What was counted was somebody else's.
+    for (const index of released)
+      for (const life of this.#ofIndex.get(index) ?? [])
+        if (position < life.to) Object.assign(life, { from: position + 1, rows: 0 })
+    if (record.kind !== "events") return
+    for (const index of record.user)
+      if (this.#isAnyone[index] === 1)
+        for (const life of this.#ofIndex.get(index) ?? []) if (position < life.to) life.rows++
+  }
+
+  has(index: number, position: number): boolean {
+    if (this.#isAnyone[index] !== 1) return false
+    return this.#ofIndex.get(index)?.some(({ from, to }) => from <= position && position < to) === true
+  }
+
+  /** Events by erasure. */
+  rows(): Map<number, number> {
+    const rows = new Map<number, number>()
+    for (const life of this.#all) rows.set(life.erasure, (rows.get(life.erasure) ?? 0) + life.rows)
+    return rows
+  }
+}
+
+/**
+ * Brings what is pending up to the end of the journal, and finds whose erasure stands where a replay has yet to get to;
+ * undefined where nobody's does.
+ */
+export async function findErasedAhead(
+  files: JournalFiles,
+  p: { from: number; pending: Map<number, Erasure>; signal: AbortSignal | undefined },
+): Promise<ErasedAhead | undefined> {
+  const { from, pending, signal } = p
+  const erasures = new Map<number, Erasure>()
+  for await (const { position, record } of files.readLeavings(from, signal))
+    if (record.kind === "forget") {
+      const { user, former, hash } = record
+      for (const known of [erasures, pending]) known.set(position, { user, former, hash })
+    } else if (record.kind === "erased") for (const position of record.positions) pending.delete(position)
+  if (erasures.size === 0) return undefined
+  const lives = new Lives(erasures)
+  for await (const placed of files.readLeavings(from, signal)) lives.read(placed)
+  return new ErasedAhead(from, erasures, lives)
+}
+
+/** Users whose erasure stands where the replay has yet to get to: until then nobody reads what is known of them. */
+export class ErasedAhead {
+  readonly #lives: Lives
+  /** By the hash of a name: where its last erasure stands. */
+  readonly #until = new Map<string, number>()
+  /** Position of the next record to be replayed: until it is, all is as of the one before. */
+  at: number
+
+  constructor(from: number, erasures: ReadonlyMap<number, Erasure>, lives: Lives) {
+    this.at = from
+    this.#lives = lives
+    for (const [position, { hash }] of erasures) if (hash !== null) this.#until.set(hash, position)
+  }
+
+  has(index: number): boolean {
+    return this.#lives.has(index, this.at - 1)
+  }
+
+  hasName(name: string): boolean {
+    return this.at <= (this.#until.get(hashName(name)) ?? -1)
+  }
 }
 
 function groupByIndex(lives: readonly Life[]): Map<number, Life[]> {

@@ -106,11 +106,10 @@ function reportedRating(kept: number, max: number): number {
 /** The indices a user had before leaving, as far as the journal goes back. */
 export async function formerIndicesOf(files: JournalFiles, user: string): Promise<ForgetRecord["former"]> {
   const found: ForgetRecord["former"] = []
-  for await (const some of portions(files.readLeavings()))
-    for (const { position, record } of some)
-      if (record.kind === "left")
-        record.user.forEach((index, at) => {
-          if (record.names.user[at] === user) found.push({ index, before: position })
-        })
+  for await (const { position, record } of files.readLeavings(files.first))
+    if (record.kind === "left")
+      record.user.forEach((index, at) => {
+        if (record.names.user[at] === user) found.push({ index, before: position })
+      })
   return found
 }

@@ -95,7 +95,7 @@ export class Intake {
   duplicates = 0
   /** Numbers of features that were journalled since the start. */
   featureNumbers = 0
-  /** By the position of their record. */
+  /** By the position of their record; from a start on also those that are still to be replayed. */
   readonly erasures = new Map<number, Erasure>()
   /** What the tables are held to, as far as journalled. */
   limits: Limits | undefined
@@ -481,6 +481,8 @@ export class Intake {
       if (record.user !== null) names.user.drop(record.user)
       this.#applyForget(record, position)
     } else this.#apply(record, position)
+    const { ahead } = this.#parts.catalogue
+    if (ahead) ahead.at = position + 1
   }
 
   /** Without rows of ids that have no name: where records are gone, so may be who they were. */
@@ -707,7 +709,7 @@ export class Intake {
 
   #applyForget(record: ForgetRecord, position: number): void {
     const { user, former, hash } = record
-    this.erasures.set(position, { user, former, hash })
+    if (!this.#isReplaying) this.erasures.set(position, { user, former, hash })
     this.#parts.onLeft(position, record)
     if (user === null) return
     this.#nobodys.user.delete(user)

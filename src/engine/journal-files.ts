@@ -42,7 +42,7 @@ import {
   MOST_PAYLOAD,
 } from "./frames.ts"
 import { LostRecords } from "./lost-records.ts"
-import { decodeRecord, encodeRecord, type LogRecord } from "./records.ts"
+import { decodeRecord, encodeRecord, isLeaving, type LogRecord } from "./records.ts"
 import { createPause, refuseAborted } from "./turns.ts"
 
 const PATTERN = /^journal-(\d{12,})\.log$/
@@ -61,6 +61,15 @@ const deflated = promisify(deflateRaw)
 export interface Placed {
   position: number
   record: LogRecord
+}
+
+interface Encoded {
+  position: number
+  bytes: Uint8Array
+}
+
+function decoded({ position, bytes }: Encoded): Placed {
+  return { position, record: decodeRecord(bytes, position) }
 }
 
 interface JournalFile {
@@ -289,6 +298,23 @@ export class JournalFiles {
 
   /** Records from a position on, in order. Damage is refused when it is met. */
   *read(from: number): Generator<Placed> {
+    for (const encoded of this.#encoded(from)) yield decoded(encoded)
+  }
+
+  /** Records from a position on by which indices were given up, or erasures ended. Others get turns meanwhile. */
+  async *readLeavings(from: number, signal?: AbortSignal): AsyncGenerator<Placed> {
+    const pause = createPause()
+    for (const encoded of this.#encoded(from, ({ hasLeft }) => hasLeft)) {
+      if (isLeaving(encoded.bytes)) yield decoded(encoded)
+      const turn = pause()
+      if (!turn) continue
+      await turn
+      refuseAborted(signal)
+    }
+  }
+
+  /** `isWanted`: of which files. */
+  *#encoded(from: number, isWanted: (file: JournalFile) => boolean = () => true): Generator<Encoded> {
     for (let at = from; at < this.next; ) {
       const file = this.#files.find(({ first, end = Number.POSITIVE_INFINITY }) => first <= at && at < end)
       if (!file) {
@@ -298,7 +324,7 @@ export class JournalFiles {
         continue
       }
       const end = file.end ?? this.next
-      yield* this.#readFile(file, at)
+      if (isWanted(file)) yield* this.#readFile(file, at)
       at = end
     }
   }
@@ -311,7 +337,7 @@ export class JournalFiles {
     }
   }
 
-  *#readFile(file: JournalFile, from: number): Generator<Placed> {
+  *#readFile(file: JournalFile, from: number): Generator<Encoded> {
     const open = openToRead(file.path)
     try {
       // As it is now: the last file may be closed before it is read to its end.
@@ -320,7 +346,7 @@ export class JournalFiles {
       const reader = new FrameReader({ file: open, size, at: FILE_HEADER_BYTES, position: file.first })
       for (const { position, records } of reader)
         for (let r = 0; r < records.length; r++)
-          if (position + r >= from) yield { position: position + r, record: decodeRecord(records[r], position + r) }
+          if (position + r >= from) yield { position: position + r, bytes: records[r] }
       const { ending } = reader
       if (ending.kind !== "clean" || ending.next !== end)
         throw damagedJournal(file.path.slice(this.#directory.length + 1), ending)
@@ -452,15 +478,16 @@ export class JournalFiles {
           ;[block, size] = [[], 0]
         }
         for (const file of old)
-          for (const placed of this.#readFile(file, file.first)) {
+          for (const encoded of this.#readFile(file, file.first)) {
             if (this.isClosing && isLong) throw closing()
+            const placed = decoded(encoded)
             if (placed.position !== position + block.length) {
               await flush()
               await append(encodeGap(position, placed.position - position))
               bytes += encodeGap(0, 0).length
               position = placed.position
             }
-            hasLeft ||= placed.record.kind === "left" || placed.record.kind === "forget"
+            hasLeft ||= isLeaving(encoded.bytes)
             const record = encodeRecord(change(placed))
             block.push(record)
             size += record.length
@@ -481,11 +508,6 @@ export class JournalFiles {
     this.#strays.push(...old.slice(1).map((file) => file.path))
     this.#isUnsettled = true
     this.#settleNames()
-  }
-
-  /** Records of the files in which ids may have left; of others none. */
-  *readLeavings(): Generator<Placed> {
-    for (const file of [...this.#files]) if (file.hasLeft) yield* this.#readFile(file, file.first)
   }
 
   /** Bytes from a position on, roughly: whole files but for the one it lies in. */

@@ -81,7 +81,7 @@ function predictAt(
   { checked, places, predictions }: { checked: CheckedPair[]; places: readonly number[]; predictions: Prediction[] },
 ): void {
   const { user } = checked[places[0]]
-  const asker = findAsker(catalogue, reader, { user: catalogue.names.user.find(user), recent: recent(user) })
+  const asker = findAsker(catalogue, reader, { user: catalogue.find("user", user), recent: recent(user) })
   const userKnown = asker !== undefined
   const scored: number[] = []
   const known: boolean[] = []

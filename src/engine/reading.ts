@@ -123,7 +123,7 @@ export class Reading {
   recommend(user: Id, options: RecommendOptions, trials?: readonly CheckedTrial[]): Recommendation[] {
     const name = checkName("user", user)
     return this.#list(options, {
-      user: this.#catalogue.names.user.find(name),
+      user: this.#catalogue.find("user", name),
       trials: trials && this.#label(trials),
       recent: this.#recent(name),
     })
@@ -141,7 +141,7 @@ export class Reading {
       return []
     }
     const name = checkName("user", user)
-    const asked = { user: this.#catalogue.names.user.find(name), recent: this.#recent(name), trials: [], seen }
+    const asked = { user: this.#catalogue.find("user", name), recent: this.#recent(name), trials: [], seen }
     return this.#page(merged, (query) =>
       chooseItems(this.#catalogue, this.#model.reader, { ...query, ...asked, from: "trending" }),
     )
@@ -265,18 +265,19 @@ export class Reading {
     const index = this.#find("user", user)
     const { reader } = this.#model
     const names = this.#catalogue.names.user
-    const own = names.name(index)
+    const nameOf = (user: number) => this.#catalogue.nameOf("user", user)
+    const own = nameOf(index)
     return this.#turns.run(async (pause) => {
       let found: SimilarUser[] = []
       for (let from = 0; from < names.count; from += USERS_AT_ONCE) {
         // Forgotten meanwhile, and perhaps another user by now.
-        if (names.name(index) !== own || !reader.knows("user", index)) return []
+        if (nameOf(index) !== own || !reader.knows("user", index)) return []
         const others = this.#knownUsers(from, index)
         const cosines = others.length === 0 ? new Float32Array(0) : reader.nearestUsers(index, others)
         const least = found.length < count ? Number.NEGATIVE_INFINITY : found[count - 1].score
         const near = best(cosines, count).filter((at) => cosines[at] > least)
         if (near.length > 0) {
-          const some = near.map((at) => ({ user: names.name(others[at]) as string, score: cosines[at] }))
+          const some = near.map((at) => ({ user: nameOf(others[at]) as string, score: cosines[at] }))
           found = [...found, ...some].sort((a, b) => b.score - a.score).slice(0, count)
         }
         await pause()
@@ -291,8 +292,9 @@ export class Reading {
     const { reader } = this.#model
     const end = Math.min(names.count, from + USERS_AT_ONCE)
     const known = new Int32Array(end - from)
+    const isNamed = (id: number) => this.#catalogue.has("user", id)
     let count = 0
-    for (let id = from; id < end; id++) if (names.has(id) && id !== but && reader.knows("user", id)) known[count++] = id
+    for (let id = from; id < end; id++) if (isNamed(id) && id !== but && reader.knows("user", id)) known[count++] = id
     return known.subarray(0, count)
   }
 
@@ -328,7 +330,7 @@ export class Reading {
   }
 
   #find(side: Side, id: Id): number {
-    const index = this.#catalogue.names[checkSide(side)].find(checkName(side, id))
+    const index = this.#catalogue.find(checkSide(side), checkName(side, id))
     if (index !== undefined) return index
     throw new DessError("NOT_FOUND", `${side}: expected one that has been met, got ${show(id)}`)
   }
@@ -363,18 +365,18 @@ export class Reading {
   }
 
   has(side: Side, id: Id): boolean {
-    return this.#catalogue.names[checkSide(side)].find(checkName(side, id)) !== undefined
+    return this.#catalogue.find(checkSide(side), checkName(side, id)) !== undefined
   }
 
   ids(side: Side, options: PageOptions): string[] {
     const { offset, count } = checkPage(options)
-    return this.#catalogue.names[checkSide(side)].list(offset, count)
+    return this.#catalogue.list(checkSide(side), offset, count)
   }
 
   history(user: Id, options: { count?: number }): string[] {
     checkOptionNames("options", options, ["count"])
     const count = checkCount("count", options.count, { least: 1, most: MOST_LISTED, otherwise: 100 })
-    const index = this.#catalogue.names.user.find(checkName("user", user))
+    const index = this.#catalogue.find("user", checkName("user", user))
     if (index === undefined) return []
     const items = this.#catalogue.history(index).slice(-count).reverse()
     return Array.from(items, (item) => this.#catalogue.names.item.name(item) ?? "")
@@ -382,8 +384,11 @@ export class Reading {
 
   /** The indices of a pair; undefined for an id that is not known. */
   pair(user: Id, item: Id): Record<Side, number | undefined> {
-    const { user: users, item: items } = this.#catalogue.names
-    return { user: users.find(checkName("user", user)), item: items.find(checkName("item", item)) }
+    const catalogue = this.#catalogue
+    return {
+      user: catalogue.find("user", checkName("user", user)),
+      item: catalogue.find("item", checkName("item", item)),
+    }
   }
 
   async feedback(
@@ -392,17 +397,17 @@ export class Reading {
   ): Promise<{ feedback: FeedbackView[]; next: string | null }> {
     checkOptionNames("options", options, ["user", "item", "type", "count", "after"])
     const count = checkCount("count", options.count, { least: 1, most: MOST_AT_ONCE, otherwise: 100 })
-    const { user: users, item: items } = this.#catalogue.names
+    const catalogue = this.#catalogue
     const type = options.type === undefined ? undefined : checkType(options.type)
-    const user = options.user === undefined ? undefined : users.find(checkName("user", options.user))
-    const item = options.item === undefined ? undefined : items.find(checkName("item", options.item))
+    const user = options.user === undefined ? undefined : catalogue.find("user", checkName("user", options.user))
+    const item = options.item === undefined ? undefined : catalogue.find("item", checkName("item", options.item))
     const after = options.after === undefined ? undefined : readAfter(options.after)
     const unknown =
       (options.user !== undefined && user === undefined) || (options.item !== undefined && item === undefined)
     if (unknown) return { feedback: [], next: null }
     const { rows, next } = listFeedback(lookup?.feedback({ user, item, after }) ?? [], { type, count })
     const feedback = rows.flatMap((row) => {
-      const names = { user: users.name(row.user), item: items.name(row.item) }
+      const names = { user: catalogue.nameOf("user", row.user), item: catalogue.nameOf("item", row.item) }
       if (names.user === undefined || names.item === undefined) return []
       const { timestamp, comment } = row
       return { user: names.user, item: names.item, type: row.type, timestamp, comment }

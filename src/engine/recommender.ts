@@ -35,6 +35,7 @@ import {
   toArray,
 } from "./check.ts"
 import type { Directory } from "./directory.ts"
+import { findErasedAhead } from "./erasure.ts"
 import { type EventTypes, weighRows } from "./event-types.ts"
 import { Experiments, ListCounts } from "./experiments.ts"
 import { FormerNames, formerIndicesOf, nameEvents, portions } from "./former-names.ts"
@@ -221,6 +222,11 @@ export class LiveRecommender implements Recommender {
     refuseAborted(signal)
     const position = await archive.restore()
     refuseAborted(signal)
+    this.#catalogue.ahead = await findErasedAhead(directory.files, {
+      from: position,
+      pending: this.#intake.erasures,
+      signal,
+    })
     await this.#lookup.takeUp({ position, wasThere: archive.hadLookup, signal })
     this.#journal.begin()
     this.#learned = this.#intake.accepted
@@ -259,6 +265,7 @@ export class LiveRecommender implements Recommender {
     await this.#journal.alone(() => directory.files.mend()).catch((error) => this.#journal.refuse(error))
     if (this.#lookup.failure) await this.#journal.refuse(this.#lookup.failure)
     this.#replay = undefined
+    this.#catalogue.ahead = undefined
     this.#state = "learning"
     this.#intake.endReplay()
     this.#takeUpWriting()
@@ -351,7 +358,8 @@ export class LiveRecommender implements Recommender {
 
   note(side: Side, id: Id): Note | undefined {
     this.#read()
-    return this.#lookup.readable?.note(checkSide(side), checkName(side, id))
+    const name = checkName(checkSide(side), id)
+    return this.#isErased(side, name) ? undefined : this.#lookup.readable?.note(side, name)
   }
 
   putNotes(side: Side, notes: readonly { id: Id; note: Note | null }[]): Promise<void> {
@@ -367,9 +375,14 @@ export class LiveRecommender implements Recommender {
 
   notedIds(side: Side, after?: Id): Iterable<string> {
     this.#read()
-    return (
-      this.#lookup.readable?.noteIds(checkSide(side), after === undefined ? undefined : checkName(side, after)) ?? []
-    )
+    const begin = after === undefined ? undefined : checkName(side, after)
+    const names = this.#lookup.readable?.noteIds(checkSide(side), begin) ?? []
+    return this.#catalogue.ahead ? allBut(names, (name) => this.#isErased(side, name)) : names
+  }
+
+  /** Whether a name's erasure is still to be replayed. */
+  #isErased(side: Side, name: string): boolean {
+    return side === "user" && this.#catalogue.ahead?.hasName(name) === true
   }
 
   putItems(given: ItemEntry | readonly ItemEntry[]): Promise<number> {
@@ -611,9 +624,8 @@ export class LiveRecommender implements Recommender {
     this.#exports.add(former)
     try {
       await this.#journal.committed().catch(() => {})
-      for await (const some of portions(files.read(files.first)))
-        for (const { position, record } of some)
-          if (record.kind === "left" || record.kind === "forget") former.add(position, record)
+      for await (const { position, record } of files.readLeavings(files.first))
+        if (record.kind === "left" || record.kind === "forget") former.add(position, record)
       const { max } = this.#options.scale
       const now = (side: Side, index: number) => this.#intake.nameOf(side, index)
       // Named at once: who has an index now may leave while this is read.
@@ -971,6 +983,10 @@ const NOTHING: Standing = {
     heldBytes: 0,
   },
   totals: { shrunk: { user: 0, item: 0 }, left: { user: 0, item: 0 } },
+}
+
+function* allBut(names: Iterable<string>, isOut: (name: string) => boolean): Generator<string> {
+  for (const name of names) if (!isOut(name)) yield name
 }
 
 function refuseAfter({ after }: Pick<RecommendOptions, "after">): void {

@@ -220,6 +220,14 @@ function isMilliseconds(seconds: number): boolean {
   return Math.abs(seconds) < 1e12 && Object.is((Math.round(seconds * 1000) + 0) / 1000, seconds)
 }
 
+const LEAVING = /^\{"kind":"(left|forget|erased)"/
+const LEAVING_BYTES = 20
+
+/** Whether an encoded record gives up indices, or says that erasures are done. */
+export function isLeaving(bytes: Uint8Array): boolean {
+  return bytes[0] === OTHER && LEAVING.test(Buffer.from(bytes.subarray(1, 1 + LEAVING_BYTES)).toString("latin1"))
+}
+
 export function decodeRecord(bytes: Uint8Array, position: number): LogRecord {
   try {
     const reader = new ByteReader(bytes)

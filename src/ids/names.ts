@@ -396,13 +396,13 @@ export class Names {
       if (!this.has(index) && !but.has(index)) this.#free.push(index)
   }
 
-  /** Names by index from a place on. */
-  list(offset: number, count: number): string[] {
+  /** Names by index from a place on, but for some. */
+  list(offset: number, count: number, isOut: (index: number) => boolean = () => false): string[] {
     const found: string[] = []
     const { start } = this.#ids.at
     let skip = offset
     for (let index = 0; index < this.count && found.length < count; index++)
-      if (start[index] !== 0 && skip-- <= 0) found.push(this.#read(start[index]))
+      if (start[index] !== 0 && !isOut(index) && skip-- <= 0) found.push(this.#read(start[index]))
     return found
   }
 

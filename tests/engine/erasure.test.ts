@@ -15,7 +15,7 @@ const { folder, open, powerCut } = useDirectories()
 beforeAll(buildCommand)
 
 /** Folders in the way of every snapshot. */
-const OBSTACLES = Array.from({ length: 200 }, (_, n) => `snapshot-${String(n).padStart(12, "0")}.safetensors.part`)
+const OBSTACLES = Array.from({ length: 1000 }, (_, n) => `snapshot-${String(n).padStart(12, "0")}.safetensors.part`)
 
 function block(directory: string): void {
   for (const name of OBSTACLES) mkdirSync(join(directory, name))
@@ -139,6 +139,57 @@ describe("erased users", () => {
     const hash = await recommender.hash()
     await recommender.close()
     expect(await (await open(directory)).hash()).toBe(hash)
+  })
+
+  test("are counted and nobody from the first answer of a start on, also before the replay gets to them", async () => {
+    const directory = folder()
+    const recommender = await open(directory, { snapshotEvents: 1_000_000 })
+    const life = (user: string, item: string) => ({ ...lifeOf(user, item), timestamp: undefined })
+    await recommender.observe([life("early", "item 1"), life("guest", "item 2"), life("Bob", "item 3")])
+    const note = (id: string) => ({ id, note: { comment: `note on ${id}` } })
+    await recommender.putNotes("user", ["early", "Bob"].map(note))
+    await recommender.snapshot()
+    for (let n = 0; n < 10; n++) await recommender.observe(randomEvents(500, n))
+    await recommender.observe(life("late", "item 4"))
+    await recommender.merge("guest", "early")
+    await recommender.observe(randomEvents(500, 10))
+    block(directory)
+    for (const name of ["early", "late"]) expect(await recommender.forget(name)).toMatchObject({ status: "pending" })
+    await recommender.observe([{ user: "late", item: "item 5" }, ...randomEvents(500, 11)])
+    await recommender.putNotes("user", [note("late")])
+    await recommender.abandon()
+    const again = await open(directory, { replay: "behind", snapshotEvents: 1_000_000 })
+    expect(again.has("user", "Bob"), "from the snapshot").toBe(true)
+    expect(again.has("user", "late")).toBe(false)
+    let looks = 0
+    for (; again.state === "replaying"; looks++) {
+      expect(again.status().erasures).toEqual({ pending: 2 })
+      // Who came back may be read again, but for what was before.
+      const hasReturned = again.has("user", "late")
+      const names = ["early", "guest", ...(hasReturned ? [] : ["late"])]
+      for (const name of names) {
+        expect(again.has("user", name), name).toBe(false)
+        expect(again.history(name)).toEqual([])
+        await expect(again.explain("user", name)).rejects.toMatchObject({ code: "NOT_FOUND" })
+        expect((await again.recommend(name)).filter(({ source }) => source === "model")).toEqual([])
+        expect(again.note("user", name)).toBeUndefined()
+      }
+      expect(again.history("late")).not.toContain("item 4")
+      const told = [
+        ...again.ids("user", { count: 1000 }),
+        ...again.notedIds("user"),
+        ...(await again.feedback({ count: 1000 })).feedback.map(({ user }) => user),
+        ...(await again.similarUsers("Bob", { count: 1000 })).map(({ user }) => user),
+      ]
+      expect(told.filter((name) => names.includes(name))).toEqual([])
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(looks).toBeGreaterThan(5)
+    await again.caughtUp()
+    await expect.poll(() => again.status().erasures, { timeout: 10_000 }).toEqual({ pending: 0 })
+    expect(again.history("late")).toEqual(["item 5"])
+    for (const trace of ["early", "guest", "comment by late"]) expect(filesWith(directory, trace), trace).toEqual([])
+    expect(await users(again)).not.toContain("early")
   })
 
   test("asked for twice at the same time are erased once, and two newcomers are two", async () => {
