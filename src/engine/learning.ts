@@ -179,6 +179,12 @@ export class Learning implements ReadModel {
     if (this.freshness.length > REMEMBERED) this.freshness.shift()
   }
 
+  /** Ends training in the middle of what it does. */
+  async abandon(): Promise<void> {
+    this.#orders.length = 0
+    await this.thread.abandon()
+  }
+
   async close(): Promise<void> {
     await this.thread.close()
     this.#kernels.close()

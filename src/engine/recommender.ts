@@ -95,8 +95,8 @@ const USUAL_ITEM = 512
 const COUNT_EVERY = 1000
 /** Milliseconds between two tries of erasures that failed. */
 const ERASE_AGAIN = 2000
-/** Milliseconds a snapshot may have taken for one to be taken when a replay is interrupted. */
-const QUICK_SNAPSHOT = 400
+/** Bytes of what grows with ids that a snapshot writes in a millisecond, at least. */
+const SNAPSHOT_RATE = 100_000
 
 export class LiveRecommender implements Recommender {
   readonly #options: EngineOptions
@@ -951,7 +951,9 @@ export class LiveRecommender implements Recommender {
   async #stopReplay(): Promise<void> {
     const replay = this.#replay
     if (!replay) return
-    await replay.stop(this.#snapshotMilliseconds < QUICK_SNAPSHOT)
+    const bytes = Object.values(this.#growing()).reduce((sum, part) => sum + part, 0)
+    const isKept = await replay.stop(Math.max(this.#snapshotMilliseconds, bytes / SNAPSHOT_RATE))
+    if (!isKept) await this.#learning.abandon()
     await this.#caughtUp.catch(() => {})
   }
 }

@@ -10,8 +10,10 @@ import type { LogRecord } from "./records.ts"
 import { giveWay } from "./turns.ts"
 import type { ReplayProgress } from "./types.ts"
 
-/** Segments given to the training thread and not yet learned. */
-const MOST_AHEAD = 4
+/** Segments that wait to be learned before one more is given: whoever stops waits for all of them. */
+const MOST_AHEAD = 1
+/** Milliseconds that keeping what is done may take. */
+const PATIENCE = 600
 /** Milliseconds between two reports, and the longest turn of the event loop. */
 const REPORT = 200
 const TURN = 10
@@ -47,7 +49,11 @@ export class Replay {
   failure: string | undefined
   /** What the caller's own function threw when it was told how far it is. */
   #thrown: { error: unknown } | undefined
-  #keepsDone = false
+  #isOver = false
+  #hasLeft = false
+  #leave: () => void = () => {}
+  /** Resolves when it is to be stopped without keeping anything. */
+  readonly #left: Promise<void>
   #finish: () => void = () => {}
   readonly #finished: Promise<void>
 
@@ -57,6 +63,12 @@ export class Replay {
     this.#learnedBefore = parts.learned()
     this.#acceptedBefore = parts.intake.accepted
     this.#snapshotAt = parts.intake.accepted + parts.snapshotEvents
+    this.#left = new Promise((resolve) => {
+      this.#leave = () => {
+        this.#hasLeft = true
+        resolve()
+      }
+    })
     this.#finished = new Promise((resolve) => {
       this.#finish = resolve
     })
@@ -78,6 +90,7 @@ export class Replay {
     try {
       return await this.#run()
     } finally {
+      this.#isOver = true
       this.#finish()
     }
   }
@@ -96,7 +109,7 @@ export class Replay {
         this.failure = undefined
       }
     if (this.#position < files.next && files.next > from && !this.#stopping) this.#position = files.next
-    await learning.untilBacklog(0, () => this.#report())
+    await this.#unlessLeft(learning.untilBacklog(0, () => this.#report()))
     this.#report()
     this.#throwOwn()
     if (this.#stopping) throw new DessError("CLOSED", "recommender: expected an open one, it was closed")
@@ -113,10 +126,10 @@ export class Replay {
       intake.replay(record, position)
       this.#position = position + 1
       if (record.kind === "segment") {
-        await learning.untilBacklog(MOST_AHEAD)
+        await this.#unlessLeft(learning.untilBacklog(MOST_AHEAD))
         if (this.#stopping) return this.#interrupt(position + 1)
         if (intake.accepted >= this.#snapshotAt) {
-          await this.#parts.snapshot(position + 1)
+          await this.#unlessLeft(this.#parts.snapshot(position + 1))
           this.#snapshotAt = intake.accepted + this.#parts.snapshotEvents
         }
       }
@@ -152,16 +165,26 @@ export class Replay {
     if (this.#thrown) throw this.#thrown.error
   }
 
+  async #unlessLeft(work: Promise<void>): Promise<void> {
+    await Promise.race([work, this.#left])
+  }
+
   async #interrupt(position: number): Promise<boolean> {
-    if (this.#keepsDone) await this.#parts.snapshot(position)
+    if (!this.#hasLeft) await this.#unlessLeft(this.#parts.snapshot(position))
     return false
   }
 
-  /** Stops at the end of the next segment; `keep`: with a snapshot of what is done. */
-  async stop(keep: boolean): Promise<void> {
-    this.#keepsDone = keep
+  /**
+   * Stops at the end of the next segment, with a snapshot of what is done; at once where that, which takes about so many
+   * milliseconds, does not come to an end soon: then what the training thread is doing is of no use any more. Says which.
+   */
+  async stop(snapshotMilliseconds: number): Promise<boolean> {
+    if (this.#isOver) return true
     this.#stopping = true
+    const timer = setTimeout(() => this.#leave(), snapshotMilliseconds < PATIENCE ? PATIENCE : 0)
     await this.#finished
+    clearTimeout(timer)
+    return !this.#hasLeft
   }
 }
 

@@ -122,6 +122,11 @@ export class TrainingThread {
     this.#onUpdate({ kind: "ended", error })
   }
 
+  /** Ends it in the middle of what it does. */
+  async abandon(): Promise<void> {
+    await this.#worker.terminate()
+  }
+
   async close(): Promise<void> {
     this.#ended ??= new DessError("CLOSED", "recommender: expected an open one, it was closed")
     this.#worker.postMessage("close")

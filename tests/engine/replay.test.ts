@@ -7,6 +7,7 @@ import { afterEach, beforeAll, expect, test } from "vitest"
 import { encodeFrame, joinRecords } from "../../src/engine/frames.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { encodeRecord } from "../../src/engine/records.ts"
+import { Replay, type ReplayParts } from "../../src/engine/replay.ts"
 import type { RecommenderOptions } from "../../src/engine/types.ts"
 import { buildCommand } from "../support/command.ts"
 
@@ -101,3 +102,19 @@ test("a start is given up while its journal is still being read, without a chang
   expect(turns).toBeGreaterThanOrEqual(2)
   expect(readdirSync(directory)).toEqual(before)
 }, 60_000)
+
+test("a replay whose training takes long is stopped within a second all the same, without what that was doing", async () => {
+  const segment = { position: 0, record: { kind: "segment", time: 0 } }
+  const replay = new Replay({
+    ...{ files: { read: () => [segment], bytesFrom: () => 1, next: 1 }, from: 0, snapshotEvents: 1000 },
+    intake: { accepted: 0, replay() {} },
+    learning: { untilBacklog: () => new Promise(() => {}) },
+    learned: () => 0,
+    snapshot: () => Promise.reject(new Error("there is nothing whole to be kept")),
+  } as unknown as ReplayParts)
+  const running = replay.run()
+  const began = performance.now()
+  expect(await replay.stop(0)).toBe(false)
+  expect(performance.now() - began).toBeLessThan(1000)
+  expect(await running).toBe(false)
+})
