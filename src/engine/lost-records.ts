@@ -1,6 +1,8 @@
 /**
  * What is gone of a journal, in words: which records, and, as far as those that are left tell, how many events and of when.
- * Every end of a segment says how many events there have been; whose the missing ones were nothing tells.
+ * Every end of a segment says how many events there have been; whose
+ * the missing ones were nothing tells: snapshots have sums, what users have met also from events that are there, and of
+ * keys only hashes.
  */
 
 import type { LogRecord } from "./records.ts"
@@ -60,8 +62,11 @@ export class LostRecords {
   }
 }
 
-function describeEvents({ events, from, to }: Omit<Span, "texts">): string {
-  if (events === 0) return "no events"
+function describeEvents(span: Omit<Span, "texts">): string {
+  return span.events === 0 ? "no events" : `${countEvents(span)}; no record tells whose they were`
+}
+
+function countEvents({ events, from, to }: Omit<Span, "texts">): string {
   const count = events === undefined ? "events, how many is not known" : `${events} event${events === 1 ? "" : "s"}`
   const [begin, end] = [from, to].map((time) => (time === undefined ? undefined : new Date(time).toISOString()))
   if (begin !== undefined && end !== undefined) return `${count}, taken between ${begin} and ${end}`

@@ -181,7 +181,8 @@ test("what a recovered journal has lost is reported whenever it is opened, expor
   expect(again.status().damaged?.join()).toMatch(/were damaged and are gone: \d+ events, taken before .*Z/)
   await again.close()
   const contents = await openContents(directory)
-  const said = /were damaged or missing when it was recovered, and are gone: \d+ events, taken before .*Z$/
+  const said =
+    /were damaged or missing when it was recovered, and are gone: \d+ events, taken before .*Z; no record tells whose they were$/
   expect(contents).toMatchObject({ isWhole: false, gone: [expect.stringMatching(said)] })
   await contents.close()
   const write = vi.spyOn(process.stderr, "write").mockReturnValue(true)
