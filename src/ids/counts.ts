@@ -75,14 +75,9 @@ export class SmallCounts implements Counts {
   }
 
   add(id: number): number {
-    const count = this.#numbers.get(id) + 1
-    if (count < FULL && this.#times.size === 0) {
-      this.#numbers.set(id, count)
-      return count
-    }
-    const all = this.get(id) + 1
-    this.set(id, all)
-    return all
+    const count = this.#numbers.add(id)
+    if (count === 0) this.#times.set(id, (this.#times.get(id) ?? 0) + 1)
+    return this.#times.size === 0 ? count : count + FULL * (this.#times.get(id) ?? 0)
   }
 
   clear(id: number): void {

@@ -7,6 +7,8 @@ export interface SmallNumbers {
   get(id: number): number
   /** Returns what it was. */
   set(id: number, value: number): number
+  /** Makes it one more, round to 0 after 65,535; returns what it is then. */
+  add(id: number): number
   clear(id: number): void
   /** Bytes they take; none where they stand in rows, which count for themselves. */
   readonly bytes: number
@@ -29,6 +31,12 @@ export class SmallColumn implements SmallNumbers {
     const before = this.#values[id]
     this.#values[id] = value
     return before
+  }
+
+  add(id: number): number {
+    const count = (this.get(id) + 1) & 0xffff
+    this.set(id, count)
+    return count
   }
 
   clear(id: number): void {
@@ -54,6 +62,7 @@ export interface NotedRows {
   has(id: number): boolean
   note(id: number, k: 0 | 1): number
   setNote(id: number, k: 0 | 1, value: number): number
+  addNote(id: number, k: 0 | 1): number
 }
 
 /** In the rows themselves: an id without a row has none. The table saves them. */
@@ -73,6 +82,10 @@ export class RowNotes implements SmallNumbers {
 
   set(id: number, value: number): number {
     return this.#rows.setNote(id, this.#k, value)
+  }
+
+  add(id: number): number {
+    return this.#rows.addNote(id, this.#k)
   }
 
   clear(id: number): void {

@@ -427,6 +427,8 @@ export interface LearnPairs {
   losses: Address
   /** By row: where the losses of either side cut to each rung are to be written, `rungs` each, or NONE (NONE: nowhere). */
   judged: Address
+  /** Where the logit of every row is to be written, and nothing learned or judged (NONE: they are learned). */
+  logits: Address
   /** ε: what stands for numbers an item does not hold, from its place on. */
   lift: Address
   /** g */

@@ -11,6 +11,14 @@ interface Memory {
 }
 
 export function learnPairs({ floats: f, ints }: Memory, p: LearnPairs): void {
+  if (p.logits !== 0) {
+    for (let r = 0; r < p.rows; r++) {
+      const [user, item] = [ints[p.pairs + 2 * r], ints[p.pairs + 2 * r + 1]]
+      const product = productOf({ floats: f, ints }, p, { user, item, size: ints[user + ROW_SIZE] })
+      f[p.logits + r] = f[p.global] + f[user] + f[item] + product
+    }
+    return
+  }
   for (let pass = 0; pass < p.passes; pass++)
     for (let r = 0; r < p.rows; r++) {
       const [user, item] = [ints[p.pairs + 2 * r], ints[p.pairs + 2 * r + 1]]

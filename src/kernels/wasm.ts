@@ -434,7 +434,7 @@ export class WasmKernels implements Kernels {
   learnPairs(p: LearnPairs): void {
     const { rate, l2, most } = p.constants
     const tape = this.#tape.begin(layout.LEARN_PAIRS, 1)
-    tape.putAddresses(p.pairs, p.labels, p.weights, p.losses, p.judged, p.lift, p.global, p.ladder)
+    tape.putAddresses(p.pairs, p.labels, p.weights, p.losses, p.judged, p.logits, p.lift, p.global, p.ladder)
     tape.put(p.rows, p.passes, p.rungs)
     tape.putFloats(rate.global, rate.bias, l2.bias, rate.user, rate.item, most, l2.user, l2.item)
     tape.end()

@@ -223,26 +223,19 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     const batch = { length: deciding, user: segment.user, item: segment.item }
     indicators.observeBatch(batch, seen, { user: unjudged, item: unjudged })
     for (const side of SIDES) this.#due[side].clear()
-    const { time } = this.#rows
+    const [users, items] = [this.#due.user, this.#due.item]
     let next = 0
     for (let l = 0; l < deciding; l++) {
-      const at = time - (segment.length - 1 - l) * turn
+      const at = this.#timeOf(segment, l)
       const [user, item] = [segment.user[l], segment.item[l]]
-      this.#meet("user", user, seen.userFrequency[l] - 1, at)
-      this.#meet("item", item, seen.itemFrequency[l] - 1, at)
-      if (this.#isDue(seen.userFrequency[l])) this.#due.user.add(user)
-      if (this.#isDue(seen.itemFrequency[l]) && this.#rows.decides("item", item)) this.#due.item.add(item)
+      const [byUser, byItem] = [seen.userFrequency[l], seen.itemFrequency[l]]
+      this.#meet("user", user, byUser - 1, at)
+      this.#meet("item", item, byItem - 1, at)
+      if (this.#isDue(byUser)) users.add(user)
+      if (this.#isDue(byItem) && this.#rows.decides("item", item)) items.add(item)
       if (unjudged[l] === 1) continue
-      this.#observeOne(waiting, "user", next, {
-        id: user,
-        frequency: seen.userFrequency[l],
-        diversity: seen.ind[l],
-      })
-      this.#observeOne(waiting, "item", next, {
-        id: item,
-        frequency: seen.itemFrequency[l],
-        diversity: seen.pod[l],
-      })
+      this.#observeOne(waiting, "user", next, { id: user, frequency: byUser, diversity: seen.ind[l] })
+      this.#observeOne(waiting, "item", next, { id: item, frequency: byItem, diversity: seen.pod[l] })
       next++
     }
     this.#deciding = waiting
@@ -404,8 +397,8 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   }
 
   /** Ids at rest give back a rung, or, where more is asked for, all they are not worth: they may leave altogether. */
-  #releaseResting(side: Side, ids: number[]): number {
-    const all = this.#gather(side, Int32Array.from(ids))
+  #releaseResting(side: Side, ids: readonly number[]): number {
+    const all = this.#gather(side, ids)
     if (!this.#isAsked) return this.#release(side, all)
     const { policy } = this.options
     const choices = this.#growing.copy(all, () => true)
@@ -520,7 +513,7 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
   }
 
   /** Choices of ids with everything as it is now; those met in the segment at hand as of when they were. */
-  #gather(side: Side, ids: Int32Array): RatedChoices {
+  #gather(side: Side, ids: ArrayLike<number>): RatedChoices {
     const { model, indicators, lastMet, time } = this.#rows
     const { context } = this
     const d = context?.dimension ?? 0
@@ -559,13 +552,14 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     this.#waiting = waiting
     for (const side of SIDES) {
       const { model } = this.#rows
-      let next = 0
-      for (let l = 0; l < rows[side].length; l++) {
-        const id = rows[side][l]
-        if (waiting.rows[next] === l)
-          waiting.steps[side][next++] = this.#warmup.isDone(side, id) ? model.tables[side].step(id) : 0
-        if (model.warmupEvents > 0) this.#warmup.add(side, id)
-      }
+      const [table, ids, steps] = [model.tables[side], waiting.ids[side], waiting.steps[side]]
+      if (model.warmupEvents === 0) for (let l = 0; l < ids.length; l++) steps[l] = table.step(ids[l])
+      else
+        for (let l = 0, next = 0; l < rows[side].length; l++) {
+          const id = rows[side][l]
+          if (waiting.rows[next] === l) steps[next++] = this.#warmup.isDone(side, id) ? table.step(id) : 0
+          this.#warmup.add(side, id)
+        }
     }
   }
 

@@ -153,11 +153,14 @@ export class SizedRows<M extends SizedModel = SizedModel> {
 
   /** Gives the ids of a segment their rows. */
   meet(segment: { user: Int32Array; item: Int32Array }): void {
+    const notes = this.live || this.share !== undefined
     for (const side of SIDES) {
       const table = this.model.tables[side]
-      for (const id of segment[side]) {
-        if (this.model.meetOne(side, id)) this.logSize(side, id, { step: table.step(id), why: "met" })
-        this.note(side, id)
+      const ids = segment[side]
+      for (let l = 0; l < ids.length; l++) {
+        const id = ids[l]
+        if (!table.has(id) && this.model.meetOne(side, id)) this.logSize(side, id, { step: table.step(id), why: "met" })
+        if (notes) this.note(side, id)
       }
     }
   }

@@ -509,19 +509,15 @@ export class EmbeddingTable {
   }
 
   /** Copies the words of a closed row out as they are. */
-  copyWords(id: number, target: Int32Array, at: number): void {
+  copyWords(id: number, target: Int32Array, at: number, count = this.wordsOf(this.#steps[id] - 1)): void {
     const place = this.#places[id]
-    copy(target, at, this.#ints[place >>> this.#shift], place & this.#mask, this.wordsOf(this.#steps[id] - 1))
+    copy(target, at, this.#ints[place >>> this.#shift], place & this.#mask, count)
   }
 
   /** Copies them back. */
-  putWords(id: number, source: Int32Array, at: number): void {
+  putWords(id: number, source: Int32Array, at: number, count = this.wordsOf(this.#steps[id] - 1)): void {
     const place = this.#places[id]
-    const [target, to, count] = [
-      this.#ints[place >>> this.#shift],
-      place & this.#mask,
-      this.wordsOf(this.#steps[id] - 1),
-    ]
+    const [target, to] = [this.#ints[place >>> this.#shift], place & this.#mask]
     const guards = this.#isShared && !this.#isChanging
     if (guards) Atomics.add(this.#guard, 0, 1)
     copy(target, to, source, at, count)
@@ -645,6 +641,15 @@ export class EmbeddingTable {
     const both = ints[at]
     ints[at] = (both & (0xffff << (16 - 16 * k))) | (value << (16 * k))
     return (both >>> (16 * k)) & 0xffff
+  }
+
+  /** Makes a note one more, round to 0 after 65,535; returns what it is then. */
+  addNote(id: number, k: 0 | 1): number {
+    const place = this.#standsAt(id) - 2
+    const [ints, at, shift] = [this.#ints[place >>> this.#shift], place & this.#mask, 16 * k]
+    const note = ((ints[at] >>> shift) + 1) & 0xffff
+    ints[at] = (ints[at] & (0xffff << (16 - shift))) | (note << shift)
+    return note
   }
 
   /** Both notes, to be put before another row of the id; 0 where rows have none. */

@@ -197,28 +197,27 @@ export class Rent implements SizePolicy {
     this.#saved = { sum: 0, squares: 0 }
   }
 
+  /** Marks the choices whose next rung earns its rent. */
   decide(side: Side, choices: Choices): Uint8Array {
-    return this.#compare(side, choices, { down: 0, holds: (earned, rent) => earned > rent })
+    return this.#compare(side, choices, true)
   }
 
+  /** Marks those whose last rung does not earn a share of it. */
   release(side: Side, choices: Choices): Uint8Array {
-    const { patience } = this.#options
-    return this.#compare(side, choices, { down: 1, holds: (earned, rent) => earned < patience * rent })
+    return this.#compare(side, choices, false)
   }
 
-  /** Marks the choices whose rung, `down` below the one ahead, earns what `holds` asks. */
-  #compare(
-    side: Side,
-    choices: Choices,
-    p: { down: number; holds: (earned: number, rent: number) => boolean },
-  ): Uint8Array {
-    const { dimension } = this.#options
-    const sizes = this.#options.sizes[side]
-    const arms = new Uint8Array(choices.length)
-    for (let i = 0; i < choices.length; i++) {
-      const step = choices.steps[i] - p.down
-      const earned = (choices.rates?.[i] ?? 0) * this.#rungs[side][step].bound(choices.contexts, i * dimension)
-      if (p.holds(earned, this.price * (sizes[step + 1] - sizes[step]))) arms[i] = 1
+  #compare(side: Side, choices: Choices, grows: boolean): Uint8Array {
+    const { dimension, patience } = this.#options
+    const price = grows ? this.price : patience * this.price
+    const [sizes, rungs] = [this.#options.sizes[side], this.#rungs[side]]
+    const { length, steps, contexts, rates } = choices
+    const arms = new Uint8Array(length)
+    for (let i = 0; i < length; i++) {
+      const step = grows ? steps[i] : steps[i] - 1
+      const earned = (rates?.[i] ?? 0) * rungs[step].bound(contexts, i * dimension)
+      const rent = price * (sizes[step + 1] - sizes[step])
+      if (grows ? earned > rent : earned < rent) arms[i] = 1
     }
     return arms
   }

@@ -38,6 +38,8 @@ const RESPONSE = 2
 
 export class RungBandit {
   readonly #options: RungBanditOptions
+  /** What β is made of. */
+  readonly #beta: Parameters<typeof confidenceRadius>[0]
   readonly #dimension: number
   /** Where Σxxᵀ starts among the sums. */
   readonly #gramAt: number
@@ -50,16 +52,22 @@ export class RungBandit {
   readonly #fresh: Float64Array
   /** Added since evidence was last written, where that is asked for. */
   #since: Float64Array | undefined
-  /** V's factor, the diagonal as its reciprocal; θ; u·β. Made anew where something was learned. */
+  /** V's factor, the diagonal as its reciprocal; θ; what follows. Made anew where something was learned. */
   #isEstimated = false
   readonly #factor: Float64Array
   readonly #theta: Float64Array
+  /** (u·β)²·V⁻¹ṼV⁻¹ */
+  readonly #width: Float64Array
   readonly #solved: Float64Array
-  #radius = 0
+  /** u·β·V⁻¹ */
+  readonly #inverse: Float64Array
 
   constructor(options: RungBanditOptions) {
     const { dimension: d } = options
     this.#options = options
+    const { subgaussian, discount } = options
+    const bounds = { confidence: CONFIDENCE, parameterBound: 1, contextBound: 1 }
+    this.#beta = { dimension: d, subgaussian, discount, ridge: RIDGE, ...bounds }
     this.#dimension = d
     this.#gramAt = RESPONSE + d
     const length = this.#gramAt + (d * (d + 1)) / 2
@@ -68,7 +76,9 @@ export class RungBandit {
     this.#fresh = new Float64Array(length)
     this.#factor = new Float64Array(d * d)
     this.#theta = new Float64Array(d)
+    this.#width = new Float64Array(d * d)
     this.#solved = new Float64Array(d)
+    this.#inverse = new Float64Array(d * d)
     this.#addRidge(RIDGE, RIDGE)
   }
 
@@ -116,18 +126,15 @@ export class RungBandit {
 
   /** UCB of the context at `x[offset …]`. */
   bound(x: Float64Array, offset: number): number {
-    this.learn()
-    if (!this.#isEstimated) this.#estimate()
-    const [y, d, gramSquared] = [this.#solved, this.#dimension, this.#gramSquared]
-    for (let i = 0; i < d; i++) y[i] = x[offset + i]
-    this.#solve()
+    const mean = this.mean(x, offset)
+    const [width, d] = [this.#width, this.#dimension]
     let square = 0
     for (let i = 0, at = 0; i < d; i++) {
       let sum = 0
-      for (let j = 0; j < i; j++) sum += gramSquared[at++] * y[j]
-      square += y[i] * (2 * sum + gramSquared[at++] * y[i])
+      for (let j = 0; j < d; j++) sum += width[at++] * x[offset + j]
+      square += x[offset + i] * sum
     }
-    return this.mean(x, offset) + this.#radius * Math.sqrt(Math.max(0, square))
+    return mean + Math.sqrt(Math.max(0, square))
   }
 
   /** xᵀθ */
@@ -154,11 +161,31 @@ export class RungBandit {
     for (let i = 0; i < d; i++) this.#solved[i] = known[RESPONSE + i]
     this.#solve()
     this.#theta.set(this.#solved)
-    const { prior, subgaussian, discount } = this.#options
+    const { prior } = this.#options
     const unit = Math.sqrt((known[SQUARES] + PRIOR_ROWS * prior * prior) / (known[ROWS] + PRIOR_ROWS))
-    const beta = { dimension: d, subgaussian, discount, ridge: RIDGE, confidence: CONFIDENCE }
-    this.#radius = unit * confidenceRadius({ ...beta, parameterBound: 1, contextBound: 1 }, this.#weight)
+    this.#widen(unit * confidenceRadius(this.#beta, this.#weight))
     this.#isEstimated = true
+  }
+
+  /** (u·β)²·V⁻¹ṼV⁻¹: column by column of V⁻¹, which is symmetric. */
+  #widen(radius: number): void {
+    const [inverse, width, y, d] = [this.#inverse, this.#width, this.#solved, this.#dimension]
+    for (let i = 0; i < d; i++) {
+      y.fill(0)
+      y[i] = radius
+      this.#solve()
+      inverse.set(y, i * d)
+    }
+    for (let i = 0; i < d; i++)
+      for (let j = 0; j < d; j++) {
+        let sum = 0
+        for (let k = 0, at = 0; k < d; k++)
+          for (let l = 0; l <= k; l++, at++) {
+            const product = inverse[i * d + k] * inverse[j * d + l]
+            sum += this.#gramSquared[at] * (l === k ? product : product + inverse[i * d + l] * inverse[j * d + k])
+          }
+        width[i * d + j] = sum
+      }
   }
 
   /** y ← V⁻¹y */

@@ -59,13 +59,23 @@ export function learnPairs(p: usize): void {
   const weights: usize = load<u32>(p, 8);
   const losses: usize = load<u32>(p, 12);
   const judged: usize = load<u32>(p, 16);
-  lift = load<u32>(p, 20);
-  global = load<u32>(p, 24);
-  ladder = load<u32>(p, 28);
-  const rows = load<i32>(p, 32);
-  const passes = load<i32>(p, 36);
-  rungs = load<i32>(p, 40);
-  constants = p + 44;
+  const logits: usize = load<u32>(p, 20);
+  lift = load<u32>(p, 24);
+  global = load<u32>(p, 28);
+  ladder = load<u32>(p, 32);
+  const rows = load<i32>(p, 36);
+  const passes = load<i32>(p, 40);
+  rungs = load<i32>(p, 44);
+  constants = p + 48;
+  if (logits) {
+    for (let r = 0; r < rows; r++) {
+      const user: usize = <usize>load<u32>(pairs + (r << 3)) << 2;
+      const item: usize = <usize>load<u32>(pairs + (r << 3), 4) << 2;
+      const product = between(user + ROW_HEAD * 4, item + ROW_HEAD * 4, item, 0, sizeOf(user), sizeOf(item));
+      store<f32>(logits + (r << 2), <f32>(baseOf(user, item) + product));
+    }
+    return;
+  }
   for (let pass = 0; pass < passes; pass++)
     for (let r = 0; r < rows; r++) {
       const user: usize = <usize>load<u32>(pairs + (r << 3)) << 2;
@@ -75,6 +85,12 @@ export function learnPairs(p: usize): void {
       const error = learn(user, item, load<f32>(labels + (r << 2)), weight, out);
       if (pass == 0) store<f32>(losses + (r << 2), <f32>(error * error));
     }
+}
+
+/** g and both biases. */
+@inline
+function baseOf(user: usize, item: usize): f64 {
+  return <f64>load<f32>(global) + <f64>load<f32>(user) + <f64>load<f32>(item);
 }
 
 /** Scores a pair, judges it where `out` is given, and steps on its error, which is returned. */
@@ -91,7 +107,7 @@ function learn(user: usize, item: usize, label: f64, w: f64, out: usize): f64 {
     wholeUser += ofUser;
     wholeItem += ofItem;
   }
-  const base = <f64>load<f32>(global) + <f64>load<f32>(user) + <f64>load<f32>(item);
+  const base = baseOf(user, item);
   const error = sigmoid(base + whole) - label;
   if (out) judge(out, user, item, base, whole, label);
   if (w == 0) return error;

@@ -47,7 +47,9 @@ export class FactorBatch {
   readonly #rowOf: Record<Side, Int32Array> = { user: new Int32Array(64), item: new Int32Array(64) }
   /** By row of the batch and side: its slot. */
   #slotOf = new Int32Array(128)
-  readonly #packed: Record<Side, Address> = { user: NONE, item: NONE }
+  /** By slot: where its packed words stand, and how many there are. */
+  readonly #packed: Record<Side, Int32Array> = { user: new Int32Array(64), item: new Int32Array(64) }
+  readonly #words: Record<Side, Int32Array> = { user: new Int32Array(64), item: new Int32Array(64) }
   #records: Address = NONE
 
   constructor(kernels: Kernels, form: FactorForm) {
@@ -69,30 +71,59 @@ export class FactorBatch {
     const k = this.#kernels
     const { length } = batch.user
     const { sizes, passes, constants } = this.#form
-    this.#number(batch)
-    this.#unpack()
-    const [pairs, labels, losses] = [k.allocate(2 * length), k.allocate(length), k.allocate(length)]
+    const pairs = this.#place(batch)
+    const [labels, losses] = [k.allocate(length), k.allocate(length)]
     const weights = batch.weight ? k.allocate(length) : NONE
     const judged = rungs ? this.#placeJudged(length, rungs) : NONE
-    const [floats, ints] = [k.floats, k.ints]
-    for (let r = 0; r < length; r++) {
-      ints[pairs + 2 * r] = this.#rowOf.user[this.#slotOf[2 * r]]
-      ints[pairs + 2 * r + 1] = this.#rowOf.item[this.#slotOf[2 * r + 1]]
-      floats[labels + r] = batch.label[r]
-    }
-    if (batch.weight) for (let r = 0; r < length; r++) floats[weights + r] = batch.weight[r]
+    const { floats } = k
+    floats.set(batch.label, labels)
+    if (batch.weight) floats.set(batch.weight, weights)
     floats[this.#global] = global[0]
     k.learnPairs({
       ...{ pairs, labels, weights, losses, judged, passes, constants, rows: length, rungs: sizes.length },
-      ...{ lift: this.#lift, global: this.#global, ladder: this.#ladder },
+      ...{ logits: NONE, lift: this.#lift, global: this.#global, ladder: this.#ladder },
     })
     k.run()
     global[0] = k.floats[this.#global]
-    const out = Float64Array.from(k.floats.subarray(losses, losses + length))
+    const out = new Float64Array(k.floats.subarray(losses, losses + length))
     if (rungs) this.#writeJudged(batch, judged, rungs)
     this.#pack()
     k.release(this.#base)
     return out
+  }
+
+  /** Logits of a batch all of whose ids have rows. */
+  predict(batch: ModelBatch, global: Float64Array): Float64Array {
+    const k = this.#kernels
+    const { length } = batch.user
+    const pairs = this.#place(batch)
+    const logits = k.allocate(length)
+    k.floats[this.#global] = global[0]
+    k.learnPairs({
+      ...{ pairs, logits, labels: NONE, weights: NONE, losses: NONE, judged: NONE, rows: length },
+      ...{ passes: 0, rungs: 0, constants: this.#form.constants },
+      ...{ lift: this.#lift, global: this.#global, ladder: this.#ladder },
+    })
+    k.run()
+    const out = new Float64Array(k.floats.subarray(logits, logits + length))
+    k.release(this.#base)
+    return out
+  }
+
+  /** Unpacks the rows of a batch; returns where its pairs stand. */
+  #place(batch: ModelBatch): Address {
+    const k = this.#kernels
+    const { length } = batch.user
+    this.#number(batch)
+    this.#unpack()
+    const pairs = k.allocate(2 * length)
+    const { ints } = k
+    const [slotOf, { user, item }] = [this.#slotOf, this.#rowOf]
+    for (let r = 0; r < length; r++) {
+      ints[pairs + 2 * r] = user[slotOf[2 * r]]
+      ints[pairs + 2 * r + 1] = item[slotOf[2 * r + 1]]
+    }
+    return pairs
   }
 
   /** Gives every id of a batch a slot. */
@@ -115,33 +146,35 @@ export class FactorBatch {
     for (const side of SIDES) {
       const table = tables[side]
       const { ids, count } = this.#slots[side]
-      if (this.#rowOf[side].length < count) this.#rowOf[side] = new Int32Array(2 * count)
-      const rowOf = this.#rowOf[side]
-      let [words, numbers] = [0, 0]
-      for (let slot = 0; slot < count; slot++) {
-        const step = table.step(ids[slot])
-        words += table.wordsOf(step)
-        numbers += ROW_HEAD + blocks(sizes[step])
-      }
-      let packed = k.allocate(words)
-      let row = k.allocate(numbers)
-      const { ints } = k
-      this.#packed[side] = packed
+      if (this.#rowOf[side].length < count)
+        for (const columns of [this.#rowOf, this.#packed, this.#words]) columns[side] = new Int32Array(2 * count)
+      const [rowOf, packedOf, wordsOf] = [this.#rowOf[side], this.#packed[side], this.#words[side]]
       const records = record
+      let [words, numbers] = [0, 0]
       for (let slot = 0; slot < count; slot++, record += PACKED_WORDS) {
+        const step = table.step(ids[slot])
+        // Counted from where the first will be.
+        rowOf[slot] = numbers
+        packedOf[slot] = words
+        wordsOf[slot] = table.wordsOf(step)
+        words += wordsOf[slot]
+        numbers += ROW_HEAD + blocks(sizes[step])
+        k.ints[record + PACKED_STEP] = step
+      }
+      const packed = k.allocate(words)
+      const row = k.allocate(numbers)
+      const { ints } = k
+      for (let slot = 0, record = records; slot < count; slot++, record += PACKED_WORDS) {
         const id = ids[slot]
-        const step = table.step(id)
-        rowOf[slot] = row
-        ints[record + PACKED_AT] = packed
-        ints[record + PACKED_ROW] = row
-        ints[record + PACKED_SIZE] = sizes[step]
+        rowOf[slot] += row
+        packedOf[slot] += packed
+        ints[record + PACKED_AT] = packedOf[slot]
+        ints[record + PACKED_ROW] = rowOf[slot]
+        ints[record + PACKED_SIZE] = sizes[ints[record + PACKED_STEP]]
         ints[record + PACKED_BITS] = bits
         ints[record + PACKED_LIFT] = side === "item" ? lift.tail(id) : 0
         ints[record + PACKED_ID] = id
-        ints[record + PACKED_STEP] = step
-        table.copyWords(id, ints, packed)
-        packed += table.wordsOf(step)
-        row += ROW_HEAD + blocks(sizes[step])
+        table.copyWords(id, ints, packedOf[slot], wordsOf[slot])
       }
       k.unpackRows({ records, count, form: this.#formOf(side) })
     }
@@ -191,13 +224,11 @@ export class FactorBatch {
       records += count * PACKED_WORDS
     }
     k.run()
+    const { ints } = k
     for (const side of SIDES) {
       const { ids, count } = this.#slots[side]
-      let packed = this.#packed[side]
-      for (let slot = 0; slot < count; slot++) {
-        tables[side].putWords(ids[slot], k.ints, packed)
-        packed += tables[side].wordsOf(tables[side].step(ids[slot]))
-      }
+      const [table, packed, words] = [tables[side], this.#packed[side], this.#words[side]]
+      for (let slot = 0; slot < count; slot++) table.putWords(ids[slot], ints, packed[slot], words[slot])
     }
   }
 }

@@ -141,7 +141,8 @@ export class FactorModel implements RowModel {
   meet(rows: { user: ArrayLike<number>; item: ArrayLike<number> }): void {
     for (const side of SIDES) {
       const ids = rows[side]
-      for (let r = 0; r < ids.length; r++) this.meetOne(side, ids[r])
+      const table = this.tables[side]
+      for (let r = 0; r < ids.length; r++) if (!table.has(ids[r])) this.meetOne(side, ids[r])
     }
   }
 
@@ -362,7 +363,8 @@ export class FactorModel implements RowModel {
     const { user, item, label } = batch
     this.meet(batch)
     if (touched) for (let r = 0; r < item.length; r++) touched.add(item[r])
-    if (this.#isInKernels) return { logits: new Float64Array(0), losses: this.#learnPacked(batch, rungs) }
+    if (this.#isInKernels)
+      return { logits: new Float64Array(0), losses: this.#inKernels().learn(batch, this.global, rungs) }
     const losses = new Float64Array(user.length)
     this.#open(batch)
     for (let pass = 0; pass < PASSES; pass++)
@@ -382,7 +384,7 @@ export class FactorModel implements RowModel {
     return this.outputs === 1 && this.bits[0] !== 32 && this.bits.every((bits) => bits === this.bits[0])
   }
 
-  #learnPacked(batch: ModelBatch, rungs: RungLosses | undefined): Float64Array {
+  #inKernels(): FactorBatch {
     const { tables, sizes, seed } = this
     this.#batch ??= new FactorBatch(this.#kernels ?? openKernels({ threads: 1 }), {
       ...{ tables, sizes, bits: this.bits[0], seed, lift: liftOf(this.noise, 1), passes: PASSES },
@@ -392,7 +394,7 @@ export class FactorModel implements RowModel {
         most: MOST,
       },
     })
-    return this.#batch.learn(batch, this.global, rungs)
+    return this.#batch
   }
 
   #open(batch: ModelBatch): void {
@@ -488,9 +490,14 @@ export class FactorModel implements RowModel {
   predict(batch: ModelBatch): PassResult {
     const { user, item, label } = batch
     const { outputs } = this
-    const logits = new Float64Array(user.length * outputs)
     const losses = new Float64Array(user.length)
     this.meet(batch)
+    if (this.#isInKernels) {
+      const logits = this.#inKernels().predict(batch, this.global)
+      for (let r = 0; r < user.length; r++) losses[r] = (sigmoid(logits[r]) - label[r]) ** 2
+      return { logits, losses }
+    }
+    const logits = new Float64Array(user.length * outputs)
     this.#open(batch)
     for (let r = 0; r < user.length; r++) {
       const product = this.#score(user[r], item[r])
