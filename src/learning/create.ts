@@ -28,7 +28,7 @@ import { openPolicy } from "../policies/own.ts"
 import type { SizePolicy } from "../policies/policy.ts"
 import { PRESETS, type Preset } from "../policies/presets.ts"
 import { discountFor } from "../policies/regret-bound.ts"
-import { LEAST_SHARE, RENT, Rent, USUAL_LOSS } from "../policies/rent.ts"
+import { LEAST_SHARE, RENT, Rent, STEADY_PATIENCE, USUAL_LOSS } from "../policies/rent.ts"
 import type { ItemFeatures, Task } from "../types.ts"
 import { CalibratedFamily } from "./calibrated-family.ts"
 import { CalibratedReader } from "./calibrated-reader.ts"
@@ -208,6 +208,7 @@ function createFactorPolicy(
     leastShare: LEAST_SHARE,
     usualLoss: USUAL_LOSS[options.task],
     ...RENT,
+    ...(options.task !== "topk" && { steadyPatience: STEADY_PATIENCE }),
     discount,
     prior: SPREAD[options.task],
   })

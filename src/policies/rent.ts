@@ -4,7 +4,7 @@
  * before the event is learned. Keeping the smaller size saves the rent until the id's next event, which is known:
  *
  *   grow    when a·UCB(Δ | x) > π·(numbers of the rung)
- *   let go  when a·UCB(Δ | x) < 0.1·π·(numbers of the rung)
+ *   let go  when a·UCB(Δ | x) < 0.1·π·(numbers of the rung), 0.3 at the least price in rating prediction
  *
  * a: events per turn to be expected of the id, so 1 for an id of the mean rate. π: loss that one more number for everybody
  * must save per event. Neither changes where copies of a stream are interleaved, since a turn is then as much longer.
@@ -28,9 +28,11 @@ import { RungBandit } from "./rung-bandit.ts"
 /**
  * γ, per row judged: half of what is known of a rung is forgotten after 14,000, which take 28 turns where everybody holds
  * it, on any site of a thousand ids or more. σ, in root mean squares of Δ. And the share of its rent below which a rung is
- * let go.
+ * let go: little, or rows would grow and shrink with the price.
  */
 export const RENT = { discount: 0.99995, subgaussian: 0.25, patience: 0.1 } as const
+/** The same at the least price, in rating prediction: it stands still. */
+export const STEADY_PATIENCE = 0.3
 
 /**
  * The price nobody has to name, as a share of the loss of an event: a number of 32 bits for everybody that does not save a
@@ -67,6 +69,8 @@ export interface RentOptions {
   discount: number
   subgaussian: number
   patience: number
+  /** The same at the least price. Default: the same. */
+  steadyPatience?: number
   /** A first guess of the root mean square of Δ. */
   prior: number
 }
@@ -208,7 +212,8 @@ export class Rent implements SizePolicy {
   }
 
   #compare(side: Side, choices: Choices, grows: boolean): Uint8Array {
-    const { dimension, patience } = this.#options
+    const { dimension, patience: swinging, steadyPatience = swinging } = this.#options
+    const patience = this.leastRate < 1 ? swinging : steadyPatience
     const price = grows ? this.price : patience * this.price
     const [sizes, rungs] = [this.#options.sizes[side], this.#rungs[side]]
     const { length, steps, contexts, rates } = choices

@@ -139,6 +139,21 @@ describe("the policy", () => {
     ])
   })
 
+  test("where nothing is asked another share of the rent is enough to let go; above the least price it is the usual one", () => {
+    const policy = new Rent({ ...OPTIONS, leastShare: 1e-2, steadyPatience: 0.6 })
+    const random = new Random(4, "rent")
+    for (let n = 0; n < 50; n++) teach(policy, contextsOf(random, 200), () => 0.05)
+    const bound = policy.scores("user", Float64Array.of(Math.SQRT1_2, 0.3), { step: 0, rate: 1 }).grow
+    const released = (share: number) => {
+      const rate = (share * 2 * policy.price) / bound
+      return policy.release("user", choices([0.3], { step: 1, rate }))[0]
+    }
+    expect(policy.price).toBe(policy.leastPrice)
+    expect([released(0.61), released(0.59)]).toEqual([0, 1])
+    policy.price = 2 * policy.leastPrice
+    expect([released(0.59), released(0.21), released(0.19)]).toEqual([0, 0, 1])
+  })
+
   test("a rung both sides hold on less than a tenth of the events is tried anew after 80 turns, the next one if it is a success", () => {
     const policy = new Rent({ ...OPTIONS, price: 0.002 })
     const random = new Random(6, "rent")

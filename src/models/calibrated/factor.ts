@@ -10,9 +10,10 @@
  *   the same for q with 0.1 and G = e·p̂ + 0.01·q                    two passes over the rows of a segment
  *
  * Growing a row writes down the numbers it was lifted with, so no prediction changes. Without ε nothing would ever
- * move: where p and q are both 0, so are both gradients. A vector has one accumulator for all of its numbers, which
- * growing and a turn of the frame leave alone. A row is [biases, their accumulators, the vector's accumulator, vector];
- * it needs no moments.
+ * move: where p and q are both 0, so are both gradients. A vector has one accumulator for all of its numbers, which a
+ * turn of the frame leaves alone. ‖G‖² grows as n, what is added as √n: so what was added grows as √n with the vector, or
+ * the next steps of one that has grown would be too long. A row is [biases, their accumulators, the vector's
+ * accumulator, vector]; it needs no moments.
  */
 
 import type { Floats, Kernels } from "../../kernels/kernels.ts"
@@ -188,6 +189,7 @@ export class FactorModel implements RowModel {
     const row = this.#row
     table.read(id, row, 0)
     if (kept === 0) this.renew(side, row)
+    else row[2 * this.outputs] = SQUARES + (row[2 * this.outputs] - SQUARES) * Math.sqrt(size / kept)
     this.#fillTail(side, id, { target: row, at: this.heads[side], from: kept, to: size })
     table.replace(id, p.step, row, 0)
   }
@@ -494,7 +496,10 @@ export class FactorModel implements RowModel {
     this.meet(batch)
     if (this.#isInKernels) {
       const logits = this.#inKernels().predict(batch, this.global)
-      for (let r = 0; r < user.length; r++) losses[r] = (sigmoid(logits[r]) - label[r]) ** 2
+      for (let r = 0; r < user.length; r++) {
+        const error = sigmoid(logits[r]) - label[r]
+        losses[r] = error * error
+      }
       return { logits, losses }
     }
     const logits = new Float64Array(user.length * outputs)

@@ -13,6 +13,8 @@ import type { RowModel } from "./rows.ts"
 
 /** What is left between two directions, as a share of all: less does not change which ones carry the most. */
 const SMALL = 1e-9
+/** The same in a turn: the next one puts the rest right. */
+const ENOUGH = 1e-6
 /** Later than any id. */
 const ALL = 0x7fffffff
 /** Places of what a frame tells: how many turns there were, and the first id of each side the last one has not reached. */
@@ -102,7 +104,7 @@ export function turnFrame(model: RowModel, weigh: (item: number) => number, fram
   const { width } = model
   if (width < 2) return
   const moments = secondMoments(model, width, weigh)
-  const turn = eigenvectors(moments, width)
+  const turn = eigenvectors(moments, width, ENOUGH)
   const scratch = { turned: new Float64Array(width), held: new Float64Array(width) }
   const { user, item } = model.tables
   // Guarded: a reader must not see the new number of turns with the old cursor, or the other way round.
@@ -199,13 +201,13 @@ function secondMoments(model: RowModel, width: number, weigh: (item: number) => 
  * matrix stays nearly diagonal, so a few sweeps do. A row keeps the sign of its own coordinate, so that a frame at rest
  * stays at rest.
  */
-export function eigenvectors(matrix: Float64Array, width: number): Float64Array {
+export function eigenvectors(matrix: Float64Array, width: number, least = SMALL): Float64Array {
   const a = matrix.slice()
   const v = new Float64Array(width * width)
   for (let i = 0; i < width; i++) v[i * width + i] = 1
   let trace = 0
   for (let i = 0; i < width; i++) trace += a[i * width + i]
-  const small = SMALL * trace
+  const small = least * trace
   for (let sweep = 0; sweep < 12; sweep++) {
     let turned = false
     for (let p = 0; p < width; p++)
