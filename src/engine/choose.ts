@@ -3,6 +3,7 @@
 import { DessError } from "../errors.ts"
 import type { Asker, LabelledTrial, Powers, Reader } from "../learning/reader.ts"
 import { findAsker, type Someone, trialsOf } from "./asking.ts"
+import { Blocked } from "./blocked.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { append, chooseFresh, drawToKin, type Scored, spreadFresh } from "./newcomers.ts"
 import type { Rules } from "./rules.ts"
@@ -35,7 +36,7 @@ export interface ListQuery extends Someone {
 
 export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQuery): Recommendation[] {
   const { from = "model", rules } = query
-  const blocked = findBlocked(catalogue, query)
+  const blocked = new Blocked(catalogue, query)
   const only = query.only && Int32Array.from(new Set(query.only))
   const selection = new Selection({ catalogue, reader, ...query })
   const isKnown = (item: number) => reader.knows("item", item)
@@ -153,20 +154,19 @@ function power(x: number): number {
 function fillUp(
   catalogue: Catalogue,
   selection: Selection,
-  p: { blocked: Uint8Array; only: Int32Array | undefined; rules: Rules; from: Source },
+  p: { blocked: Blocked; only: Int32Array | undefined; rules: Rules; from: Source },
 ): void {
   const { blocked, only, rules } = p
-  for (const { item } of selection.chosen) blocked[item] = 1
-  const length = only?.length ?? blocked.length
+  const length = only?.length ?? catalogue.itemCount
   const fill = (source: Source, rate: (item: number) => number) => {
     if (selection.isFull) return
+    for (const { item } of selection.chosen) blocked.add(item)
     const values = new Float64Array(length)
     for (let i = 0; i < length; i++) {
       const item = only ? only[i] : i
-      values[i] = blocked[item] === 0 ? rate(item) * (rules.factors?.[item] ?? 1) : Number.NEGATIVE_INFINITY
+      values[i] = rate(item) * (rules.factors?.[item] ?? 1)
     }
-    selection.take({ items: only, values, source })
-    for (const { item } of selection.chosen) blocked[item] = 1
+    selection.take({ items: only, values, source, blocked })
   }
   if (p.from !== "new") fill("trending", (item) => catalogue.trend(item) || Number.NEGATIVE_INFINITY)
   fill("new", (item) => catalogue.born(item))
@@ -249,7 +249,7 @@ export function chooseSimilar(
   const { item, rules } = query
   const nobody = { ...query, user: undefined, exclude: [...query.exclude, item], seen: true }
   const selection = new Selection({ catalogue, reader, ...query })
-  const blocked = findBlocked(catalogue, nobody)
+  const blocked = new Blocked(catalogue, nobody)
   const only = query.only && Int32Array.from(new Set(query.only))
   if (reader.knows("item", item)) {
     const values = findNearness(catalogue, reader, item)
@@ -257,11 +257,9 @@ export function chooseSimilar(
     if (rules.factors) boost(values, reader.items, { factors: rules.factors, isLogit: false })
     selection.take({ items: reader.items, values, source: "model", blocked })
   }
-  const alike = new Uint8Array(blocked.length).fill(1)
-  for (const name of catalogue.entry(item).categories)
-    for (const other of catalogue.itemsOf(name)) alike[other] = blocked[other]
-  for (const outside of [alike, blocked])
-    fillUp(catalogue, selection, { blocked: outside, only, rules, from: "trending" })
+  const alike = new Set(catalogue.entry(item).categories.flatMap((name) => [...catalogue.itemsOf(name)]))
+  const first = only ? only.filter((other) => alike.has(other)) : Int32Array.from(alike)
+  for (const some of [first, only]) fillUp(catalogue, selection, { blocked, only: some, rules, from: "trending" })
   return describe(catalogue, selection.chosen, (nearness) => nearness)
 }
 
@@ -288,37 +286,10 @@ function support(events: number): number {
   return events / (events + ENOUGH)
 }
 
-/** By item, of the list in the making. */
-let blockedItems = new Uint8Array(0)
-
-/** By item: 1 where it may not stand in the list; a view until the next call. */
-function findBlocked(catalogue: Catalogue, query: Omit<ListQuery, "count">): Uint8Array {
-  const { itemCount, names } = catalogue
-  if (blockedItems.length < itemCount) blockedItems = new Uint8Array(itemCount + (itemCount >> 2))
-  const blocked = blockedItems.subarray(0, itemCount).fill(0)
-  names.item.markNameless(blocked)
-  if (!query.seen) {
-    for (const { item } of query.trials ?? []) blocked[item] = 1
-    for (const { item, stays } of query.recent ?? []) if (!stays || query.seen === false) blocked[item] = 1
-  }
-  if (!query.seen && query.user !== undefined) blockMet(catalogue, query, blocked)
-  for (const item of query.exclude) blocked[item] = 1
-  for (const item of catalogue.unlisted()) blocked[item] = 1
-  const { allowed } = query.rules
-  if (allowed) for (let item = 0; item < itemCount; item++) if (allowed[item] !== 1) blocked[item] = 1
-  return blocked
-}
-
-function blockMet(catalogue: Catalogue, { user, seen }: Pick<ListQuery, "user" | "seen">, blocked: Uint8Array): void {
-  const history = catalogue.history(user as number)
-  const staying = new Set(seen === false ? [] : catalogue.staying(user as number))
-  for (const item of history) if (!staying.has(item)) blocked[item] = 1
-}
-
 /** −∞ for blocked items, and for those without a score. */
-function block(values: Float32Array, items: Int32Array, blocked: Uint8Array): void {
+function block(values: Float32Array, items: Int32Array, blocked: Blocked): void {
   for (let i = 0; i < items.length; i++)
-    if (blocked[items[i]] !== 0 || Number.isNaN(values[i])) values[i] = Number.NEGATIVE_INFINITY
+    if (Number.isNaN(values[i]) || blocked.has(items[i])) values[i] = Number.NEGATIVE_INFINITY
 }
 
 /** The ranking score: the logit, or with several classes the expected rating. */

@@ -9,6 +9,7 @@
 
 import type { Reader } from "../learning/reader.ts"
 import { best } from "./best.ts"
+import type { Blocked } from "./blocked.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Rules } from "./rules.ts"
 import type { Source } from "./types.ts"
@@ -28,8 +29,7 @@ export interface Ranked {
   items?: Int32Array | undefined
   values: Float32Array | Float64Array
   source: Source
-  /** By item: not 0 where it may not be taken. */
-  blocked?: Uint8Array | undefined
+  blocked?: Blocked | undefined
   /** What no value of every 16 is above. */
   maxima?: Float32Array | undefined
 }
@@ -91,7 +91,7 @@ export class Selection {
   /** Items by place, which may not be taken, and of equals the one that became known first. */
   #orderOf({ items, blocked, maxima }: Ranked) {
     const toItem = (place: number) => (items ? items[place] : place)
-    const isOut = blocked && ((place: number) => blocked[toItem(place)] !== 0)
+    const isOut = blocked && ((place: number) => blocked.has(toItem(place)))
     return { toItem, order: { isOut, maxima, tie: (place: number) => this.#catalogue.born(toItem(place)) } }
   }
 

@@ -154,14 +154,6 @@ export class Names {
     return this.#text.toString("utf8", at, at + length)
   }
 
-  /** Writes 1 for every index without a name, 0 for the others. */
-  markNameless(mask: Uint8Array): void {
-    const { start } = this.#ids.at
-    const known = Math.min(mask.length, this.#ids.length)
-    for (let index = 0; index < known; index++) mask[index] = start[index] === 0 ? 1 : 0
-    mask.fill(1, known)
-  }
-
   /** The index of a name that has none. */
   add(name: string): number {
     const index = this.#free.pop() ?? this.count

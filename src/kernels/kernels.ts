@@ -449,13 +449,31 @@ export interface PairConstants {
 }
 
 /**
- * out[t] = Σ_k weights[k]·ln(1 + s_k[t]·d_k), t < count, k < SCORERS: d_k = (1 + total[t])^−¼ by the first total for k = 0,
- * else by the second. `sums` has s_0 … and the two totals, `stride` numbers each. The same bits whatever the build.
+ * Adds up what rows of words say of the items they name. A word is 1 + an item in its low 24 bits, 0 for none, and the code
+ * of a value above: that value times the row's `factor` is added to the sum of the row's `scorer`. `words`: the rows, one
+ * after the other. `slots`: by item, 1 + its place among those named; 0 for all at first. Out: by place, `items` and
+ * SCORERS `sums` each; `out`: how many items, and 1 + the largest. Where that is beyond `limit`, nothing else is written.
+ */
+export interface SumWords {
+  out: Address
+  words: Address
+  values: Address
+  slots: Address
+  items: Address
+  sums: Address
+  limit: number
+  rows: readonly { length: number; scorer: number; factor: number }[]
+}
+
+/**
+ * out[t] = Σ_k weights[k]·ln(1 + sums[t·SCORERS + k]/d_k), t < count, k < SCORERS: d_0 = roots[2·items[t]], the others the
+ * number behind it. The same bits whatever the build.
  */
 export interface FuseLogs {
   out: Address
   sums: Address
-  stride: number
+  items: Address
+  roots: Address
   count: number
   weights: ArrayLike<number>
 }
@@ -541,6 +559,7 @@ export interface Kernels {
   copyRows(operation: CopyRows): void
   learnGroups(operation: LearnGroups): void
   scoreRows(operation: ScoreRows): void
+  sumWords(operation: SumWords): void
   fuseLogs(operation: FuseLogs): void
   sumPowers(operation: SumPowers): void
   learnPairs(operation: LearnPairs): void

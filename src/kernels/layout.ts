@@ -34,6 +34,7 @@ export const SCORE_ROWS = 28
 export const LEARN_PAIRS = 29
 export const FUSE_LOGS = 30
 export const SUM_POWERS = 31
+export const SUM_WORDS = 32
 
 /** Every operation on the tape starts with: code, its length in words, the parts it is worth cutting into. */
 export const OPERATION_HEADER = 12

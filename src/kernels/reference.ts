@@ -38,6 +38,7 @@ import type {
   ScoreChunks,
   ScoreRows,
   SumPowers,
+  SumWords,
   UnpackRows,
 } from "./kernels.ts"
 import { NONE } from "./kernels.ts"
@@ -494,14 +495,36 @@ export class ReferenceKernels implements Kernels {
     learnGroups(this, p)
   }
 
+  sumWords(p: SumWords): void {
+    const { floats: f, ints } = this
+    const end = p.rows.reduce((at, { length }) => at + length, p.words)
+    let largest = 0
+    for (let at = p.words; at < end; at++) largest = Math.max(largest, ints[at] & 0xffffff)
+    ints[p.out] = 0
+    ints[p.out + 1] = largest
+    if (largest > p.limit) return
+    let [at, count] = [p.words, 0]
+    for (const { length, scorer, factor } of p.rows)
+      for (const last = at + length; at < last; at++) {
+        const item = (ints[at] & 0xffffff) - 1
+        if (item < 0) continue
+        if (ints[p.slots + item] === 0) {
+          ints[p.items + count] = item
+          f.fill(0, p.sums + SCORERS * count, p.sums + SCORERS * (count + 1))
+          ints[p.slots + item] = ++count
+        }
+        f[p.sums + SCORERS * (ints[p.slots + item] - 1) + scorer] += factor * f[p.values + (ints[at] >>> 24)]
+      }
+    ints[p.out] = count
+  }
+
   fuseLogs(p: FuseLogs): void {
     const f = this.floats
     for (let t = 0; t < p.count; t++) {
+      const root = p.roots + 2 * this.ints[p.items + t]
       let sum = 0
-      for (let k = 0; k < SCORERS; k++) {
-        const total = f[p.sums + (SCORERS + (k === 0 ? 0 : 1)) * p.stride + t]
-        sum += p.weights[k] * log(1 + f[p.sums + k * p.stride + t] / Math.sqrt(Math.sqrt(1 + total)))
-      }
+      for (let k = 0; k < SCORERS; k++)
+        sum += p.weights[k] * log(1 + f[p.sums + SCORERS * t + k] / f[root + Math.min(1, k)])
       f[p.out + t] = sum
     }
   }

@@ -37,6 +37,7 @@ import type {
   ScoreChunks,
   ScoreRows,
   SumPowers,
+  SumWords,
   UnpackRows,
 } from "./kernels.ts"
 import * as layout from "./layout.ts"
@@ -409,11 +410,19 @@ export class WasmKernels implements Kernels {
     tape.end()
   }
 
+  sumWords(p: SumWords): void {
+    const tape = this.#tape.begin(layout.SUM_WORDS, 1)
+    tape.putAddresses(p.out, p.words, p.values, p.slots, p.items, p.sums)
+    tape.put(p.limit, p.rows.length)
+    for (const { length, scorer, factor } of p.rows) tape.put(length, scorer).putFloats(factor)
+    tape.end()
+  }
+
   fuseLogs(p: FuseLogs): void {
     const tape = this.#begin(layout.FUSE_LOGS, p.count * 10)
-    tape.putAddresses(p.out, p.sums)
-    tape.put(p.stride, p.count)
-    tape.putFloats(...Array.from(p.weights).slice(0, layout.SCORERS))
+    tape.putAddresses(p.out, p.sums, p.items, p.roots)
+    tape.put(p.count)
+    for (let k = 0; k < layout.SCORERS; k++) tape.putFloats(p.weights[k])
     tape.end()
   }
 

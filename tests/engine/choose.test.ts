@@ -67,7 +67,7 @@ const three = {
   itemCount: 4,
   hidden: new Set(),
   events: (item: number) => [90, 90, 30, 10][item],
-  names: { item: { name: (item: number) => `item ${item}`, markNameless: () => {} } },
+  names: { item: { name: (item: number) => `item ${item}`, has: () => true } },
   unlisted: () => [],
   entry: () => ({ categories: [] }),
   trend: () => 0,

@@ -52,12 +52,9 @@ function randomName(random: Random): string {
 
 function check(names: Names, model: Model, where: string): void {
   expect([names.size, names.count], where).toEqual([model.names.size, model.count])
-  const nameless = new Uint8Array(model.count + 2)
-  names.markNameless(nameless)
   for (let index = 0; index < model.count + 2; index++) {
     const name = model.names.get(index)
     expect([names.name(index), names.has(index)], `${where}, index ${index}`).toEqual([name, name !== undefined])
-    expect(nameless[index], `${where}, index ${index}`).toBe(name === undefined ? 1 : 0)
     if (name !== undefined) expect(names.find(name), `${where}, index ${index}`).toBe(index)
   }
   const listed = [...model.names].sort(([a], [b]) => a - b).map(([, name]) => name)

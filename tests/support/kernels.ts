@@ -377,13 +377,32 @@ export const OPERATIONS: Record<string, Build> = {
       ...{ count: rows, columns },
     }),
   scoreChunks,
+  sumWords: (board, { rows, columns }) => {
+    const { kernels, random } = board
+    const lengths = [8 * rows, 8, 8 * columns]
+    const count = lengths.reduce((sum, length) => sum + length, 0)
+    const words = board.indices(count, 1)
+    for (let n = 0; n < count; n++) {
+      const item = random.integer(columns + 3)
+      kernels.ints[words + n] = item === 0 ? 0 : (random.integer(255) << 24) | item
+    }
+    const slots = board.indices(columns + 2, 1)
+    const values = board.normals(257)
+    // Only of items named: what lies behind is not written.
+    const [out, items, sums] = [board.indices(2, 1), board.indices(count, 1), board.output("sums", 4 * columns + 8)]
+    kernels.floats.fill(0, sums, sums + 4 * columns + 8)
+    const factors = [0.5, 2, 1]
+    const given = lengths.map((length, r) => ({ length, scorer: r, factor: factors[r] }))
+    kernels.sumWords({ out, words, values, slots, items, sums, limit: columns + 2, rows: given })
+  },
   fuseLogs: (board, { rows }) => {
-    const stride = rows + 5
-    const sums = board.normals(6 * stride)
+    const sums = board.normals(4 * rows)
     const { floats } = board.kernels
-    for (let i = 0; i < 6 * stride; i++) floats[sums + i] = i % 7 === 0 ? 0 : Math.abs(100 * floats[sums + i])
-    const weights = [0.5, 0, 2, 1]
-    board.kernels.fuseLogs({ out: board.output("out", rows), sums, stride, count: rows, weights })
+    for (let i = 0; i < 4 * rows; i++)
+      floats[sums + i] = i % 7 === 0 || i % 40 > 30 ? 0 : Math.abs(100 * floats[sums + i])
+    const roots = board.values(Array.from({ length: 2 * rows }, (_, n) => 1 + (n % 5)))
+    const items = board.indices(rows, rows)
+    board.kernels.fuseLogs({ out: board.output("out", rows), sums, items, roots, count: rows, weights: [0.5, 0, 2, 1] })
   },
   sumPowers: (board, { rows }) => {
     // Of none the largest is −∞.

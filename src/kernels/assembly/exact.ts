@@ -128,27 +128,93 @@ function logOnePlusOfFour(x: v128): v128 {
   return v128.bitselect(x, y, f32x4.eq(rounded, f32x4.splat(0)));
 }
 
+/** The place of what a row of words says of an item is found by its slot. */
+export function sumWords(p: usize): void {
+  const out: usize = load<u32>(p);
+  const words: usize = load<u32>(p, 4);
+  const values: usize = load<u32>(p, 8);
+  const slots: usize = load<u32>(p, 12);
+  const items: usize = load<u32>(p, 16);
+  const sums: usize = load<u32>(p, 20);
+  const rows = load<i32>(p, 28);
+  let end = words;
+  for (let r = 0; r < rows; r++) end += load<u32>(p + r * 12, 32) * 4;
+  let largest: u32 = 0;
+  for (let at = words; at < end; at += 4) largest = max(largest, load<u32>(at) & 0xffffff);
+  store<i32>(out, 0);
+  store<u32>(out, largest, 4);
+  if (largest > load<u32>(p, 24)) return;
+  let count = 0;
+  let at = words;
+  for (let r = 0; r < rows; r++) {
+    const row = p + r * 12;
+    const column = sums + load<i32>(row, 36) * 4;
+    const factor = load<f32>(row, 40);
+    end = at + load<u32>(row, 32) * 4;
+    for (; at < end; at += 4) {
+      const word = load<u32>(at);
+      const item: usize = word & 0xffffff;
+      if (item == 0) continue;
+      let slot = load<i32>(slots + item * 4 - 4);
+      if (slot == 0) {
+        store<u32>(items + count * 4, <u32>item - 1);
+        v128.store(sums + count * SCORERS * 4, f32x4.splat(0));
+        slot = ++count;
+        store<i32>(slots + item * 4 - 4, slot);
+      }
+      const to = column + (slot - 1) * SCORERS * 4;
+      store<f32>(to, load<f32>(to) + factor * load<f32>(values + ((word >>> 24) << 2)));
+    }
+  }
+  store<i32>(out, count);
+}
+
+/** The numbers `scorer` of four items. */
+@inline
+function ofFour(sums: usize, scorer: usize): v128 {
+  let v = v128.load32_splat(sums + scorer * 4);
+  v = v128.load_lane<u32>(sums + (SCORERS + scorer) * 4, v, 1);
+  v = v128.load_lane<u32>(sums + (2 * SCORERS + scorer) * 4, v, 2);
+  return v128.load_lane<u32>(sums + (3 * SCORERS + scorer) * 4, v, 3);
+}
+
+/** A root of the item at t; of one past the end that of the last. */
+@inline
+function rootAt(roots: usize, items: usize, t: i32, count: i32): usize {
+  return roots + <usize>load<u32>(items + min(t, count - 1) * 4) * 8;
+}
+
 export function fuseLogs(p: usize, part: i32, parts: i32): void {
   const out: usize = load<u32>(p);
   const sums: usize = load<u32>(p, 4);
-  const stride: usize = load<i32>(p, 8) * 4;
-  const count = load<i32>(p, 12);
-  const one = f32x4.splat(1);
+  const items: usize = load<u32>(p, 8);
+  const roots: usize = load<u32>(p, 12);
+  const count = load<i32>(p, 16);
   const end = lastColumn(count, part, parts);
   for (let t = firstColumn(count, part, parts); t < end; t += 4) {
-    const at = sums + t * 4;
-    const soon = f32x4.sqrt(f32x4.sqrt(f32x4.add(one, v128.load(at + SCORERS * stride))));
-    const right = f32x4.sqrt(f32x4.sqrt(f32x4.add(one, v128.load(at + (SCORERS + 1) * stride))));
-    let sum = f32x4.mul(v128.load32_splat(p, 16), logOnePlusOfFour(f32x4.div(v128.load(at), soon)));
+    const at = sums + t * SCORERS * 4;
+    const r0 = rootAt(roots, items, t, count), r1 = rootAt(roots, items, t + 1, count);
+    const r2 = rootAt(roots, items, t + 2, count), r3 = rootAt(roots, items, t + 3, count);
+    let soon = v128.load32_splat(r0), right = v128.load32_splat(r0, 4);
+    soon = v128.load_lane<u32>(r1, soon, 1), right = v128.load_lane<u32>(r1, right, 1, 4);
+    soon = v128.load_lane<u32>(r2, soon, 2), right = v128.load_lane<u32>(r2, right, 2, 4);
+    soon = v128.load_lane<u32>(r3, soon, 3), right = v128.load_lane<u32>(r3, right, 3, 4);
+    let sum = f32x4.mul(v128.load32_splat(p, 20), logOnePlusOfFour(f32x4.div(ofFour(at, 0), soon)));
     for (let k = 1; k < SCORERS; k++) {
-      const log = logOnePlusOfFour(f32x4.div(v128.load(at + <usize>k * stride), right));
-      sum = f32x4.add(sum, f32x4.mul(v128.load32_splat(p + <usize>k * 4, 16), log));
+      const own = ofFour(at, k);
+      // Most items came right after none of them.
+      if (!v128.any_true(own)) continue;
+      const log = logOnePlusOfFour(f32x4.div(own, right));
+      sum = f32x4.add(sum, f32x4.mul(v128.load32_splat(p + <usize>k * 4, 20), log));
     }
     put(out + t * 4, sum, end - t);
   }
 }
 
-/** Sixteen at a time; sums of doubles, always in the same order. */
+/**
+ * Sixteen at a time; sums of doubles, always in the same order. What is less than a part in 10^13 of the largest does not
+ * count: of a billion such it would be a part in 10^4.
+ */
 export function sumPowers(p: usize): void {
   const out: usize = load<u32>(p);
   const maxima: usize = load<u32>(p, 4);
@@ -159,8 +225,14 @@ export function sumPowers(p: usize): void {
   for (let t = 0; t < count; t += 16) {
     const at = input + t * 4;
     let top = none;
-    for (let k = 0; k < 16 && t + k < count; k += 4)
-      top = f32x4.pmax(top, v128.bitselect(v128.load(at + k * 4), none, mask(count - t - k)));
+    if (t + 16 <= count)
+      top = f32x4.pmax(
+        f32x4.pmax(f32x4.pmax(none, v128.load(at)), v128.load(at, 16)),
+        f32x4.pmax(f32x4.pmax(none, v128.load(at, 32)), v128.load(at, 48)),
+      );
+    else
+      for (let k = 0; k < 16 && t + k < count; k += 4)
+        top = f32x4.pmax(top, v128.bitselect(v128.load(at + k * 4), none, mask(count - t - k)));
     const pairs = f32x4.pmax(top, v128.shuffle<f32>(top, top, 2, 3, 0, 1));
     const one = max(f32x4.extract_lane(pairs, 0), f32x4.extract_lane(pairs, 1));
     store<f32>(maxima + (t >> 2), one);
@@ -168,11 +240,17 @@ export function sumPowers(p: usize): void {
   }
   const tops = f32x4.splat(most);
   let even = f64x2.splat(0), odd = even;
-  for (let t = 0; t < count; t += 4) {
-    const z = v128.load(input + t * 4);
-    const power = v128.and(v128.and(expOfFour(f32x4.sub(z, tops)), f32x4.gt(z, none)), mask(count - t));
-    even = f64x2.add(even, f64x2.promote_low_f32x4(power));
-    odd = f64x2.add(odd, f64x2.promote_low_f32x4(v128.shuffle<f32>(power, power, 2, 3, 2, 3)));
+  for (let t = 0; t < count; t += 16) {
+    if (!(load<f32>(maxima + (t >> 2)) > most - 30)) continue;
+    let sum = f32x4.splat(0);
+    for (let k = t; k < min(t + 16, count); k += 4) {
+      const z = v128.load(input + k * 4);
+      let power = v128.and(expOfFour(f32x4.sub(z, tops)), f32x4.gt(z, none));
+      if (count - k < 4) power = v128.and(power, mask(count - k));
+      sum = f32x4.add(sum, power);
+    }
+    even = f64x2.add(even, f64x2.promote_low_f32x4(sum));
+    odd = f64x2.add(odd, f64x2.promote_low_f32x4(v128.shuffle<f32>(sum, sum, 2, 3, 2, 3)));
   }
   const sum = f64x2.add(even, odd);
   store<f32>(out, most);

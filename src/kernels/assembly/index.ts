@@ -4,9 +4,9 @@ import {
   ADAM, COLUMN_SUMS, COPY_ROWS, CORRELATE, FILL, FUSE_LOGS, HIDDEN_INFER, HIDDEN_INFER_GRADIENT, HIDDEN_POWERS, HIDDEN_SCORES, HIDDEN_TRAIN,
   HIDDEN_TRAIN_BACKWARD, LEARN_GROUPS, LEARN_PAIRS, LOSS, MIX, MIX_BACKWARD,
   MOVE_ROWS, MULTIPLY, NORMALIZE, NORMALIZE_BACKWARD, NORMALIZE_GRADIENT, OPERATION_HEADER, PACK_ROWS, PAIR_SCORE, PAIR_SCORE_BACKWARD,
-  PAIR_SCORE_GRADIENT, PROJECT, SCORE_CHUNKS, SCORE_ROWS, SCRATCH, SCRATCH_BYTES, SUM_POWERS, UNPACK_ROWS,
+  PAIR_SCORE_GRADIENT, PROJECT, SCORE_CHUNKS, SCORE_ROWS, SCRATCH, SCRATCH_BYTES, SUM_POWERS, SUM_WORDS, UNPACK_ROWS,
 } from "../layout";
-import { fuseLogs, sumPowers } from "./exact";
+import { fuseLogs, sumPowers, sumWords } from "./exact";
 import { learnGroups, scoreRows } from "./groups";
 import { learnPairs } from "./pairs";
 import { hiddenTrainBackward } from "./hidden-backward";
@@ -51,6 +51,7 @@ function perform(code: i32, p: usize, part: i32, parts: i32, scratch: usize): vo
     case LEARN_GROUPS: return learnGroups(p);
     case FUSE_LOGS: return fuseLogs(p, part, parts);
     case SUM_POWERS: return sumPowers(p);
+    case SUM_WORDS: return sumWords(p);
     case SCORE_ROWS: return scoreRows(p, part, parts);
     case LEARN_PAIRS: return learnPairs(p);
     case UNPACK_ROWS: return unpackRows(p);

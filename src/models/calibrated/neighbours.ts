@@ -26,12 +26,13 @@
  */
 
 import { mix } from "../../kernels/codes.ts"
-import type { Address, Floats, Kernels } from "../../kernels/kernels.ts"
+import type { Floats, Kernels } from "../../kernels/kernels.ts"
 import { SCORERS } from "../../kernels/layout.ts"
 import { log } from "../../kernels/math.ts"
 import { openKernels } from "../../kernels/open.ts"
 import type { State } from "../../kernels/state.ts"
 import { EmbeddingTable, readGuarded } from "../embedding-table.ts"
+import { NeighbourScores } from "./neighbour-scores.ts"
 
 const DECAY = 0.9
 /** What the other direction counts. */
@@ -103,19 +104,14 @@ export class Neighbours {
   #copiedSets = 0
   /** f of the item asked about last. */
   readonly scores = new Float64Array(SCORERS)
-  /** By item: 1 + its place among those that rows opened name, 0 for others; and the items named. */
-  #slots = new Int32Array(0)
-  #touched = new Int32Array(0)
-  #totals = new Float32Array(0)
-  #isOutdated = false
   readonly #openKernels: () => Kernels
-  #kernels: Kernels | undefined
+  #scores: NeighbourScores | undefined
   /** By row, what was added here and has not been reported to other processes. */
   #added: Map<number, Map<number, number>> | undefined
   /** Another thread's, whose rows are read where there is none here, and whose R_i count. */
   source: Neighbours | undefined
 
-  /** What scores of many items are computed with. Default: the fastest of this machine. */
+  /** Opens what scores of many items are computed with, and nothing else. Default: the fastest of this machine. */
   constructor(kernels: () => Kernels = () => openKernels({ threads: 1 })) {
     this.#openKernels = kernels
   }
@@ -391,99 +387,24 @@ export class Neighbours {
 
   /** Adds Σ w_k·f_k of items to `out`, given the rows opened. */
   addScores(out: Float32Array | Float64Array, items: ArrayLike<number>, weights: ArrayLike<number>): void {
-    this.#kernels ??= this.#openKernels()
-    const k = this.#kernels
-    const mark = k.mark()
-    let stride = 0
-    for (let r = 0; r < this.#open; r++) stride += SET * this.#sets[r]
-    // A column a scorer, two of totals, and one of what comes out.
-    const sums = k.allocate((SCORERS + 3) * stride)
-    const count = this.#sumRows(k.floats, sums, stride)
-    const totals = sums + SCORERS * stride
-    for (const kind of [SOON, RIGHT]) this.#readTotals(kind, { floats: k.floats, at: totals + kind * stride, count })
-    const fused = totals + 2 * stride
-    k.fuseLogs({ out: fused, sums, stride, count, weights })
-    k.run()
-    const [f, slots] = [k.floats, this.#slots]
-    const touched = this.#touched
-    // Mostly an item stands at its own index.
-    let others = 0
-    for (let t = 0; t < count; t++) {
-      const item = touched[t]
-      if (items[item] === item) {
-        out[item] += f[fused + t]
-        slots[item] = 0
-      } else others++
-    }
-    for (let i = 0; others > 0 && i < items.length; i++) {
-      const slot = slots[items[i]]
-      if (slot > 0) out[i] += f[fused + slot - 1]
-    }
-    for (let t = 0; t < count; t++) slots[touched[t]] = 0
-    k.release(mark)
-  }
-
-  /** Sums what the rows opened say of every item they name, a column of `stride` numbers a scorer; returns how many items. */
-  #sumRows(f: Floats, sums: Address, stride: number): number {
-    let count = 0
-    let slots = this.#slots
-    if (this.#touched.length < stride) this.#touched = new Int32Array(2 * stride)
-    const touched = this.#touched
-    for (let r = 0; r < this.#open; r++) {
-      const [row, faded, column] = [this.#ints[r], this.#faded[r], sums + stride * this.#scorers[r] - 1]
-      const end = this.#places[r] + SET * this.#sets[r]
-      for (let set = this.#places[r]; set < end; set += SET)
-        for (let k = set; k < set + SET; k++) {
-          const item = (row[k] & INDEX) - 1
-          if (item < 0) break
-          if (item >= slots.length) slots = this.#enlargeSlots(item)
-          let slot = slots[item]
-          if (slot === 0) {
-            touched[count++] = item
-            slot = slots[item] = count
-            for (let n = 0, at = sums + slot - 1; n < SCORERS; n++, at += stride) f[at] = 0
-          }
-          f[column + slot] += faded * VALUES[row[k] >>> CODE]
-        }
-    }
-    return count
-  }
-
-  /** R_i of the items touched, soon or right after. */
-  #readTotals(kind: number, { floats, at, count }: { floats: Floats; at: Address; count: number }): void {
     const { source } = this
-    const touched = this.#touched
-    if (!source) {
-      for (let t = 0; t < count; t++) floats[at + t] = this.total(2 * touched[t] + kind)
-      return
+    this.#scores ??= new NeighbourScores(this.#openKernels(), VALUES)
+    if (!source) this.#scores.outdate()
+    const rows = Array.from({ length: this.#open }, (_, r) => ({
+      words: this.#ints[r].subarray(this.#places[r], this.#places[r] + SET * this.#sets[r]),
+      scorer: this.#scorers[r],
+      factor: this.#faded[r],
+    }))
+    const totalOf = (item: number, kind: number) => {
+      const row = 2 * item + kind
+      return source ? readGuarded(source.table, () => source.total(row)) : this.total(row)
     }
-    const totals = this.#knownTotals()
-    for (let t = 0; t < count; t++) {
-      const row = 2 * touched[t] + kind
-      if (Number.isNaN(totals[row])) totals[row] = readGuarded(source.table, () => source.total(row))
-      floats[at + t] = totals[row]
-    }
-  }
-
-  /** R of the source's rows as far as they were read since the last version; NaN for others. */
-  #knownTotals(): Float32Array {
-    const length = 2 * this.#slots.length
-    if (this.#totals.length < length) this.#totals = new Float32Array(length).fill(Number.NaN)
-    else if (this.#isOutdated) this.#totals.fill(Number.NaN)
-    this.#isOutdated = false
-    return this.#totals
+    this.#scores.add(out, items, { rows, weights, totalOf })
   }
 
   /** The source has changed: R_i are read anew. */
   outdate(): void {
-    this.#isOutdated = true
-  }
-
-  #enlargeSlots(item: number): Int32Array<ArrayBuffer> {
-    const larger = new Int32Array(Math.max(1024, 2 * (item + 1)))
-    larger.set(this.#slots)
-    this.#slots = larger
-    return larger
+    this.#scores?.outdate()
   }
 
   /** Items leave, also from the rows of others. */

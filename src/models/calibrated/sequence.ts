@@ -114,7 +114,7 @@ export class SequenceModel implements RowModel {
   #kernels: Kernels | undefined
   #batch: SequenceBatch | undefined
   readonly noise: ItemNoise
-  readonly neighbours = new Neighbours(() => this.#useKernels())
+  readonly neighbours = new Neighbours()
   readonly fusion = new Fusion(SCORERS)
   readonly fade: Float64Array
   /** 2^−⌊log₄(k+1)⌋: a float stays one. */
