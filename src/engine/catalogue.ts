@@ -18,7 +18,7 @@ import type { ErasedAhead } from "./erasure.ts"
 import { ItemProperties } from "./item-properties.ts"
 import type { Lookup } from "./lookup.ts"
 import { type EventsRecord, GONE, type StoredItem } from "./records.ts"
-import { ShownItems } from "./shown-items.ts"
+import { FreshPages, ShownItems } from "./shown-items.ts"
 import type { ItemView } from "./types.ts"
 
 const DECAY_PER_EVENT = 0.97 ** (1 / 500)
@@ -46,6 +46,7 @@ export class Catalogue {
   kinChanges: Set<number> | "all" = new Set()
   /** How often each of them was given a place that is kept for them. */
   readonly shown = new ShownItems()
+  readonly freshPages = new FreshPages()
   readonly properties = new ItemProperties()
   /** Where titles and properties of items are kept. */
   detailStore: () => Pick<Lookup, "details" | "allDetails"> | undefined = () => undefined
@@ -411,6 +412,7 @@ export class Catalogue {
     for (const id of ids) {
       if (side === "user") {
         this.pending?.dropUser(id)
+        this.freshPages.drop(id)
         this.#users.clear(id)
         this.#histories.clear(id)
         this.#staying.clear(id)

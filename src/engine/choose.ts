@@ -5,9 +5,9 @@ import type { Asker, LabelledTrial, Powers, Reader } from "../learning/reader.ts
 import { findAsker, type Someone, trialsOf } from "./asking.ts"
 import { Blocked } from "./blocked.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { append, chooseFresh, drawToKin, type Scored, spreadFresh } from "./newcomers.ts"
+import { append, drawToKin, orderFresh, type Scored } from "./newcomers.ts"
 import type { Rules } from "./rules.ts"
-import { type Chosen, Selection } from "./selection.ts"
+import { type Chosen, type Ranked, type Rankings, Selection } from "./selection.ts"
 import type { Recommendation, Source } from "./types.ts"
 
 /** Events after which an item's own vector counts for half. */
@@ -28,6 +28,8 @@ export interface ListQuery extends Someone {
   /** Places of each page kept for items with few events; whether those in the list count as shown. */
   fresh?: number | undefined
   counted?: boolean | undefined
+  /** Whose pages they are: the next one goes on where the one before ended. A user's index, or what a guest asked by. */
+  asking?: number | string | undefined
   /** Hypothetical events of the user, on top of the real ones. */
   trials?: readonly LabelledTrial[] | undefined
   /** What the list begins with; "trending": what is popular. Default "model". */
@@ -38,39 +40,68 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
   const { from = "model", rules } = query
   const blocked = new Blocked(catalogue, query)
   const only = query.only && Int32Array.from(new Set(query.only))
-  const selection = new Selection({ catalogue, reader, ...query })
   const isKnown = (item: number) => reader.knows("item", item)
   const asker = from === "model" ? findAsker(catalogue, reader, query) : undefined
   const trials = (query.trials ?? trialsOf(reader, query)).filter(({ item }) => isKnown(item))
-  let fresh = 0
+  const others = fillUp(catalogue, { blocked, only, rules, from })
+  if (!asker && trials.length === 0) {
+    const selection = new Selection({ catalogue, reader, ...query })
+    selection.take(others)
+    return describe(catalogue, selection.chosen, (value) => value)
+  }
   let powers: Powers | undefined
   let scored = (value: number) => toScore(value, reader.outputs)
-  if (asker || trials.length > 0) {
-    const tried = trials.length > 0 ? tryOut(reader, asker, trials) : undefined
-    // A chance is one of all items.
-    const some = only && !tried && !reader.follow ? only.filter(isKnown) : undefined
-    const { items, values } = tried
-      ? toRanked(catalogue, reader, { items: reader.items, values: toValues(tried, reader.outputs) })
-      : scoreItems(catalogue, reader, { asker: asker as Asker, some }).drawn
-    if (query.lasting) outlast(values, items, catalogue)
-    if (reader.follow && rules.factors) toLogOdds(reader, values)
-    else if (reader.follow) {
-      powers = sumPowers(reader, values)
-      scored = chances(powers)
-    }
-    if (only) keepOnly(values, items, only)
-    if (rules.factors) boost(values, items, { factors: rules.factors, isLogit: reader.outputs === 1 })
-    if (query.fresh) {
-      block(values, items, blocked)
-      fresh = takeFresh(catalogue, selection, { items, values, fresh: freshPlaces(query) })
-    }
-    // Values have only fallen since.
-    selection.take({ items, values, source: "model", blocked, maxima: powers?.maxima })
+  const tried = trials.length > 0 ? tryOut(reader, asker, trials) : undefined
+  // A chance is one of all items.
+  const some = only && !tried && !reader.follow ? only.filter(isKnown) : undefined
+  const { items, values } = tried
+    ? toRanked(catalogue, reader, { items: reader.items, values: toValues(tried, reader.outputs) })
+    : scoreItems(catalogue, reader, { asker: asker as Asker, some }).drawn
+  if (query.lasting) outlast(values, items, catalogue)
+  if (reader.follow && rules.factors) toLogOdds(reader, values)
+  else if (reader.follow) {
+    powers = sumPowers(reader, values)
+    scored = chances(powers)
   }
-  fillUp(catalogue, selection, { blocked, only, rules, from })
-  // New items come last.
-  const { chosen } = selection
-  return describe(catalogue, fresh === 0 ? chosen : placeFresh(catalogue, chosen, { ...query, taken: fresh }), scored)
+  if (only) keepOnly(values, items, only)
+  if (rules.factors) boost(values, items, { factors: rules.factors, isLogit: reader.outputs === 1 })
+  // Values have only fallen since.
+  const ranked: Ranked = { items, values, source: "model", blocked, maxima: powers?.maxima }
+  const rankings = concat([ranked], others)
+  return describe(catalogue, select(catalogue, reader, { ranked, rankings, query }), scored)
+}
+
+function* concat(first: Rankings, then: Rankings): Generator<Ranked> {
+  yield* first
+  yield* then
+}
+
+/** The list; with places kept for new items, whole pages of it, of which those in the one asked for count as shown. */
+function select(
+  catalogue: Catalogue,
+  reader: Reader,
+  { ranked, rankings, query }: { ranked: Ranked; rankings: Rankings; query: ListQuery },
+): Chosen[] {
+  const { total, count, fresh, counted = true, asking } = query
+  if (!fresh) {
+    const selection = new Selection({ catalogue, reader, ...query })
+    selection.take(rankings)
+    return selection.chosen
+  }
+  const whole = count * Math.ceil(total / count)
+  const selection = new Selection({ catalogue, reader, rules: query.rules, total: whole })
+  const before = asking === undefined || total === count ? [] : catalogue.freshPages.of(asking)
+  const items = orderFresh(ranked, catalogue, before)
+  const taken = selection.takePages(rankings, { items, count, most: Math.min(fresh, count) })
+  if (asking !== undefined)
+    catalogue.freshPages.set(
+      asking,
+      taken.map(({ item }) => item),
+    )
+  const list = selection.chosen.slice(0, total)
+  const isNew = new Set(taken)
+  if (counted) for (const one of list.slice(total - count)) if (isNew.has(one)) catalogue.shown.add(one.item)
+  return list
 }
 
 /** Ranking scores of all items, or some, for a user: the model's, with new items moved towards items like them. */
@@ -88,30 +119,6 @@ export function scoreItems(
 
 function toRanked(catalogue: Catalogue, reader: Reader, scored: Scored): Scored {
   return reader.follow ? drawToKin(scored, catalogue) : scored
-}
-
-/** Chooses new items for the places reserved for them; returns how many. */
-function takeFresh(catalogue: Catalogue, selection: Selection, p: Scored & { fresh: number }): number {
-  const places = new Set(chooseFresh(p, catalogue, p.fresh))
-  const values = p.values.map((value, i) => (places.has(i) ? value : Number.NEGATIVE_INFINITY))
-  selection.take({ items: p.items, values, source: "model" })
-  const taken = new Set(selection.chosen.map(({ item }) => item))
-  for (let i = 0; i < p.items.length; i++) if (taken.has(p.items[i])) p.values[i] = Number.NEGATIVE_INFINITY
-  return taken.size
-}
-
-/** Places kept for new items, on all pages up to the one asked for. */
-function freshPlaces({ total, count, fresh = 0 }: ListQuery): number {
-  return Math.min(fresh, count) * Math.floor(total / count)
-}
-
-/** New items, taken first, at the end of their pages; those of the page asked for count as shown. */
-function placeFresh(catalogue: Catalogue, chosen: readonly Chosen[], query: ListQuery & { taken: number }): Chosen[] {
-  const { total, count, taken, fresh = 0, counted = true } = query
-  const isNew = new Set(chosen.slice(0, taken))
-  const list = spreadFresh(chosen.slice(taken), [...isNew], { total, count, most: Math.min(fresh, count) })
-  if (counted) for (const one of list.slice(total - count)) if (isNew.has(one)) catalogue.shown.add(one.item)
-  return list
 }
 
 /** Logits as the log odds of the chances they stand for. */
@@ -151,25 +158,21 @@ function power(x: number): number {
 }
 
 /** What is trending, then what is new: in the order asked for or of the indices. */
-function fillUp(
+function* fillUp(
   catalogue: Catalogue,
-  selection: Selection,
   p: { blocked: Blocked; only: Int32Array | undefined; rules: Rules; from: Source },
-): void {
+): Generator<Ranked> {
   const { blocked, only, rules } = p
-  const length = only?.length ?? catalogue.itemCount
-  const fill = (source: Source, rate: (item: number) => number) => {
-    if (selection.isFull) return
-    for (const { item } of selection.chosen) blocked.add(item)
-    const values = new Float64Array(length)
-    for (let i = 0; i < length; i++) {
+  const rank = (source: Source, rate: (item: number) => number): Ranked => {
+    const values = new Float64Array(only?.length ?? catalogue.itemCount)
+    for (let i = 0; i < values.length; i++) {
       const item = only ? only[i] : i
       values[i] = rate(item) * (rules.factors?.[item] ?? 1)
     }
-    selection.take({ items: only, values, source, blocked })
+    return { items: only, values, source, blocked }
   }
-  if (p.from !== "new") fill("trending", (item) => catalogue.trend(item) || Number.NEGATIVE_INFINITY)
-  fill("new", (item) => catalogue.born(item))
+  if (p.from !== "new") yield rank("trending", (item) => catalogue.trend(item) || Number.NEGATIVE_INFINITY)
+  yield rank("new", (item) => catalogue.born(item))
 }
 
 function describe(
@@ -246,21 +249,30 @@ export function chooseSimilar(
   reader: Reader,
   query: Omit<ListQuery, "seen" | "user" | "recent" | "trials" | "count"> & { item: number },
 ): Recommendation[] {
-  const { item, rules } = query
+  const { item } = query
   const nobody = { ...query, user: undefined, exclude: [...query.exclude, item], seen: true }
   const selection = new Selection({ catalogue, reader, ...query })
   const blocked = new Blocked(catalogue, nobody)
+  selection.take(rankSimilar(catalogue, reader, { ...query, blocked }))
+  return describe(catalogue, selection.chosen, (nearness) => nearness)
+}
+
+function* rankSimilar(
+  catalogue: Catalogue,
+  reader: Reader,
+  query: Pick<ListQuery, "only" | "rules"> & { item: number; blocked: Blocked },
+): Generator<Ranked> {
+  const { item, rules, blocked } = query
   const only = query.only && Int32Array.from(new Set(query.only))
   if (reader.knows("item", item)) {
     const values = findNearness(catalogue, reader, item)
     if (only) keepOnly(values, reader.items, only)
     if (rules.factors) boost(values, reader.items, { factors: rules.factors, isLogit: false })
-    selection.take({ items: reader.items, values, source: "model", blocked })
+    yield { items: reader.items, values, source: "model", blocked }
   }
   const alike = new Set(catalogue.entry(item).categories.flatMap((name) => [...catalogue.itemsOf(name)]))
   const first = only ? only.filter((other) => alike.has(other)) : Int32Array.from(alike)
-  for (const some of [first, only]) fillUp(catalogue, selection, { blocked, only: some, rules, from: "trending" })
-  return describe(catalogue, selection.chosen, (nearness) => nearness)
+  for (const some of [first, only]) yield* fillUp(catalogue, { blocked, only: some, rules, from: "trending" })
 }
 
 /**
@@ -284,12 +296,6 @@ function findNearness(catalogue: Catalogue, reader: Reader, item: number): Float
 
 function support(events: number): number {
   return events / (events + ENOUGH)
-}
-
-/** −∞ for blocked items, and for those without a score. */
-function block(values: Float32Array, items: Int32Array, blocked: Blocked): void {
-  for (let i = 0; i < items.length; i++)
-    if (Number.isNaN(values[i]) || blocked.has(items[i])) values[i] = Number.NEGATIVE_INFINITY
 }
 
 /** The ranking score: the logit, or with several classes the expected rating. */

@@ -18,8 +18,9 @@
  */
 
 import { Random } from "../kernels/random.ts"
-import { best } from "./best.ts"
+import { best as bestOf } from "./best.ts"
 import type { Catalogue } from "./catalogue.ts"
+import type { Chosen, Ranked } from "./selection.ts"
 
 /** Events by which half of what an item's own vector says is believed, of itself and of items like it. */
 const KIN = 5
@@ -31,6 +32,8 @@ const FRESH_EVENTS = 5
 /** Events an item is given credit for, and places given to it by which its odds are halved. */
 const CREDIT = 0.5
 const SHOWN = 20
+/** Places that new items are looked for at first. */
+const FIRST_PLACES = 16
 /** Planes: so many times, and how many of them a group has in common. */
 const SIGNATURES = 8
 const LEVELS = [4, 8, 12, 16]
@@ -264,30 +267,26 @@ export function append({ items, values }: Scored, more: Record<"items" | "values
   return all
 }
 
-/** New items for so many places, by their upper bounds; −∞ among the values: may not be taken. */
-export function chooseFresh({ items, values }: Scored, catalogue: Catalogue, count: number): number[] {
+/** New items in the order of their upper bounds; first those that pages before had, in the order they had them. */
+export function* orderFresh(ranked: Ranked, catalogue: Catalogue, before: readonly number[]): Generator<Chosen> {
+  const { items = new Int32Array(0), values, source, blocked } = ranked
+  const places = new Map<number, number>()
   const bounds = Float64Array.from(items, (item, i) => {
+    if (before.includes(item)) places.set(item, i)
     const events = catalogue.events(item)
     if (events >= FRESH_EVENTS || !catalogue.isNewcomer(item)) return Number.NEGATIVE_INFINITY
     return values[i] + Math.log((events + CREDIT) / (1 + catalogue.shown.count(item) / SHOWN))
   })
-  return best(bounds, count, { tie: (place) => catalogue.born(items[place]) })
-}
-
-/** New items at the end of every page; pages are counted from the end of the list, what is left over comes first. */
-export function spreadFresh<T>(
-  others: readonly T[],
-  fresh: readonly T[],
-  { total, count, most }: { total: number; count: number; most: number },
-): T[] {
-  const all: T[] = []
-  let [other, next] = [total % count, 0]
-  all.push(...others.slice(0, other))
-  for (let page = 0; page < Math.floor(total / count); page++) {
-    const some = fresh.slice(next, next + most)
-    all.push(...others.slice(other, other + count - some.length), ...some)
-    other += count - some.length
-    next += some.length
+  const isOut = (place: number) => blocked?.has(items[place]) === true
+  for (const item of before) {
+    const place = places.get(item)
+    if (place !== undefined && values[place] > Number.NEGATIVE_INFINITY && !isOut(place))
+      yield { item, value: values[place], source }
   }
-  return all
+  const order = { isOut, tie: (place: number) => catalogue.born(items[place]) }
+  for (let wanted = FIRST_PLACES, seen = 0; ; wanted *= 4) {
+    const best = bestOf(bounds, wanted, order)
+    for (; seen < best.length; seen++) yield { item: items[best[seen]], value: values[best[seen]], source }
+    if (best.length < wanted) return
+  }
 }

@@ -122,8 +122,10 @@ export class Reading {
   /** For a user, with what it might do. */
   recommend(user: Id, options: RecommendOptions, trials?: readonly CheckedTrial[]): Recommendation[] {
     const name = checkName("user", user)
+    const index = this.#catalogue.find("user", name)
     return this.#list(options, {
-      user: this.#catalogue.find("user", name),
+      user: index,
+      asking: trials ? undefined : index,
       trials: trials && this.#label(trials),
       recent: this.#recent(name),
     })
@@ -153,7 +155,8 @@ export class Reading {
 
   /** For somebody without an id. */
   recommendToGuest({ items, ...options }: GuestOptions): Recommendation[] {
-    return this.#list(options, { user: undefined, recent: this.#label(checkGuestItems(items, this.#types())) })
+    const recent = this.#label(checkGuestItems(items, this.#types()))
+    return this.#list(options, { user: undefined, asking: recent.map(({ item }) => item).join(), recent })
   }
 
   /** Indices of known items. */
@@ -180,7 +183,7 @@ export class Reading {
     return { seen, lasting, why, fresh }
   }
 
-  #list(options: RecommendOptions, asked: Pick<ListQuery, "user" | "recent" | "trials">): Recommendation[] {
+  #list(options: RecommendOptions, asked: Pick<ListQuery, "user" | "recent" | "trials" | "asking">): Recommendation[] {
     const { why, ...checked } = this.#checkList(options)
     const list = this.#page(options, (query) =>
       chooseItems(this.#catalogue, this.#model.reader, { ...asked, ...query, ...checked }),

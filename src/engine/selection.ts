@@ -29,9 +29,21 @@ export interface Ranked {
   items?: Int32Array | undefined
   values: Float32Array | Float64Array
   source: Source
+  /** Items that may not be taken. */
   blocked?: Blocked | undefined
   /** What no value of every 16 is above. */
   maxima?: Float32Array | undefined
+}
+
+/** Rankings that follow each other: one is made when those before it are used up. */
+export type Rankings = Iterable<Ranked>
+
+/** New items in the order they are given places in, so many at the end of every page. */
+export interface NewPlaces {
+  items: Iterable<Chosen>
+  /** Length of a page. */
+  count: number
+  most: number
 }
 
 export class Selection {
@@ -40,6 +52,7 @@ export class Selection {
   readonly #rules: Rules
   readonly #total: number
   readonly chosen: Chosen[] = []
+  readonly #items = new Set<number>()
   /** By cap: how many have a value. */
   readonly #taken: Map<string, number>[]
 
@@ -51,32 +64,39 @@ export class Selection {
     this.#taken = p.rules.caps.map(() => new Map())
   }
 
-  get isFull(): boolean {
-    return this.chosen.length >= this.#total
+  /** Takes the best of the first ranking, then of the next, until the list is full. */
+  take(rankings: Rankings): void {
+    this.#takeSome(this.#inOrder(rankings), this.#total)
   }
 
-  /** Takes the best of some items until the list is full. */
-  take(ranked: Ranked): void {
-    const { caps, diversity } = this.#rules
-    if (diversity > 0) {
-      this.#takeDiverse(ranked)
-      return
+  /** The same page by page: what is new has its places first, and stands at the end. Returns the new items. */
+  takePages(rankings: Rankings, { items, count, most }: NewPlaces): Chosen[] {
+    const [others, fresh] = [this.#inOrder(rankings), items[Symbol.iterator]()]
+    const taken: Chosen[] = []
+    for (let from = 0; from < this.#total; from = this.chosen.length) {
+      this.#takeSome(fresh, Math.min(from + most, this.#total))
+      const own = this.chosen.splice(from)
+      this.#takeSome(others, Math.min(from + count, this.#total) - own.length)
+      this.chosen.push(...own)
+      taken.push(...own)
+      if (this.chosen.length < from + count) break
     }
-    const { values, source } = ranked
-    const { toItem, order } = this.#orderOf(ranked)
-    // With caps more may be looked at than are taken.
-    let seen = 0
-    for (let wanted = this.#total - this.chosen.length; !this.isFull; wanted *= 4) {
-      const places = best(values, wanted, order)
-      for (const place of places.slice(seen)) this.#add({ item: toItem(place), value: values[place], source })
-      if (places.length < wanted || caps.length === 0) return
-      seen = places.length
+    return taken
+  }
+
+  /** Takes what comes next until the list has so many. */
+  #takeSome(next: Iterator<Chosen>, length: number): void {
+    while (this.chosen.length < length) {
+      const { value, done } = next.next()
+      if (done) return
+      this.#add(value)
     }
   }
 
   #add(chosen: Chosen): void {
-    if (this.isFull || !this.#admits(chosen.item)) return
+    if (this.#items.has(chosen.item) || !this.#admits(chosen.item)) return
     this.chosen.push(chosen)
+    this.#items.add(chosen.item)
     this.#rules.caps.forEach(({ keys }, c) => {
       for (const key of keys(chosen.item)) this.#taken[c].set(key, (this.#taken[c].get(key) ?? 0) + 1)
     })
@@ -88,41 +108,55 @@ export class Selection {
     )
   }
 
-  /** Items by place, which may not be taken, and of equals the one that became known first. */
-  #orderOf({ items, blocked, maxima }: Ranked) {
-    const toItem = (place: number) => (items ? items[place] : place)
-    const isOut = blocked && ((place: number) => blocked.has(toItem(place)))
-    return { toItem, order: { isOut, maxima, tie: (place: number) => this.#catalogue.born(toItem(place)) } }
+  *#inOrder(rankings: Rankings): Generator<Chosen> {
+    for (const ranked of rankings)
+      if (this.#rules.diversity > 0) yield* this.#diverse(ranked)
+      else yield* this.#best(ranked)
   }
 
-  #takeDiverse(ranked: Ranked): void {
-    const { values, source } = ranked
-    const { toItem, order } = this.#orderOf(ranked)
-    for (let from = 0; !this.isFull; from += BLOCK) {
-      const places = best(values, from + BLOCK, order).slice(from)
-      if (places.length === 0) return
-      this.#takeBlock(places.map((place) => ({ item: toItem(place), value: values[place], source })))
+  /** Best first. With caps more may be looked at than are taken. */
+  *#best({ items, values, source, blocked, maxima }: Ranked): Generator<Chosen> {
+    const toItem = (place: number) => (items ? items[place] : place)
+    const isOut = blocked && ((place: number) => blocked.has(toItem(place)))
+    const order = { isOut, maxima, tie: (place: number) => this.#catalogue.born(toItem(place)) }
+    let seen = 0
+    for (let wanted = Math.max(this.#total, this.#rules.diversity > 0 ? BLOCK : 1); ; wanted *= 4) {
+      const places = best(values, wanted, order)
+      for (; seen < places.length; seen++) yield { item: toItem(places[seen]), value: values[places[seen]], source }
+      if (places.length < wanted) return
+    }
+  }
+
+  *#diverse(ranked: Ranked): Generator<Chosen> {
+    const order = this.#best(ranked)
+    for (;;) {
+      const block: Chosen[] = []
+      for (let one = order.next(); !one.done; one = order.next()) {
+        block.push(one.value)
+        if (block.length === BLOCK) break
+      }
+      if (block.length === 0) return
+      yield* this.#apart(block)
     }
   }
 
   /** Some items, best first, in an order that keeps what is alike apart. */
-  #takeBlock(block: readonly Chosen[]): void {
+  *#apart(block: readonly Chosen[]): Generator<Chosen> {
     const { diversity } = this.#rules
     const least = block[block.length - 1].value
     const range = block[0].value - least || 1
     const likeness = new Float64Array(block.length)
     const left = new Set(block.keys())
     const liker = this.#likenessOf(block)
-    while (left.size > 0 && !this.isFull) {
+    while (left.size > 0) {
       let [next, highest] = [-1, Number.NEGATIVE_INFINITY]
       for (const at of left) {
         const value = (1 - diversity) * ((block[at].value - least) / range) - diversity * likeness[at]
         if (value > highest) [next, highest] = [at, value]
       }
       left.delete(next)
-      const before = this.chosen.length
-      this.#add(block[next])
-      if (this.chosen.length === before) continue
+      yield block[next]
+      if (!this.#items.has(block[next].item)) continue
       const like = liker(next)
       for (const at of left) likeness[at] = Math.max(likeness[at], like(at))
     }

@@ -54,3 +54,33 @@ export class ShownItems {
     return [...this.#counts]
   }
 }
+
+/** New items of pages that are remembered, of all askers together: of those who asked last. */
+const MOST_REMEMBERED = 100_000
+
+/** The new items on the pages that somebody was given, so that the next page has others: that they were shown changes their order. */
+export class FreshPages {
+  readonly #pages = new Map<number | string, readonly number[]>()
+  #remembered = 0
+
+  of(asking: number | string): readonly number[] {
+    return this.#pages.get(asking) ?? []
+  }
+
+  set(asking: number | string, items: readonly number[]): void {
+    this.drop(asking)
+    this.#pages.set(asking, items)
+    this.#remembered += items.length + 1
+    for (const oldest of this.#pages.keys()) {
+      if (this.#remembered <= MOST_REMEMBERED) break
+      this.drop(oldest)
+    }
+  }
+
+  drop(asking: number | string): void {
+    const items = this.#pages.get(asking)
+    if (items === undefined) return
+    this.#pages.delete(asking)
+    this.#remembered -= items.length + 1
+  }
+}

@@ -122,6 +122,49 @@ test("every page has its own new items, and only those of the page count as show
   expect(names.filter((item) => shown.has(item))).toHaveLength(6)
 })
 
+test("pages with fresh are disjoint and make up the one list there is when nothing counts as shown", async () => {
+  await open()
+  const names = Array.from({ length: 15 }, (_, i) => `new ${i}`)
+  await recommender.putItems(names.map((item, i) => ({ item, categories: [i % 2 === 0 ? "horror" : "comedy"] })))
+  for (let seed = 1; seed <= 12; seed++) {
+    const random = new Random(seed, "pages")
+    const options: RecommendOptions = { count: 2 + random.integer(6), fresh: 1 + random.integer(3) }
+    if (random.integer(2) === 0) options.seen = true
+    if (random.integer(3) === 0) options.cap = { category: 4 + random.integer(20) }
+    if (random.integer(3) === 0) options.diversity = 0.5
+    if (random.integer(3) === 0) options.exclude = ["new 1", "i3"]
+    const user = `u${random.integer(60)}`
+    const items = [`i${random.integer(60)}`, `i${random.integer(60)}`]
+    const ask = async (counted: boolean) => {
+      const pages: string[][] = []
+      for (let page = 0; page < 8; page++) {
+        const asked = { ...options, counted, offset: page * (options.count as number) }
+        const list =
+          seed % 4 === 0 ? await recommender.recommend({ items, ...asked }) : await recommender.recommend(user, asked)
+        pages.push(list.map(({ item }) => item))
+        // Others are shown new items meanwhile.
+        if (counted && seed % 2 === 0) await recommender.recommend("u5", { fresh: 3 })
+      }
+      return pages
+    }
+    const long = await ask(false)
+    const pages = await ask(true)
+    const all = pages.flat()
+    expect(new Set(all).size, `seed ${seed}`).toBe(all.length)
+    expect(all.filter((item) => names.includes(item)).length, `seed ${seed}`).toBeGreaterThan(0)
+    const old = (list: string[]) => list.filter((item) => !names.includes(item))
+    expect(
+      pages.map((page) => page.length),
+      `seed ${seed}`,
+    ).toEqual(long.map((page) => page.length))
+    expect(pages[0], `seed ${seed}`).toEqual(long[0])
+    if (seed % 2 === 1) expect(pages, `seed ${seed}`).toEqual(long)
+    // Without a cap, what is new takes no place from another.
+    if (options.cap === undefined && options.diversity === undefined)
+      expect(old(all), `seed ${seed}`).toEqual(old(long.flat()).slice(0, old(all).length))
+  }
+})
+
 test("fresh keeps to rules and what is left out, and bad numbers are refused", async () => {
   await open()
   await recommender.putItems([
