@@ -2,6 +2,7 @@
 
 import type { Catalogue } from "./catalogue.ts"
 import type { ListQuery } from "./choose.ts"
+import type { Rules } from "./rules.ts"
 
 /** By item: the last list it was noted for. One list is made at a time. */
 let notes = new Uint32Array(0)
@@ -9,7 +10,7 @@ let lists = 0
 
 export class Blocked {
   readonly #catalogue: Catalogue
-  readonly #allowed: Uint8Array | undefined
+  readonly #allowed: Rules["allowed"]
   readonly #notes: Uint32Array
   readonly #list: number
 
@@ -44,6 +45,6 @@ export class Blocked {
 
   has(item: number): boolean {
     if (this.#notes[item] === this.#list || !this.#catalogue.names.item.has(item)) return true
-    return this.#allowed !== undefined && this.#allowed[item] !== 1
+    return this.#allowed !== undefined && !this.#allowed.has(item)
   }
 }

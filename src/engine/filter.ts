@@ -14,10 +14,17 @@ import { LONGEST_TEXT, type PropertyColumn, type Scalar } from "./item-propertie
 const MOST_CONDITIONS = 100
 const DEEPEST = 8
 const MOST_VALUES = 1000
-const BOUNDS = { lt: (a: Scalar, b: Scalar) => a < b, lte: (a: Scalar, b: Scalar) => a <= b } as const
-const OTHER_BOUNDS = { gt: (a: Scalar, b: Scalar) => a > b, gte: (a: Scalar, b: Scalar) => a >= b } as const
-const RANGES: Readonly<Record<string, (a: Scalar, b: Scalar) => boolean>> = { ...BOUNDS, ...OTHER_BOUNDS }
+type Bound = (bound: Scalar) => (value: Scalar) => boolean
+const RANGES: Readonly<Record<string, Bound>> = {
+  lt: (bound) => (value) => value < bound,
+  lte: (bound) => (value) => value <= bound,
+  gt: (bound) => (value) => value > bound,
+  gte: (bound) => (value) => value >= bound,
+}
 const WORDS = ["eq", "in", ...Object.keys(RANGES)]
+
+/** Whether an item is let through. Only items that come up for a list are asked about. */
+export type ItemTest = (item: number) => boolean
 
 /** What a condition says of one value, and the values it names. */
 interface Condition {
@@ -29,67 +36,61 @@ interface Condition {
 /** Compiles filters over a catalogue; remembers which columns they went by. */
 export class FilterCompiler {
   readonly #catalogue: Catalogue
-  readonly #length: number
   /** Names of properties, with the version of each. */
   readonly columns = new Map<string, number>()
   #conditions = 0
 
   constructor(catalogue: Catalogue) {
     this.#catalogue = catalogue
-    this.#length = catalogue.itemCount
   }
 
-  /** By item: 1 where it is let through. `where` is for errors. */
-  compile(filter: unknown, where: string, depth = 0): Uint8Array {
+  /** `where` is for errors. */
+  compile(filter: unknown, where: string, depth = 0): ItemTest {
     if (typeof filter !== "object" || filter === null || Array.isArray(filter))
       throw new DessError("INVALID_ARGUMENT", `${where}: expected an object, got ${show(filter)}`)
     if (depth > DEEPEST)
       throw new DessError("INVALID_ARGUMENT", `${where}: expected a depth of at most ${DEEPEST}, got more`)
-    const passes = new Uint8Array(this.#length).fill(1)
-    for (const [name, value] of Object.entries(filter)) {
-      const part = this.#part(name, value, { where: `${where}.${name}`, depth })
-      for (let item = 0; item < passes.length; item++) passes[item] &= part[item]
-    }
-    return passes
+    return allOf(
+      Object.entries(filter).map(([name, value]) => this.#part(name, value, { where: `${where}.${name}`, depth })),
+    )
   }
 
-  #part(name: string, value: unknown, p: { where: string; depth: number }): Uint8Array {
+  #part(name: string, value: unknown, p: { where: string; depth: number }): ItemTest {
     if (++this.#conditions > MOST_CONDITIONS)
       throw new DessError("INVALID_ARGUMENT", `filter: expected at most ${MOST_CONDITIONS} conditions, got more`)
-    if (name === "not") return invert(this.compile(value, p.where, p.depth + 1))
+    if (name === "not") {
+      const passes = this.compile(value, p.where, p.depth + 1)
+      return (item) => !passes(item)
+    }
     if (name === "any" || name === "all") return this.#several(name, value, p)
     return name === "category" ? this.#category(value, p.where) : this.#property(name, value, p.where)
   }
 
-  #several(name: "any" | "all", value: unknown, { where, depth }: { where: string; depth: number }): Uint8Array {
+  #several(name: "any" | "all", value: unknown, { where, depth }: { where: string; depth: number }): ItemTest {
     if (!Array.isArray(value) || value.length === 0 || value.length > MOST_CONDITIONS)
       throw new DessError(
         "INVALID_ARGUMENT",
         `${where}: expected a list of 1 to ${MOST_CONDITIONS} filters, got ${show(value)}`,
       )
     const parts = value.map((one, n) => this.compile(one, `${where}[${n}]`, depth + 1))
-    return parts.reduce((all, part) => {
-      for (let item = 0; item < all.length; item++)
-        all[item] = name === "any" ? all[item] | part[item] : all[item] & part[item]
-      return all
-    })
+    return name === "all" ? allOf(parts) : (item) => parts.some((passes) => passes(item))
   }
 
-  #category(value: unknown, where: string): Uint8Array {
+  #category(value: unknown, where: string): ItemTest {
     const { named, isRange } = readCondition(value, where)
-    const passes = new Uint8Array(this.#length)
-    for (const name of named) {
+    const inside = named.map((name) => {
       if (isRange || typeof name !== "string")
         throw new DessError(
           "INVALID_ARGUMENT",
           `${where}: expected a category or { "in": [categories] }, got ${show(value)}`,
         )
-      for (const item of this.#catalogue.itemsOf(name)) passes[item] = 1
-    }
-    return passes
+      return this.#catalogue.itemsOf(name)
+    })
+    const [only] = inside
+    return inside.length === 1 ? (item) => only.has(item) : (item) => inside.some((items) => items.has(item))
   }
 
-  #property(name: string, value: unknown, where: string): Uint8Array {
+  #property(name: string, value: unknown, where: string): ItemTest {
     const condition = readCondition(value, where)
     const column = this.column(name, where)
     for (const one of condition.named)
@@ -98,7 +99,7 @@ export class FilterCompiler {
           "INVALID_ARGUMENT",
           `${where}: expected ${typesOf(column)} as items have it, got ${show(one)}`,
         )
-    return this.#match(column, condition)
+    return matchColumn(column, condition)
   }
 
   /** Refuses a property that no item has. */
@@ -112,24 +113,30 @@ export class FilterCompiler {
     this.columns.set(name, column.version)
     return column
   }
+}
 
-  #match({ numbers, codes, lists, values }: PropertyColumn, { test }: Condition): Uint8Array {
-    const passes = new Uint8Array(this.#length)
-    const end = passes.length
-    for (let item = 0; item < numbers.length && item < end; item++) {
-      const number = numbers[item]
-      if (!Number.isNaN(number) && test(number)) passes[item] = 1
-    }
-    const fits = Uint8Array.from(values, (value) => (value !== undefined && test(value) ? 1 : 0))
-    for (let item = 0; item < codes.length && item < end; item++) if (fits[codes[item]] === 1) passes[item] = 1
-    for (const [item, list] of lists) for (let n = 0; n < list.length; n++) if (fits[list[n]] === 1) passes[item] = 1
-    return passes
+function allOf(parts: readonly ItemTest[]): ItemTest {
+  if (parts.length === 1) return parts[0]
+  return (item) => {
+    for (let n = 0; n < parts.length; n++) if (!parts[n](item)) return false
+    return true
   }
 }
 
-function invert(passes: Uint8Array): Uint8Array {
-  for (let item = 0; item < passes.length; item++) passes[item] ^= 1
-  return passes
+function matchColumn(column: PropertyColumn, { test, named, isRange }: Condition): ItemTest {
+  const { numbers, codes, lists, values } = column
+  const wanted = isRange ? undefined : new Set(named.map((value) => column.codeOf(value)))
+  const [only] = wanted ?? []
+  if (wanted?.size === 1 && lists.size === 0 && typeof named[0] !== "number")
+    return (item) => item < codes.length && codes[item] === only
+  const fits = (code: number) => (wanted ? wanted.has(code) : test(values[code] as Scalar))
+  return (item) => {
+    const number = item < numbers.length ? numbers[item] : Number.NaN
+    if (!Number.isNaN(number)) return test(number)
+    const code = item < codes.length ? codes[item] : 0
+    if (code !== 0) return fits(code)
+    return lists.get(item)?.some(fits) ?? false
+  }
 }
 
 function readCondition(value: unknown, where: string): Condition {
@@ -146,9 +153,9 @@ function readCondition(value: unknown, where: string): Condition {
   const named = words.map(([, bound]) => checkScalar(bound, where))
   if (named.some((bound) => typeof bound === "boolean" || typeof bound !== typeof named[0]))
     throw new DessError("INVALID_ARGUMENT", `${where}: expected numbers, or texts, got ${show(value)}`)
-  const tests = words.map(([word], n) => ({ holds: RANGES[word], bound: named[n] }))
+  const [first, second = first, ...others] = words.map(([word], n) => RANGES[word](named[n]))
   const type = typeof named[0]
-  const test = (one: Scalar) => typeof one === type && tests.every(({ holds, bound }) => holds(one, bound))
+  const test = (one: Scalar) => typeof one === type && first(one) && second(one) && others.every((holds) => holds(one))
   return { test, named, isRange }
 }
 

@@ -60,6 +60,11 @@ export class PropertyColumn {
     return (type === "number" && this.numberCount > 0) || this.values.some((value) => typeof value === type)
   }
 
+  /** The code of a value of texts, booleans and lists; undefined where no item has it. */
+  codeOf(value: Scalar): number | undefined {
+    return this.#places.get(keyOf(value))
+  }
+
   /** The values of an item, as texts of which equal ones are equal values. */
   keys(item: number): string[] {
     if (item < this.numbers.length && !Number.isNaN(this.numbers[item])) return [keyOf(this.numbers[item])]

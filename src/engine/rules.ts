@@ -3,7 +3,7 @@
 import { DessError, show } from "../errors.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { checkCategories, checkCount, checkOptionNames } from "./check.ts"
-import { FilterCompiler } from "./filter.ts"
+import { FilterCompiler, type ItemTest } from "./filter.ts"
 import type { Boost, ListOptions } from "./types.ts"
 
 const MOST_BOOSTS = 100
@@ -20,9 +20,31 @@ export interface Cap {
   most: number
 }
 
+/** Items that rules let through; what is found of an item is kept. */
+export class Allowed {
+  readonly #passes: ItemTest
+  /** By item: 1 where it is let through, 2 where it is not. */
+  readonly #known: Uint8Array
+
+  constructor(passes: ItemTest, items: number) {
+    this.#passes = passes
+    this.#known = new Uint8Array(items)
+  }
+
+  get bytes(): number {
+    return this.#known.byteLength
+  }
+
+  has(item: number): boolean {
+    if (item >= this.#known.length) return false
+    if (this.#known[item] === 0) this.#known[item] = this.#passes(item) ? 1 : 2
+    return this.#known[item] === 1
+  }
+}
+
 export interface Rules {
-  /** By item: 1 where it may stand in the list. Undefined: all may. */
-  allowed?: Uint8Array | undefined
+  /** Items that may stand in the list. Undefined: all may. */
+  allowed?: Pick<Allowed, "has"> | undefined
   /** By item: what its odds, count or nearness are multiplied by. Undefined: 1. */
   factors?: Float32Array | undefined
   caps: readonly Cap[]
@@ -30,7 +52,8 @@ export interface Rules {
   diversity: number
 }
 
-interface Compiled extends Pick<Rules, "allowed" | "factors" | "caps"> {
+interface Compiled extends Pick<Rules, "factors" | "caps"> {
+  allowed: Allowed | undefined
   columns: ReadonlyMap<string, number>
   categories: number
   items: number
@@ -85,16 +108,17 @@ export class RuleBook {
   #compile({ filter, categories, boost, cap }: ListOptions): Compiled {
     const { categoriesVersion, itemCount } = this.#catalogue
     const compiler = new FilterCompiler(this.#catalogue)
-    let allowed = filter === undefined ? undefined : compiler.compile(filter, "filter")
+    const tests: ItemTest[] = []
+    if (filter !== undefined) tests.push(compiler.compile(filter, "filter"))
     if (categories !== undefined) {
-      const inside = new Uint8Array(itemCount)
-      for (const name of checkCategories(categories))
-        for (const item of this.#catalogue.itemsOf(name)) inside[item] = allowed?.[item] ?? 1
-      allowed = inside
+      const inside = checkCategories(categories).map((name) => this.#catalogue.itemsOf(name))
+      tests.push((item) => inside.some((items) => items.has(item)))
     }
+    const passes: ItemTest = (item) => tests.every((test) => test(item))
+    const allowed = tests.length === 0 ? undefined : new Allowed(passes, itemCount)
     const factors = boost === undefined ? undefined : compileBoosts(boost, compiler, itemCount)
     const caps = cap === undefined ? [] : this.#caps(cap, compiler)
-    const bytes = (allowed?.byteLength ?? 0) + (factors?.byteLength ?? 0)
+    const bytes = (allowed?.bytes ?? 0) + (factors?.byteLength ?? 0)
     return { allowed, factors, caps, columns: compiler.columns, categories: categoriesVersion, items: itemCount, bytes }
   }
 
@@ -148,7 +172,7 @@ function compileBoosts(boosts: unknown, compiler: FilterCompiler, items: number)
         `${where}.by: expected a number from ${LEAST_BOOST} to ${MOST_BOOST}, got ${show(by)}`,
       )
     const passes = compiler.compile(filter, `${where}.filter`)
-    for (let item = 0; item < items; item++) if (passes[item] === 1) factors[item] *= by
+    for (let item = 0; item < items; item++) if (passes(item)) factors[item] *= by
   })
   return factors
 }
