@@ -65,7 +65,9 @@ test("the lists of a model that knows tastes have more hits than what is popular
 
 test("of one type alone, as a table that says what it is", async () => {
   await estimateCommand(["--directory", directory, "--of", "purchase", "--every", "20"])
-  expect(printed).toMatch(/A list of 10 was made before each of \d+ events of \d+ users\. How many had the event's item:/)
+  expect(printed).toMatch(
+    /A list of 10 was made before each of \d+ events of \d+ users\. How many had the event's item:/,
+  )
   expect(printed).toMatch(/model +\d+\.\d/)
   expect(printed).toContain("without seeing these lists")
 })
