@@ -29,9 +29,10 @@ The results folder of dess compare may still be growing.
 ${describeFlags({ Options: FLAGS })}
 
 Tables are laid out like the paper's; where a data set is one of the paper's four (ml-20m, ml-latest, amazon-books,
-amazon-cds) the paper's figures stand beside ours. Mean ± standard deviation over seeds; a star where every paired
-test (seeds, blocks of the stream, users) carries it after Holm's correction; below each table which controls beat
-which method, and which cannot be told apart.
+amazon-cds) the paper's figures stand beside ours. Mean ± standard deviation over seeds; a star where a method beats
+every baseline (every control, where none was run), a dagger where one beats it, in every paired test (seeds, blocks
+of the stream, users) after Holm's correction for all of these pairs; below each table which controls beat which
+method, and which cannot be told apart.
 
 Examples
   dess report results/compare

@@ -29,7 +29,18 @@ export interface JudgedComparison extends Comparison {
   verdict: Verdict
 }
 
+/** Made once: stars, verdicts and differences ask for the same pairs. */
+const made = new WeakMap<Entry, Map<Measure, Map<Entry, Comparison>>>()
+
 export function compareEntries(a: Entry, b: Entry, measure: Measure): Comparison {
+  const byMeasure = made.get(a) ?? new Map<Measure, Map<Entry, Comparison>>()
+  const byOther = byMeasure.get(measure) ?? new Map<Entry, Comparison>()
+  const comparison = byOther.get(b) ?? testAll(a, b, measure)
+  made.set(a, byMeasure.set(measure, byOther.set(b, comparison)))
+  return comparison
+}
+
+function testAll(a: Entry, b: Entry, measure: Measure): Comparison {
   const seeds = testEntries(a, b, measure)
   // The majority class has no run of its own, only its figure in those of others.
   if (a.label === MAJORITY || b.label === MAJORITY) return { a, b, measure, ...(seeds && { seeds }) }

@@ -2,18 +2,22 @@
 
 import { type Comparison, compareEntries, type JudgedComparison, judge } from "./comparisons.ts"
 import { MAJORITY } from "./controls.ts"
-import { type Block, bestBaseline, bestOf, type Entry, MEASURES, type Measure } from "./summary.ts"
+import { type Block, baselinesOf, bestBaseline, bestOf, type Entry, MEASURES, type Measure } from "./summary.ts"
 import { formatMeasure, formatP, measureTitle, type Row, type Table } from "./tables.ts"
 
-/** Each DESS method, and each from outside, against whom it has to beat; undefined where nobody was run for that. */
+/**
+ * Each DESS method, and each from outside, against whom it has to beat; undefined where nobody was run for that. The best are
+ * picked by the figures that are tested, so all they were picked from are of the family.
+ */
 export function differenceTable(block: Block, id: string): Table | undefined {
   const family = MEASURES[block.task].flatMap((measure) =>
     block.entries
       .filter(({ kind }) => kind === "dess" || kind === "own")
-      .flatMap((entry) => opponentsOf(block, entry, measure).map((other) => compareEntries(entry, other, measure))),
+      .flatMap((entry) => opponentsOf(block, entry).map((other) => compareEntries(entry, other, measure))),
   )
   const tested = family.filter(({ seeds, time, users }) => seeds || time || users)
   if (tested.length === 0) return undefined
+  const shown = judge(tested).filter(({ a, b, measure }) => shownOf(block, a, measure).includes(b))
   return {
     id,
     title: "Differences, and what carries them",
@@ -29,20 +33,26 @@ export function differenceTable(block: Block, id: string): Table | undefined {
       { group: "p after Holm's correction", title: "users" },
       { title: "Verdict", text: true },
     ],
-    rows: judge(tested).map((one) => rowOf(one, block)),
+    rows: shown.map((one) => rowOf(one, block)),
     notes: [
-      "Against: the best baseline, the best control, and random-grow at its memory. Seeds: paired t-test. Time: paired bootstrap of blocks of neighbouring pieces of the stream (2,000 draws), mean over seeds; interval and g are of it, else of users. Users: paired, each user one draw. A difference counts where all tests agree with p < .05 after Holm's correction within this table, and more than one seed was run.",
+      "Against: the best baseline, the best control, and random-grow at its memory. Seeds: paired t-test. Time: paired bootstrap of blocks of neighbouring pieces of the stream (2,000 draws), mean over seeds; interval and g are of it, else of users. Users: paired, each user one draw. A difference counts where all tests agree with p < .05 after Holm's correction for all baselines and controls, those without a row here, too, and more than one seed was run.",
     ],
   }
 }
 
-function opponentsOf(block: Block, entry: Entry, measure: Measure): Entry[] {
-  const controls = block.entries.filter(({ kind, label }) => kind === "control" && label !== MAJORITY)
+const controlsOf = (block: Block) => block.entries.filter(({ kind, label }) => kind === "control" && label !== MAJORITY)
+
+function opponentsOf(block: Block, entry: Entry): Entry[] {
+  return [...new Set([...baselinesOf(block, entry), ...controlsOf(block)])]
+}
+
+/** Those of them that have a row. */
+function shownOf(block: Block, entry: Entry, measure: Measure): (Entry | undefined)[] {
+  const controls = controlsOf(block)
   const matched = controls.filter(
     ({ method, runs }) => method === "random-grow" && runs[0].match?.method === entry.method,
   )
-  const found = [bestBaseline(block, measure, entry), bestOf(controls, measure), ...matched]
-  return [...new Set(found.filter((other) => other !== undefined))]
+  return [bestBaseline(block, measure, entry), bestOf(controls, measure), ...matched]
 }
 
 /** The test an interval is taken from. */

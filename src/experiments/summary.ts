@@ -82,12 +82,16 @@ export function bestOf(entries: readonly Entry[], measure: Measure): Entry | und
 }
 
 /**
- * What a method is tested against: the best of the paper's baselines, or of the controls where none was run. For a method
- * from outside DESS is a baseline, too.
+ * What a method is tested against: the paper's baselines, or the controls where none was run. For a method from outside DESS
+ * is a baseline, too.
  */
-export function bestBaseline(block: Block, measure: Measure, of?: Entry): Entry | undefined {
+export function baselinesOf(block: Block, of?: Entry): readonly Entry[] {
   const baselines = block.entries.filter(({ kind }) => kind === "baseline" || (of?.kind === "own" && kind === "dess"))
-  return bestOf(baselines.length > 0 ? baselines : block.entries.filter(({ kind }) => kind === "control"), measure)
+  return baselines.length > 0 ? baselines : block.entries.filter(({ kind }) => kind === "control")
+}
+
+export function bestBaseline(block: Block, measure: Measure, of?: Entry): Entry | undefined {
+  return bestOf(baselinesOf(block, of), measure)
 }
 
 /** Sorts records into blocks, in the order they were first met. */

@@ -1,10 +1,10 @@
 /** Tables as data: columns in groups, rows of texts. How they look is up to the terminal, Markdown, CSV and HTML. */
 
-import { compareEntries, judge } from "./comparisons.ts"
+import { compareEntries, type JudgedComparison, judge } from "./comparisons.ts"
 import type { MethodKind } from "./controls.ts"
 import { compareMethods, MAJORITY } from "./controls.ts"
 import { paperFigure } from "./paper.ts"
-import { type Block, bestBaseline, bestOf, type Entry, type Measure, sampleOf } from "./summary.ts"
+import { type Block, baselinesOf, bestOf, type Entry, type Measure, sampleOf } from "./summary.ts"
 
 export interface Column {
   /** Columns of one group stand under a common head. */
@@ -56,14 +56,17 @@ export function formatP(p: number): string {
   return p < 0.001 ? "p < .001" : `p = ${p.toFixed(3).replace(/^0/, "")}`
 }
 
-/** `**` for p < .01, `*` for p < .05; daggers where the difference is to the worse. */
-function starsOf(p: number, better: boolean): string {
-  if (!(p < 0.05)) return ""
-  return (better ? "*" : "†").repeat(p < 0.01 ? 2 : 1)
+/** `**` for p < .01, `*` for p < .05 where a method beats all it was judged against; daggers where one of them beats it. */
+function starsOf(judged: readonly JudgedComparison[]): string {
+  const ps = (wanted: string) => judged.flatMap(({ verdict, p }) => (verdict === wanted && p !== undefined ? [p] : []))
+  const [better, worse] = [ps("better"), ps("worse")]
+  if (worse.length > 0) return "†".repeat(Math.min(...worse) < 0.01 ? 2 : 1)
+  if (better.length === 0 || better.length < judged.length) return ""
+  return "*".repeat(Math.max(...better) < 0.01 ? 2 : 1)
 }
 
 export const STARS_NOTE =
-  "Mean ± standard deviation over seeds (none where they do not differ), the best of each column in bold. */**: better than the best baseline with p < .05/.01, †/††: worse, in every paired test that can be made: over seeds (t), over blocks of the stream (bootstrap) and over users; two-sided, after Holm's correction for all stars of the table."
+  "Mean ± standard deviation over seeds (none where they do not differ), the best of each column in bold. */**: better than every baseline (control, where none was run) with p < .05/.01, †/††: worse than one at least, in every paired test that can be made: over seeds (t), over blocks of the stream (bootstrap) and over users; two-sided, after Holm's correction for all pairs of the table's methods and baselines."
 
 /** A column of a table of measures. */
 export interface MeasureColumn {
@@ -97,18 +100,20 @@ function starsIn(wanted: readonly MeasureColumn[]): Map<MeasureColumn, Map<strin
   const family = wanted.flatMap((column) =>
     column.block.entries
       .filter(({ kind }) => kind === "dess" || kind === "own")
-      .flatMap((entry) => {
-        const baseline = bestBaseline(column.block, column.measure, entry)
-        return baseline ? [{ column, comparison: compareEntries(entry, baseline, column.measure) }] : []
-      }),
+      .flatMap((entry) =>
+        baselinesOf(column.block, entry)
+          .filter((other) => sampleOf(other, column.measure) !== undefined)
+          .map((other) => ({ column, comparison: compareEntries(entry, other, column.measure) })),
+      ),
   )
-  const stars = new Map<MeasureColumn, Map<string, string>>()
-  for (const [i, { a, p, verdict }] of judge(family.map(({ comparison }) => comparison)).entries()) {
-    if (verdict === "not distinguishable" || p === undefined) continue
-    const { column } = family[i]
-    stars.set(column, (stars.get(column) ?? new Map()).set(a.label, starsOf(p, verdict === "better")))
-  }
-  return stars
+  const judged = judge(family.map(({ comparison }) => comparison))
+  return new Map(
+    wanted.map((column) => {
+      const own = judged.filter((_, i) => family[i].column === column)
+      const subjects = new Set(own.map(({ a }) => a))
+      return [column, new Map([...subjects].map((entry) => [entry.label, starsOf(own.filter(({ a }) => a === entry))]))]
+    }),
+  )
 }
 
 /** Our column, followed by the paper's if it has one; `cells` by name. */

@@ -65,7 +65,7 @@ const rowOf = (table: Table, method: string) =>
 describe("tables", () => {
   const report = buildReport([...RATING, ...TOPK, ...BASE, UNSUPPORTED])
 
-  test("of rating prediction have mean ± sd, stars against the best baseline, and the paper's figures beside ours", () => {
+  test("of rating prediction have mean ± sd, stars against the baselines, and the paper's figures beside ours", () => {
     const table = tableOf(report, "Rating prediction, MovieLens")
     expect(table.columns.map(({ group, title }) => [group, title])).toEqual([
       [undefined, "Method"],
@@ -130,6 +130,42 @@ describe("tables", () => {
     )
     expect(table.notes[1]).not.toMatch(/is beaten by/)
     expect(rowOf(table, "dess-fre")?.join()).not.toMatch(/[*†]/)
+  })
+
+  test("correct for every control there is, not for the one that came out best", () => {
+    const luck = [0.002, 0, 0.001, 0.0005, -0.0002]
+    const better = (places: number) => luck.map((_, i) => 0.6 + SEEDS[i] + luck[(i + places) % 5])
+    const controls = ["uniform-2", "uniform-4", "uniform-8", "uniform-16", "uniform-32"]
+    const against = (methods: readonly string[]) => {
+      const { parts } = buildReport([
+        ...makeRecords({ method: "dess-fre" }, around(0.6, 0)),
+        ...methods.flatMap((method, places) =>
+          makeRecords(
+            { method },
+            better(places).map((value) => value + 0.0008),
+          ),
+        ),
+      ])
+      const cells = parts[0].blocks[0].differences?.rows[0].cells.map(({ text }) => text) ?? []
+      return { star: rowOf(parts[0].tables[0], "dess-fre")?.[1].replace(/[^*†]/g, ""), p: cells[6], verdict: cells[9] }
+    }
+    expect(against(["uniform-2"])).toEqual({ star: "†", p: ".042", verdict: "worse" })
+    expect(against(controls)).toEqual({ star: "", p: ".208", verdict: "not distinguishable" })
+  })
+
+  test("give a star for beating every baseline, not only the one with the best mean", () => {
+    const wild = [0.03, -0.05, 0.02, -0.04, -0.06]
+    const rivals = [
+      ...makeRecords({ method: "dess-fre" }, around(0.65)),
+      ...makeRecords({ method: "fixed-128" }, around(0.63, 0.002)),
+    ]
+    const unsteady = makeRecords(
+      { method: "esapn" },
+      around(0.64).map((value, i) => value + wild[i]),
+    )
+    const cellOf = (records: readonly CellRecord[]) => rowOf(buildReport(records).parts[0].tables[0], "dess-fre")?.[1]
+    expect(cellOf(rivals)).toMatch(/\*\*$/)
+    expect(cellOf([...rivals, ...unsteady])).toMatch(/\d$/)
   })
 
   test("never print a deviation of nothing but zeros", () => {
