@@ -174,17 +174,17 @@ function middleSizes(counts, sizes, met) {
 /** Puts the true dimension, as it is at the event, in the place of the diversity: the most a context could tell. */
 function seeTruth(truth) {
   const { observeBatch, diversity } = Indicators.prototype
-  const told = (side, id, events) =>
+  const describe = (side, id, events) =>
     Math.sqrt(GENRES.length) * ((side === "user" ? truth.userDimension : truth.itemDimension)(id, events) / WIDTH)
   Indicators.prototype.observeBatch = function (segment, out, capped) {
     observeBatch.call(this, segment, out, capped)
     for (let l = 0; l < segment.length; l++) {
-      out.ind[l] = told("user", segment.user[l], out.userFrequency[l])
-      out.pod[l] = told("item", segment.item[l], out.itemFrequency[l])
+      out.ind[l] = describe("user", segment.user[l], out.userFrequency[l])
+      out.pod[l] = describe("item", segment.item[l], out.itemFrequency[l])
     }
   }
   Indicators.prototype.diversity = function (side, id) {
-    return told(side, id, this.frequency(side, id))
+    return describe(side, id, this.frequency(side, id))
   }
   return () => Object.assign(Indicators.prototype, { observeBatch, diversity })
 }

@@ -106,7 +106,11 @@ export async function estimateCommand(args: string[]): Promise<void> {
     console.log(
       `A list of ${count} was made before each of ${lists.toLocaleString("en")} events of ${sums.size.toLocaleString("en")} users. How many had the event's item:\n`,
     )
-    const rows = estimates.map(({ name, hits, difference }) => [name, told(hits), difference ? told(difference) : ""])
+    const rows = estimates.map(({ name, hits, difference }) => [
+      name,
+      formatRate(hits),
+      difference ? formatRate(difference) : "",
+    ])
     console.log(
       formatTable([{ title: "setting" }, { title: "hits, %" }, { title: `more than ${settings[0][0]}, points` }], rows),
     )
@@ -199,7 +203,7 @@ function estimateOf(sums: Sums, name: string, s: number): Estimate {
   }
 }
 
-function told({ estimate, low, high }: ExperimentRate): string {
+function formatRate({ estimate, low, high }: ExperimentRate): string {
   const points = (share: number | null) => (100 * (share ?? 0)).toFixed(1)
   return low === null ? points(estimate) : `${points(estimate)} (${points(low)} to ${points(high)})`
 }

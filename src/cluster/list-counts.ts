@@ -24,7 +24,7 @@ export class ClusterCounts {
   readonly experiments: Experiments | undefined
   /** Calls that may have got through or not: made again as they are, they count once. */
   readonly #calls: { id: string; key: string; args: string[] }[] = []
-  #told = 0
+  #rounds = 0
   #chain: Promise<void> = Promise.resolve()
 
   constructor(cluster: Cluster, catalogue: Catalogue) {
@@ -70,7 +70,7 @@ export class ClusterCounts {
       await this.#cluster.run("addCounts", [key, this.#key(id)], [String(REMEMBERED), String(KEPT), ...args])
       this.#calls.shift()
     }
-    if (this.#told++ % READ_EVERY === 0) await this.#read()
+    if (this.#rounds++ % READ_EVERY === 0) await this.#read()
   }
 
   /** One of these names is another item. */

@@ -439,7 +439,7 @@ export class Partition {
     await items.fetchNames(this.touched.item)
     const { seq, applied, clock } = this.owner
     const names = ["lease", "home", "changes"].map((what) => keys.of(this.number, what))
-    const write = new FencedWrite("home", names, { ...this.#fenceNow, seq })
+    const write = new FencedWrite("owner", names, { ...this.#fenceNow, seq })
     const rows = Array.from(this.touched.item, (index) => {
       // What others learned of a deleted item may come later.
       if (items.name(index) === undefined) run.shared.dropRow("item", index)

@@ -185,10 +185,10 @@ end
 return 1`),
 
   /**
-   * Item rows of an owner. KEYS lease, home (the owner's key), changes, then lists of rows. ARGV fence …, outbox positions applied
+   * Item rows of an owner. KEYS lease, the owner's key, changes, then lists of rows. ARGV fence …, outbox positions applied
    * (partition, position), change, entries of changes kept, clock, rows. → [number].
    */
-  home: script(`${FENCED}for _ = 1, tonumber(take()) do redis.call('HSET', KEYS[2], take(), take()) end
+  owner: script(`${FENCED}for _ = 1, tonumber(take()) do redis.call('HSET', KEYS[2], take(), take()) end
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[at + 1], seq .. '-0', 'r', ARGV[at])
 at = at + 2
 redis.call('HSET', KEYS[2], 'clock', take(), 'fence', ARGV[2])
@@ -222,7 +222,7 @@ return {tonumber(head[1]), head[3], table.concat(bytes)}`,
   ),
 
   /**
-   * Numbers of item names, given to new ones. KEYS home, hash of names each. ARGV prefix of lists, rows in one, then name,
+   * Numbers of item names, given to new ones. KEYS owner's key, hash of names each. ARGV prefix of lists, rows in one, then name,
    * when a new one became known, and its record, each. → "number when" each.
    */
   meet: script(`local all = {}
@@ -255,9 +255,9 @@ return found`,
   ),
 
   /**
-   * What is new in a partition. KEYS outbox, evidence, changes, home, entries put. ARGV last outbox position, last
-   * evidence, last change, last entry ('' for what is not wanted), then the homes asked for.
-   * → [outbox, evidence, changes, entries, number and fence of the home, number of the last entry].
+   * What is new in a partition. KEYS outbox, evidence, changes, owner's key, entries put. ARGV last outbox position, last
+   * evidence, last change, last entry ('' for what is not wanted), then the owners' keys wanted.
+   * → [outbox, evidence, changes, entries, number and fence of the owner's key, number of the last entry].
    */
   updates: script(
     `local wanted, out = {}, {}
@@ -278,14 +278,14 @@ if #ARGV > 4 then
     out[#out + 1] = mine
   end
 end
-local home = redis.call('HMGET', KEYS[4], 'seq', 'fence', 'puts')
+local owner = redis.call('HMGET', KEYS[4], 'seq', 'fence', 'puts')
 return {out, since(KEYS[2], ARGV[2]), since(KEYS[3], ARGV[3]), since(KEYS[5], ARGV[4]),
-  tonumber(home[1] or '0'), home[2] or '', tonumber(home[3] or '0')}`,
+  tonumber(owner[1] or '0'), owner[2] or '', tonumber(owner[3] or '0')}`,
     true,
   ),
 
   /**
-   * Entries of the catalogue. KEYS home, their log, hashes. ARGV entries of the log kept, then hash, number, entry and what it
+   * Entries of the catalogue. KEYS owner's key, their log, hashes. ARGV entries of the log kept, then hash, number, entry and what it
    * was made from, each. → 1, or 0 where one has changed since: nothing is put then.
    */
   put: script(`for i = 2, #ARGV, 4 do
@@ -299,7 +299,7 @@ end
 return 1`),
 
   /**
-   * Takes items away: name, row and entry, told in the log of entries as null. KEYS home, that log, hash of names each. ARGV
+   * Takes items away: name, row and entry, null in the log of entries. KEYS owner's key, that log, hash of names each. ARGV
    * entries of the log kept, prefix of lists of rows, rows in one, prefix of hashes of entries, entries in one, then names.
    * → numbers of those that were there.
    */

@@ -13,7 +13,7 @@ export class Fenced extends Error {
   }
 }
 
-type FencedScript = "segment" | "forget" | "home"
+type FencedScript = "segment" | "forget" | "owner"
 
 export interface Fence {
   owner: string

@@ -55,8 +55,8 @@ const MOST_OFFSET = 10_000
 const MOST_LISTED = 100_000
 /** Users compared without a pause: about a millisecond. */
 const USERS_AT_ONCE = 2048
-/** Items a user has met that are told of it. */
-const MOST_TOLD = 20
+/** The most items met that are given of a user. */
+const MOST_MET = 20
 const ITEMS_AT_ONCE = 2048
 const LONGEST_QUERY = 256
 /** Entries of feedback looked at for one answer; of a rare type a page may be short. */
@@ -324,7 +324,7 @@ export class Reading {
     const about = { id: checkName(side, id), side, ...(known ?? nothing) }
     if (side === "item") return { ...about, events: this.#catalogue.events(index), entry: this.#catalogue.view(index) }
     const history = this.#catalogue.history(index)
-    const met = Array.from(history.slice(-MOST_TOLD)).reverse()
+    const met = Array.from(history.slice(-MOST_MET)).reverse()
     return {
       ...about,
       events: history.length,

@@ -363,17 +363,17 @@ describe("files that are not as they should be are read all the same", () => {
     const lower = await figures(doubled, "--rating-scale", "0-10", "--like-threshold", "5")
     expect(lower).toBe(await figures(plain, "--like-threshold", "2.5"))
     expect(lower).not.toBe(want)
-    const told = async (...more: string[]) =>
+    const readLiked = async (...more: string[]) =>
       (await printed(["run", "--data", doubled, "--method", "plain-bias", "--rating-scale", "0-10", ...more])).match(
         /liked +(.*)/,
       )?.[1]
-    expect(await told()).toBe("a rating above 7 (scale 0-10)")
+    expect(await readLiked()).toBe("a rating above 7 (scale 0-10)")
     expect(JSON.parse(await printed(onFile(doubled, "--rating-scale", "0-10"))).liked).toEqual({
       above: 7,
       scale: { min: 0, max: 10 },
     })
-    expect(await told("--like-threshold", "5.5")).toBe("a rating above 5.5 (scale 0-10)")
-    expect(await told("--task", "multiclass")).toBeUndefined()
+    expect(await readLiked("--like-threshold", "5.5")).toBe("a rating above 5.5 (scale 0-10)")
+    expect(await readLiked("--task", "multiclass")).toBeUndefined()
   })
 
   test("a MovieLens folder brings its genres, so that dess-cv runs", async () => {

@@ -213,7 +213,7 @@ describeWithRedis("a cluster", (redis) => {
     expect(await second.acquire(2)).toBeUndefined()
     const write = (leases: Leases, held: string, seq: number) => {
       const names = ["lease", "home", "changes"].map((what) => cluster.keys.of(2, what))
-      const one = new FencedWrite("home", names, { owner: leases.id, fence: held, seq, duration: "400" })
+      const one = new FencedWrite("owner", names, { owner: leases.id, fence: held, seq, duration: "400" })
       one.add(0, Buffer.from("change"), 10, 0, "")
       return one
     }
@@ -250,7 +250,7 @@ describeWithRedis("a cluster", (redis) => {
     const leases = new Leases(cluster, 60_000)
     const fence = (await leases.acquire(1)) as string
     const names = ["lease", "home", "changes"].map((what) => cluster.keys.of(1, what))
-    const write = new FencedWrite("home", names, { owner: leases.id, fence, seq: 0, duration: "60000" })
+    const write = new FencedWrite("owner", names, { owner: leases.id, fence, seq: 0, duration: "60000" })
     write.add(0, Buffer.from("change"), 10, 0, "")
     const masters = await redis().masters()
     const each = (args: string[]) => Promise.all(masters.map((n) => redis().nodes[n].command(args)))

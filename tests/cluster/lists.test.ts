@@ -30,7 +30,7 @@ function nearTo(one: unknown, there: unknown): unknown {
 }
 
 /** Scores may differ in their last digits: rows are packed for the way. */
-const told = (list: Recommendation[]) => list.map(({ score: _, ...one }) => one)
+const withoutScores = (list: Recommendation[]) => list.map(({ score: _, ...one }) => one)
 
 /** New items of which several are alike in everything. */
 const ALIKE = Array.from({ length: 12 }, (_, n) => ({
@@ -60,7 +60,8 @@ describeWithRedis("lists of a cluster", (redis) => {
       const list = await ask(reader)
       expect(list.length, what).toBe(expected[n].length)
       // Cosines as near as these come in either order.
-      if (/recommendations|popular|new/.test(path)) expect(told(list), what).toEqual(told(expected[n]))
+      if (/recommendations|popular|new/.test(path))
+        expect(withoutScores(list), what).toEqual(withoutScores(expected[n]))
       if (path !== "/v1/new")
         list.forEach(({ score }, at) => {
           expect(Math.abs(score - expected[n][at].score), what).toBeLessThan(0.02 + 0.05 * Math.abs(score))

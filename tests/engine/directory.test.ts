@@ -574,7 +574,7 @@ describe("forgetting on disk", () => {
   test("a reused index shows nothing of its former user, and a user who left before can be forgotten", async () => {
     const directory = folder()
     const recommender = await open(directory, { keepJournal: "all" as const, idle: { leave: 1000 } })
-    const told = async () => {
+    const listEvents = async () => {
       const found: string[] = []
       for await (const { user, item } of recommender.events()) found.push(`${user}: ${item}`)
       return found
@@ -589,10 +589,10 @@ describe("forgetting on disk", () => {
     await say("Charles", "an engine")
     await expect.poll(() => recommender.has("user", "Ada Lovelace")).toBe(false)
     await say("Bob", "a cake")
-    expect(await told()).toEqual(["Ada Lovelace: a secret book", "Charles: an engine", "Bob: a cake"])
+    expect(await listEvents()).toEqual(["Ada Lovelace: a secret book", "Charles: an engine", "Bob: a cake"])
     await say("Ada Lovelace", "a loom")
     expect(await recommender.forget("Ada Lovelace")).toMatchObject({ found: true, row: true, events: 2 })
-    expect(await told()).toEqual(["Charles: an engine", "Bob: a cake"])
+    expect(await listEvents()).toEqual(["Charles: an engine", "Bob: a cake"])
     expect(await recommender.forget("Ada Lovelace")).toMatchObject({ found: false })
     await recommender.close()
     expect(traces(directory, "Ada Lovelace")).toEqual([])

@@ -47,10 +47,10 @@ async function create(): Promise<{ directory: string; files: JournalFiles }> {
 const logs = (directory: string) => readdirSync(directory).filter((name) => name.endsWith(".log")).sort() // biome-ignore format: a list
 const journals = (directory: string) => readdirSync(directory).sort()
 
-/** Records as text, by position. */
 /** Positions of all records. */
 const all = (files: JournalFiles) => Array.from(files.read(0), ({ position }) => position)
-const told = (files: JournalFiles, from = 0) =>
+/** Records as text, by position. */
+const readRecords = (files: JournalFiles, from = 0) =>
   Array.from(files.read(from), ({ position, record }) => `${position} ${tell(record)}`)
 
 function tell(record: LogRecord): string {
@@ -110,9 +110,9 @@ describe("appending", () => {
       expect(files.next).toBe(records.length)
       expect(files.first).toBe(0)
       for (let from = 0; from <= records.length; from++)
-        expect(told(files, from), `seed ${seed}`).toEqual(numbered(records).slice(from))
+        expect(readRecords(files, from), `seed ${seed}`).toEqual(numbered(records).slice(from))
       await files.append([encodeRecord({ kind: "tick", time: 9 })])
-      expect(told(files).at(-1)).toBe(`${records.length} ${tell({ kind: "tick", time: 9 })}`)
+      expect(readRecords(files).at(-1)).toBe(`${records.length} ${tell({ kind: "tick", time: 9 })}`)
       expect(files.bytes).toBe(
         logs(directory).reduce((sum, name) => sum + readFileSync(join(directory, name)).length, 0),
       )
@@ -162,9 +162,9 @@ describe("appending", () => {
     await expect(files.append([encodeRecord({ kind: "tick", time: 2 })])).rejects.toMatchObject({ code: "UNAVAILABLE" })
     await files.mend()
     await files.append([encodeRecord({ kind: "tick", time: 3 })])
-    expect(told(files)).toEqual(numbered([1, 3].map((time) => ({ kind: "tick", time }))))
+    expect(readRecords(files)).toEqual(numbered([1, 3].map((time) => ({ kind: "tick", time }))))
     files.close()
-    expect(told(await openFiles(directory))).toEqual(numbered([1, 3].map((time) => ({ kind: "tick", time }))))
+    expect(readRecords(await openFiles(directory))).toEqual(numbered([1, 3].map((time) => ({ kind: "tick", time }))))
   })
 
   test("a roll that failed leaves no file that would end the one that is appended to", async () => {
@@ -175,7 +175,7 @@ describe("appending", () => {
     await files.append([encodeRecord({ kind: "tick", time: 2 })])
     files.close()
     rmSync(join(directory, "journal-000000000001.log.part"), { recursive: true })
-    expect(told(await openFiles(directory))).toHaveLength(2)
+    expect(readRecords(await openFiles(directory))).toHaveLength(2)
   })
 
   test("of another directory: refused; of a directory that only reads, nothing is changed", async () => {
@@ -207,10 +207,10 @@ describe("a crash", () => {
         const files = await openFiles(directory)
         const where = `seed ${seed}, ${length} bytes`
         expect(files.next, where).toBe(before.next)
-        expect(told(files), where).toEqual(numbered(records).slice(0, before.next))
+        expect(readRecords(files), where).toEqual(numbered(records).slice(0, before.next))
         await files.append([encodeRecord({ kind: "tick", time: 1 })])
         files.close()
-        expect(told(await openFiles(directory)), where).toHaveLength(before.next + 1)
+        expect(readRecords(await openFiles(directory)), where).toHaveLength(before.next + 1)
       }
     }
   })
@@ -228,7 +228,9 @@ describe("a crash", () => {
           const end = from === before.end ? last.end + more : last.end
           writeFileSync(path, Buffer.concat([whole.subarray(0, from), Buffer.alloc(end - from)]))
           const files = await openFiles(directory)
-          expect(told(files), `seed ${seed}, zeros from ${from}`).toEqual(numbered(records).slice(0, before.next))
+          expect(readRecords(files), `seed ${seed}, zeros from ${from}`).toEqual(
+            numbered(records).slice(0, before.next),
+          )
           files.close()
           expect(readFileSync(path).length).toBe(before.end)
         }
@@ -266,7 +268,7 @@ describe("damage", () => {
         writeFileSync(path, bytes)
         try {
           const files = await openFiles(directory, { readOnly: true })
-          expect(told(files), `${name}, bit ${bit}`).toEqual(right)
+          expect(readRecords(files), `${name}, bit ${bit}`).toEqual(right)
         } catch (error) {
           expect(error, `${name}, bit ${bit}`).toMatchObject({
             code: "INVALID_DATA",
@@ -310,7 +312,7 @@ describe("damage", () => {
       writeFileSync(path, bytes)
       const gone = await recoverJournal(directory, ID)
       const files = await openFiles(directory)
-      const kept = told(files)
+      const kept = readRecords(files)
       const right = new Set(numbered(records))
       for (const one of kept) expect(right.has(one), `${where}: ${one.slice(0, 60)}`).toBe(true)
       if (kept.length < records.length)
@@ -346,7 +348,7 @@ describe("damage", () => {
       await files.change(all(files), ({ record }) => ({ ...record }))
       files.close()
       const again = await openFiles(directory)
-      expect(told(again).slice(0, -1), where).toEqual(kept)
+      expect(readRecords(again).slice(0, -1), where).toEqual(kept)
       expect(await recoverJournal(directory, ID), `${where}: mended once and for all`).toEqual([])
     }
     // All but those that reach the end.
@@ -365,10 +367,10 @@ describe("damage", () => {
         rmSync(join(directory, names[place === "middle" ? 1 : 2]))
         const where = `${place}, packed: ${packs}`
         const right = numbered(records)
-        await expect(openFiles(directory).then(told), where).rejects.toThrow(/--recover/)
+        await expect(openFiles(directory).then(readRecords), where).rejects.toThrow(/--recover/)
         const gone = await recoverJournal(directory, ID)
         expect(gone.join(), where).toMatch(/records \d+ to (\d+|the end) were missing and are gone/)
-        const kept = told(await openFiles(directory))
+        const kept = readRecords(await openFiles(directory))
         const after = place === "middle" ? right.slice(frames[3].next) : []
         expect(kept, where).toEqual([...right.slice(0, place === "middle" ? frames[1].next : frames[3].next), ...after])
       }
@@ -392,11 +394,11 @@ describe("closed files", () => {
     await files.pack()
     expect(logs(directory)).toHaveLength(2)
     expect(files.bytes).toBeLessThan(before / 2)
-    expect(told(files)).toEqual(numbered(records))
+    expect(readRecords(files)).toEqual(numbered(records))
     expect(files.bytesFrom(0), "all but the header of the empty file").toBe(files.bytes - 56)
     expect(files.bytesFrom(60)).toBe(0)
     files.close()
-    expect(told(await openFiles(directory))).toEqual(numbered(records))
+    expect(readRecords(await openFiles(directory))).toEqual(numbered(records))
   })
 
   test("that a crash left beside the one they were joined into are taken away, and nothing is there twice", async () => {
@@ -411,9 +413,9 @@ describe("closed files", () => {
     const [, removed] = logs(copy)
     copyFileSync(join(copy, removed), join(directory, removed))
     expect(await recoverJournal(directory, ID), "nothing to mend").toEqual([])
-    expect(told(await openFiles(directory, { readOnly: true }))).toEqual(numbered(records))
+    expect(readRecords(await openFiles(directory, { readOnly: true }))).toEqual(numbered(records))
     expect(logs(directory)).toHaveLength(3)
-    expect(told(await openFiles(directory))).toEqual(numbered(records))
+    expect(readRecords(await openFiles(directory))).toEqual(numbered(records))
     expect(logs(directory)).toEqual(joined)
   })
 
@@ -424,13 +426,13 @@ describe("closed files", () => {
     expect(files.first).toBe(0)
     files.drop(frames[3].next - 1)
     expect(files.first).toBe(frames[1].next)
-    expect(told(files)).toEqual(numbered(records).slice(frames[1].next))
+    expect(readRecords(files)).toEqual(numbered(records).slice(frames[1].next))
     files.drop(1e9)
     expect(files.first).toBe(records.length)
-    expect(told(files)).toEqual([])
+    expect(readRecords(files)).toEqual([])
     await files.append([encodeRecord({ kind: "tick", time: 1 })])
     files.close()
-    expect(told(await openFiles(directory))).toEqual([`${records.length} ${tell({ kind: "tick", time: 1 })}`])
+    expect(readRecords(await openFiles(directory))).toEqual([`${records.length} ${tell({ kind: "tick", time: 1 })}`])
     expect(logs(directory)).toHaveLength(1)
   })
 
@@ -445,11 +447,11 @@ describe("closed files", () => {
     const without: LogRecord = { kind: "names", names: [] }
     await files.change([4], ({ position, record }) => (position === 4 ? without : record))
     const expected = Array.from({ length: 9 }, (_, n) => `${n} ${tell(n === 4 ? without : name(n))}`)
-    expect(told(files)).toEqual(expected)
+    expect(readRecords(files)).toEqual(expected)
     expect(readFileSync(join(directory, logs(directory)[0]))).toEqual(untouched)
     for (const file of journals(directory)) expect(readFileSync(join(directory, file)).includes("name 4!")).toBe(false)
     files.close()
-    expect(told(await openFiles(directory))).toEqual(expected)
+    expect(readRecords(await openFiles(directory))).toEqual(expected)
   })
 
   test("stay as they are when the disk does not take the new one", async () => {
@@ -458,10 +460,10 @@ describe("closed files", () => {
     const [first] = logs(directory)
     mkdirSync(join(directory, `${first}.part`))
     await expect(files.pack()).rejects.toMatchObject({ code: "UNAVAILABLE" })
-    expect(told(files)).toEqual(numbered(records))
+    expect(readRecords(files)).toEqual(numbered(records))
     rmSync(join(directory, `${first}.part`), { recursive: true })
     await files.pack()
-    expect(told(files)).toEqual(numbered(records))
+    expect(readRecords(files)).toEqual(numbered(records))
   })
 
   test("with gaps keep them when they are packed, and later positions stay", async () => {
@@ -473,14 +475,14 @@ describe("closed files", () => {
     await files.skipTo(20)
     files.roll()
     const right = [0, 1, 10].map((time) => `${time} ${tell(tick(time))}`)
-    expect(told(files)).toEqual(right)
+    expect(readRecords(files)).toEqual(right)
     await files.pack()
-    expect(told(files)).toEqual(right)
-    expect(told(files, 5)).toEqual(right.slice(2))
+    expect(readRecords(files)).toEqual(right)
+    expect(readRecords(files, 5)).toEqual(right.slice(2))
     files.close()
     const again = await openFiles(directory)
     expect(again.next).toBe(20)
-    expect(told(again)).toEqual(right)
+    expect(readRecords(again)).toEqual(right)
     expect(await recoverJournal(directory, ID)).toEqual([])
   })
 })

@@ -161,8 +161,8 @@ describe.each([1, 2, 3])("random rules, seed %i", (seed) => {
           for (const one of candidates)
             if (greedy.length < offset + count && fits(cap, greedy.map(itemOf), itemOf(one))) greedy.push(one)
           // A few items are scored by their rows, all by what is packed of them: scores differ a little.
-          const told = (list: Recommendation[]) => (rules.only ? list.map(({ item }) => item) : list)
-          expect(told(found), what).toEqual(told(greedy))
+          const namesIf = (list: Recommendation[]) => (rules.only ? list.map(({ item }) => item) : list)
+          expect(namesIf(found), what).toEqual(namesIf(greedy))
         }
         if (rules.boost && !rules.diversity)
           for (const one of found) {

@@ -88,7 +88,7 @@ export function settle(): void {
   }
 }
 
-/** Works through the tape, with the help of the workers if it is shared; leaves its last operation to them if told to. */
+/** Works through the tape, with the help of the workers if it is shared; can leave its last operation to them. */
 export function run(start: usize, end: usize, shared: bool, leave: bool): void {
   for (let p = start; p < end; p += load<u32>(p, 4) * 4) {
     const parts = load<i32>(p, 8);
@@ -104,7 +104,7 @@ export function run(start: usize, end: usize, shared: bool, leave: bool): void {
   }
 }
 
-/** A worker's life: takes parts of what is offered, until it is sent home. `worker` counts from 1. */
+/** A worker's life: takes parts of what is offered, until it is ended. `worker` counts from 1. */
 export function work(worker: i32): void {
   if (ASC_FEATURE_THREADS) {
     const scratch: usize = SCRATCH + worker * SCRATCH_BYTES;
@@ -117,7 +117,7 @@ export function work(worker: i32): void {
   }
 }
 
-/** Sends all workers home. */
+/** Ends all workers. */
 export function stop(): void {
   if (ASC_FEATURE_THREADS) dismiss();
 }

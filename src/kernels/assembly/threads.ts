@@ -47,7 +47,7 @@ export function takeLow(): i32 {
 }
 
 /**
- * Takes the highest free part, or −1 when workers are sent home. As long as a part is being worked on the operation is
+ * Takes the highest free part, or −1 when workers are ended. As long as a part is being worked on the operation is
  * not over, so OPERATION holds still.
  */
 export function takeHigh(): i32 {
@@ -93,7 +93,7 @@ export function join(): void {
   atomic.add<i32>(READY, 1);
 }
 
-/** Sends all workers home, and frees a first thread that waits for one that failed. */
+/** Ends all workers, and frees a first thread that waits for one that failed. */
 export function dismiss(): void {
   atomic.store<i32>(STOP, 1);
   // Never the same again, whatever is offered at this moment.

@@ -26,12 +26,12 @@ export class Fusion {
   /** t and its accumulator. */
   readonly #mix = Float64Array.from(MIX)
   /** Weights and accumulators as other processes know them. */
-  #told: Float64Array
+  #shared: Float64Array
 
   constructor(scorers: number) {
     this.weights = new Float64Array(scorers)
     this.#squares = new Float64Array(scorers).fill(SQUARES)
-    this.#told = this.all()
+    this.#shared = this.all()
   }
 
   reset(): void {
@@ -58,12 +58,12 @@ export class Fusion {
   /** What was learned since the last time, for other processes: steps add up, and so do squares. */
   takeLearned(): Float64Array {
     const now = this.all()
-    const learned = now.map((number, k) => number - this.#told[k])
-    this.#told = now
+    const learned = now.map((number, k) => number - this.#shared[k])
+    this.#shared = now
     return learned
   }
 
-  /** Adds what another process learned; `told`: others know of it. */
+  /** Adds what another process learned: all others know of it, too. */
   add(learned: Float64Array): void {
     const { length } = this.weights
     for (let k = 0; k < length; k++) {
@@ -71,7 +71,7 @@ export class Fusion {
       this.#squares[k] += learned[length + k]
     }
     for (let k = 0; k < 2; k++) this.#mix[k] += learned[2 * length + k]
-    for (let k = 0; k < learned.length; k++) this.#told[k] += learned[k]
+    for (let k = 0; k < learned.length; k++) this.#shared[k] += learned[k]
   }
 
   /** Weights, their accumulators, t and its accumulator. */
@@ -86,7 +86,7 @@ export class Fusion {
     this.#mix.set(all.subarray(2 * length))
   }
 
-  /** Takes over all numbers, as told. */
+  /** Takes over all numbers from another process. */
   put(all: Float64Array): void {
     this.#set(all)
     this.record()
@@ -94,7 +94,7 @@ export class Fusion {
 
   /** Starts recording what is learned, to be shared. */
   record(): void {
-    this.#told = this.all()
+    this.#shared = this.all()
   }
 
   save(state: State): void {
