@@ -1,6 +1,6 @@
 /** The image and the workflows, as far as they can be tried without a builder: each step of the Dockerfile in a clean folder. */
 
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -89,6 +89,39 @@ test("the release checks the version, sets the addresses and publishes with prov
   expect(text).toContain('node tools/package-links.mjs "$address" "$GITHUB_REF_NAME"')
   for (const version of [20, 22, 24, 26])
     expect(readFileSync(join(ROOT, ".github/workflows/test.yml"), "utf8")).toMatch(new RegExp(`node: \\[.*${version}`))
+})
+
+test("the steps of the release set the addresses in package.json and in the links, and refuse a tag of another version", () => {
+  const copy = join(folder, "release")
+  for (const path of [
+    "package.json",
+    "README.md",
+    "CHANGELOG.md",
+    "tools/package-links.mjs",
+    "docs/guide",
+    "docs/lab/results.md",
+  ])
+    cpSync(join(ROOT, path), join(copy, path), { recursive: true })
+  const { version, ...before } = JSON.parse(readFileSync(join(copy, "package.json"), "utf8"))
+  const workflow = readFileSync(join(ROOT, ".github/workflows/release.yml"), "utf8")
+  const [check] = /(?<=- run: )test .+/.exec(workflow) ?? []
+  const [, steps] = /- run: \|\n((?: {10}.+\n)+)/.exec(workflow) ?? []
+  const release = (command = "false", tag = `v${version}`) => {
+    const { NODE_OPTIONS: _, ...env } = process.env
+    const github = { GITHUB_SERVER_URL: "https://example.org", GITHUB_REPOSITORY: "some/dess", GITHUB_REF_NAME: tag }
+    return spawnSync("sh", ["-ec", command], { cwd: copy, env: { ...env, ...github } }).status
+  }
+  expect([release(check), release(check, "v99.0.0"), release(steps)]).toEqual([0, 1, 0])
+  expect(JSON.parse(readFileSync(join(copy, "package.json"), "utf8"))).toEqual({
+    ...before,
+    version,
+    repository: { type: "git", url: "git+https://example.org/some/dess.git" },
+    homepage: "https://example.org/some/dess#readme",
+    bugs: { url: "https://example.org/some/dess/issues" },
+  })
+  expect(readFileSync(join(copy, "README.md"), "utf8")).toContain(
+    `](https://example.org/some/dess/blob/v${version}/docs/guide/quick-start.md)`,
+  )
 })
 
 test("links of a released package lead into it or to the repository, those of the README to the repository", () => {
