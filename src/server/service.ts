@@ -55,7 +55,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       if (recommender) return recommender
       throw new DessError(
         "CLOSED",
-        obstacle ?? "recommender: expected it to be ready, it is still taking up its directory",
+        obstacle ?? "recommender: expected it to be ready, got one that is still starting; try again in a moment",
       )
     },
     state,
