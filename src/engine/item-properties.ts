@@ -77,6 +77,15 @@ export class PropertyColumn {
     return codes.map((code) => keyOf(this.values[code] as Scalar))
   }
 
+  /** Whether an item has this very value. */
+  holds(item: number, value: PropertyValue): boolean {
+    if (typeof value === "number") return item < this.numbers.length && this.numbers[item] === value
+    if (typeof value !== "object") return item < this.codes.length && this.values[this.codes[item]] === value
+    const codes = this.lists.get(item)
+    const given = [...new Set(value)].filter(isCoded)
+    return codes?.length === given.length && given.every((one, n) => one === this.values[codes[n]])
+  }
+
   set(item: number, value: PropertyValue): void {
     this.clear(item)
     this.count++
@@ -210,6 +219,7 @@ export class ItemProperties {
     }
     for (const [name, value] of Object.entries(properties)) {
       let column = this.#columns.get(name)
+      if (column?.holds(item, value)) continue
       if (!isCoded(value)) {
         if (!column?.has(item)) continue
         column.clear(item)

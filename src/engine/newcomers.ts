@@ -45,81 +45,96 @@ export interface Scored {
   values: Float32Array
 }
 
-interface Group {
-  /** Its items, in the order they became known. */
-  members: number[]
-  /** Newcomers in it. */
-  uses: number
-  /** For one list: its values, each times what it counts, and what they count together. */
-  sum: number
-  total: number
-}
-
-/** Newcomers and the items they are drawn to: kept from list to list, and brought up to date by what has changed. */
+/** All items that were put and the groups they are in: kept from list to list, and brought up to date by what has changed. */
 class Kin {
-  readonly newcomers = new Map<number, Group[]>()
-  /** Only those that newcomers are in. */
-  readonly groups = new Map<number, Group>()
-  /** The groups of every item. */
-  readonly #groupsOf = new Map<number, number[]>()
+  /** By item: the slots of its groups. */
+  readonly #slotsOf: (number[] | undefined)[] = []
+  readonly #newcomers = new Set<number>()
+  /** The slot of every group that an item is in. */
+  readonly #slots = new Map<number, number>()
+  readonly #hashes: number[] = []
+  readonly #free: number[] = []
+  /** By slot: how many items are in the group. */
+  readonly sizes: number[] = []
+  /** In the order they became known. */
+  items: number[] = []
+  /** By place in that order: where the slots of an item begin, and one more. */
+  starts = new Int32Array(1)
+  slots = new Int32Array(0)
+  /** Places of newcomers. */
+  newcomers = new Int32Array(0)
 
   update(catalogue: Catalogue): void {
     const { kinChanges } = catalogue
     if (kinChanges !== "all" && kinChanges.size === 0) return
-    const changed = kinChanges === "all" ? new Set([...catalogue.entries.keys(), ...this.#groupsOf.keys()]) : kinChanges
+    const changed = kinChanges === "all" ? new Set([...catalogue.entries.keys(), ...this.items]) : kinChanges
     catalogue.kinChanges = new Set()
-    const created = new Set<number>()
-    const touched = new Set<Group>()
-    for (const item of changed) {
-      const now = catalogue.entries.has(item) ? groupsOf(catalogue, item) : undefined
-      const isNew = now !== undefined && catalogue.isNewcomer(item)
-      const known = this.#groupsOf.get(item)
-      const stays = known && now && known.length === now.length && known.every((group, g) => group === now[g])
-      if (stays && isNew === this.newcomers.has(item)) continue
-      this.#remove(item)
-      if (!now) continue
-      this.#groupsOf.set(item, now)
-      if (isNew) this.#addNewcomer(item, now, created)
-      for (const group of now) if (!created.has(group)) this.#join(item, group, touched)
+    let isSame = true
+    for (const item of changed) if (this.#put(item, catalogue)) isSame = false
+    if (!isSame) this.#arrange(catalogue)
+  }
+
+  /** Whether anything is different now. */
+  #put(item: number, catalogue: Catalogue): boolean {
+    const before = this.#slotsOf[item]
+    if (!catalogue.entries.has(item)) {
+      if (!before) return false
+      this.#slotsOf[item] = undefined
+      this.#newcomers.delete(item)
+      this.#leave(before)
+      return true
     }
-    if (created.size > 0)
-      for (const [item, groups] of this.#groupsOf)
-        for (const group of groups) if (created.has(group)) this.#join(item, group, touched)
-    for (const { members } of touched) members.sort((a, b) => catalogue.born(a) - catalogue.born(b))
+    const now = groupsOf(catalogue, item)
+    const isNew = catalogue.isNewcomer(item)
+    const stays = before?.length === now.length && now.every((group, g) => group === this.#hashes[before[g]])
+    if (stays && isNew === this.#newcomers.has(item)) return false
+    if (isNew) this.#newcomers.add(item)
+    else this.#newcomers.delete(item)
+    if (!before) this.items.push(item)
+    this.#slotsOf[item] = now.map((group) => this.#join(group))
+    if (before) this.#leave(before)
+    return true
   }
 
-  #addNewcomer(item: number, groups: number[], created: Set<number>): void {
-    const own = groups.map((hash) => {
-      const known = this.groups.get(hash)
-      if (known) {
-        known.uses++
-        return known
-      }
-      const group = { members: [], uses: 1, sum: 0, total: 0 }
-      this.groups.set(hash, group)
-      created.add(hash)
-      return group
-    })
-    this.newcomers.set(item, own)
-  }
-
-  #join(item: number, group: number, touched: Set<Group>): void {
-    const known = this.groups.get(group)
-    if (!known) return
-    known.members.push(item)
-    touched.add(known)
-  }
-
-  #remove(item: number): void {
-    const isNew = this.newcomers.delete(item)
-    for (const group of this.#groupsOf.get(item) ?? []) {
-      const known = this.groups.get(group)
-      if (isNew && known && --known.uses === 0) this.groups.delete(group)
-      const members = this.groups.get(group)?.members
-      const at = members?.indexOf(item) ?? -1
-      if (at >= 0) members?.splice(at, 1)
+  #join(group: number): number {
+    let slot = this.#slots.get(group)
+    if (slot === undefined) {
+      slot = this.#free.pop() ?? this.sizes.length
+      this.#slots.set(group, slot)
+      this.#hashes[slot] = group
+      this.sizes[slot] = 0
     }
-    this.#groupsOf.delete(item)
+    this.sizes[slot]++
+    return slot
+  }
+
+  #leave(slots: readonly number[]): void {
+    for (const slot of slots) {
+      if (--this.sizes[slot] > 0) continue
+      this.#slots.delete(this.#hashes[slot])
+      this.#free.push(slot)
+    }
+  }
+
+  #arrange(catalogue: Catalogue): void {
+    const before = (a: number, b: number) => catalogue.born(a) - catalogue.born(b) || a - b
+    const items = this.items.filter((item) => this.#slotsOf[item])
+    if (items.some((item, i) => i > 0 && before(items[i - 1], item) > 0)) items.sort(before)
+    this.items = items
+    this.starts = new Int32Array(items.length + 1)
+    for (let i = 0; i < items.length; i++) this.starts[i + 1] = this.starts[i] + this.#slotsAt(i).length
+    this.slots = new Int32Array(this.starts[items.length])
+    this.newcomers = new Int32Array(this.#newcomers.size)
+    let [at, found] = [0, 0]
+    for (let i = 0; i < items.length; i++) {
+      const own = this.#slotsAt(i)
+      for (let g = 0; g < own.length; g++) this.slots[at++] = own[g]
+      if (this.#newcomers.has(items[i])) this.newcomers[found++] = i
+    }
+  }
+
+  #slotsAt(place: number): readonly number[] {
+    return this.#slotsOf[this.items[place]] as number[]
   }
 }
 
@@ -203,26 +218,39 @@ function weigh({ items, values }: Scored, catalogue: Catalogue): void {
   }
 }
 
-function sumUp(group: Group): void {
-  const { members } = group
-  let [sum, total] = [0, 0]
-  for (let m = 0; m < members.length; m++) {
-    sum += weighted[members[m]]
-    total += weights[members[m]]
+/** By slot: the values of a group's items, each times what it counts, and what they count together. */
+let sums = new Float64Array(0)
+let totals = new Float64Array(0)
+
+function sumUp({ items, starts, slots, sizes }: Kin): void {
+  if (sums.length < sizes.length) {
+    sums = new Float64Array(2 * sizes.length)
+    totals = new Float64Array(2 * sizes.length)
   }
-  group.sum = sum
-  group.total = total
+  sums.fill(0)
+  totals.fill(0)
+  for (let i = 0; i < items.length; i++) {
+    const weight = weights[items[i]]
+    if (weight === 0) continue
+    const value = weighted[items[i]]
+    for (let at = starts[i]; at < starts[i + 1]; at++) {
+      sums[slots[at]] += value
+      totals[slots[at]] += weight
+    }
+  }
 }
 
 /** The mean over an item's groups of the values of their other items; NaN where there are none. */
-function meanOf(item: number, groups: readonly Group[]): number {
+function meanOf(place: number, { items, starts, slots, sizes }: Kin): number {
+  const item = items[place]
+  const [weight, value] = [weights[item], weighted[item]]
   let [sum, total] = [0, 0]
-  for (let g = 0; g < groups.length; g++) {
-    const group = groups[g]
-    const rest = group.total - weights[item]
+  for (let at = starts[place]; at < starts[place + 1]; at++) {
+    const slot = slots[at]
+    const rest = totals[slot] - weight
     if (!(rest > LEAST_WEIGHT)) continue
-    const share = 1 / (group.members.length - 1)
-    sum += (share * (group.sum - weighted[item])) / rest
+    const share = 1 / (sizes[slot] - 1)
+    sum += (share * (sums[slot] - value)) / rest
     total += share
   }
   return total === 0 ? Number.NaN : sum / total
@@ -231,15 +259,17 @@ function meanOf(item: number, groups: readonly Group[]): number {
 /** The values with those of newcomers drawn to items like them; newcomers without a value come behind. */
 export function drawToKin({ items, values }: Scored, catalogue: Catalogue): Scored {
   if (catalogue.entries.size === 0) return { items, values }
-  const { newcomers, groups } = findKin(catalogue)
-  if (newcomers.size === 0) return { items, values }
+  const kin = findKin(catalogue)
+  const { newcomers } = kin
+  if (newcomers.length === 0) return { items, values }
   weigh({ items, values }, catalogue)
-  for (const group of groups.values()) sumUp(group)
+  sumUp(kin)
   const out = values.slice()
   const behind: Record<"items" | "values", number[]> = { items: [], values: [] }
-  for (const [item, own] of newcomers) {
-    const mean = meanOf(item, own)
+  for (let n = 0; n < newcomers.length; n++) {
+    const mean = meanOf(newcomers[n], kin)
     if (Number.isNaN(mean)) continue
+    const item = kin.items[newcomers[n]]
     const place = places[item]
     if (place < 0) {
       behind.items.push(item)

@@ -75,7 +75,9 @@ export class RuleBook {
     const diversity = checkDiversity(options.diversity)
     if (filter === undefined && categories === undefined && boost === undefined && cap === undefined)
       return { caps: [], diversity }
-    const { allowed, factors, caps } = this.#find({ filter, categories, boost, cap })
+    const { allowed, caps } = this.#find({ filter, categories, cap })
+    // Apart: they hold while what is filtered by changes.
+    const factors = boost === undefined ? undefined : this.#find({ boost }).factors
     return { allowed, factors, caps, diversity }
   }
 

@@ -257,6 +257,25 @@ test("rules follow what is put: an item out of stock is gone from the next list 
   expect(await recommender.newest(rules)).toHaveLength(3)
 })
 
+test("boosts hold while what they go by stays as it is, and follow it when it changes", async () => {
+  const recommender = await open(undefined)
+  const put = (item: string, brand: string, tags: string[], price: number) =>
+    recommender.putItems({ item, properties: { brand, tags, price } })
+  await put("a", "Lux", ["sale"], 1)
+  await put("b", "Nova", ["new"], 1)
+  const boost = [{ filter: { any: [{ brand: "Lux" }, { tags: "gift" }] }, by: 100 }]
+  const first = async () => (await recommender.newest({ boost, filter: { price: { lt: 9 } } }))[0].item
+  expect(await first()).toBe("a")
+  await put("b", "Nova", ["new"], 2)
+  expect(await first()).toBe("a")
+  await put("a", "Nova", ["sale"], 2)
+  expect(await first()).toBe("b")
+  await put("a", "Nova", ["sale", "gift"], 2)
+  expect(await first()).toBe("a")
+  await put("a", "Nova", ["sale", "gift"], 9)
+  expect(await first()).toBe("b")
+})
+
 test("what a filter names without a value is refused, whatever was asked for before", async () => {
   const recommender = await open(undefined)
   const day = new Date(0)
