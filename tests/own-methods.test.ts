@@ -20,7 +20,7 @@ let project = ""
 beforeAll(() => {
   project = installPackage()
   for (const [name, text] of files) writeFileSync(join(project, name), text)
-}, 60_000)
+})
 afterAll(() => rmSync(project, { recursive: true, force: true }))
 
 function node(...words: string[]) {
