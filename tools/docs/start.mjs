@@ -1,6 +1,7 @@
 /**
  * Copies the pages to where VitePress finds its packages, with a first page made of the README. What they link to outside
- * of the site (sources, examples, raw results) becomes plain text: VitePress refuses dead links.
+ * of the site (sources, examples, raw results) becomes plain text: VitePress refuses dead links. Pictures that lead to
+ * themselves become pictures: VitePress gives their files other names.
  */
 
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -23,7 +24,8 @@ for (const name of FROM_ROOT) {
 
 for (const name of readdirSync(work, { recursive: true, encoding: "utf8" }).filter((one) => one.endsWith(".md"))) {
   const path = join(work, name)
-  const text = readFileSync(path, "utf8").replaceAll(/(?<!!)\[([^[\]]+)\]\(([^()\s]+)\)/g, (whole, label, link) => {
+  const pictures = readFileSync(path, "utf8").replaceAll(/\[(!\[[^\]]*\]\([^)]*\))\]\([^()\s]+\.(?:png|svg)\)/g, "$1")
+  const text = pictures.replaceAll(/(?<!!)\[([^[\]]+)\]\(([^()\s]+)\)/g, (whole, label, link) => {
     const [file, anchor] = link.split("#")
     if (file === "" || /^[a-z]+:/.test(link)) return whole
     const [last] = FROM_ROOT.filter((one) => join(dirname(path), file).endsWith(`/${one}`))
