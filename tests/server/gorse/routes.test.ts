@@ -211,6 +211,18 @@ describe("the published client of Gorse", () => {
     }
   })
 
+  test("may say that a request without a body is JSON, as many clients do", async () => {
+    await client.insertFeedbacks([{ FeedbackType: "like", UserId: "brief", ItemId: "i1", Timestamp: timestamp }])
+    const send = async (method: string, path: string) => {
+      const headers = { "content-type": "application/json", "x-api-key": KEY }
+      const response = await fetch(`${service.url}/api/${path}`, { method, headers })
+      return [response.status, await response.json()]
+    }
+    expect(await send("DELETE", "feedback/like/brief/i1")).toEqual([200, { RowAffected: 1 }])
+    expect(await send("DELETE", "user/brief")).toEqual([200, { RowAffected: 1 }])
+    expect(await send("POST", "user")).toMatchObject([400, { message: "body: expected JSON, got nothing" }])
+  })
+
   test("may send a deleted user's feedback again", async () => {
     const feedback = { FeedbackType: "like", UserId: "again", ItemId: "i1", Timestamp: timestamp }
     await client.insertFeedbacks([feedback])
