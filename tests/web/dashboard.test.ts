@@ -150,6 +150,18 @@ describeInBrowser("the dashboard", (browser) => {
     await page.getByText("Nothing was learned.").waitFor(PATIENCE)
     expect(await page.locator(".preview tbody tr").count()).toBe(10)
     await photograph(page, "explore")
+    // An item is found by its title.
+    const [{ title }] = await ask<{ title: string }[]>(`${demo.url}/v1/items?query=${item}&count=1`)
+    await page.locator(".preview [name=item]").fill(title)
+    const asked = page.waitForRequest(
+      (request) => /\/preview$/.test(request.url()) && !!request.postDataJSON().items[0],
+    )
+    await page.getByRole("button", { name: "Preview" }).click()
+    expect((await asked).postDataJSON().items).toEqual([{ item }])
+    await page.getByText("Nothing was learned.").waitFor(PATIENCE)
+    await page.locator(".preview [name=item]").fill("no such film")
+    await page.getByRole("button", { name: "Preview" }).click()
+    await page.getByText('There is no item "no such film" yet.').waitFor(PATIENCE)
     await expectNoOverflow(page)
     await answer.locator("section").nth(1).locator("tbody a").first().click()
     await page.getByText("What is like it?").waitFor(PATIENCE)
@@ -176,9 +188,27 @@ describeInBrowser("the dashboard", (browser) => {
     expect(await page.locator("#try .liked li").allTextContents()).toEqual(picked)
     expect(await list.first().textContent()).toContain("chance")
     await photograph(page, "try")
+    // An item that is named is one there is, and is shown by its title.
+    const name = async (text: string) => {
+      await page.locator("#try [name=item]").fill(text)
+      await page.getByRole("button", { name: "Like it" }).click()
+    }
+    await name("no such film")
+    await page.getByText('There is no item "no such film" yet.').waitFor(PATIENCE)
+    await name("the")
+    await page.getByText("Several items have these words: ").waitFor(PATIENCE)
+    expect(await page.locator("#try .liked li").count()).toBe(3)
+    const [last] = await ask<{ item: string; title: string }[]>(
+      `${demo.url}/v1/new?count=1&include=title&counted=false`,
+    )
+    await name(last.title)
+    await page.getByText("The list after 4 likes.").waitFor(PATIENCE)
+    expect(await page.locator("#try .liked li").last().textContent()).toBe(last.title)
+    await name(last.item)
+    expect(await page.locator("#try .liked li").count()).toBe(4)
     // By key: the focus stays in the list, so that the next one can be picked.
     await list.nth(2).getByRole("button").press("Enter")
-    await page.getByText("The list after 4 likes.").waitFor(PATIENCE)
+    await page.getByText("The list after 5 likes.").waitFor(PATIENCE)
     expect(
       await page.evaluate(
         "[...document.activeElement.closest('ol').children].indexOf(document.activeElement.closest('li'))",

@@ -1,5 +1,6 @@
 /** Ids to pick from, asked for when a view is opened. */
 
+import type { ItemView } from "../../src/engine/types.ts"
 import type { Side } from "../../src/types.ts"
 import { element, find } from "../components/element.ts"
 import { getJson } from "./api.ts"
@@ -7,8 +8,28 @@ import { noteTitles, titleOf } from "./list-table.ts"
 import type { Recommendation } from "./types.ts"
 
 const MOST_OFFERED = 500
+const MOST_FOUND = 24
+const MOST_NAMED = 5
 
 const asked: Partial<Record<Side, Promise<string[]>>> = {}
+
+/** The item with this id or title; where there is none, those whose titles have these words. */
+export async function findItems(text: string): Promise<string[]> {
+  const query = text.trim().slice(0, 256)
+  if (query === "") return []
+  const found = await getJson<ItemView[]>(`/v1/items?count=${MOST_FOUND}&query=${encodeURIComponent(query)}`)
+  noteTitles(found)
+  const exact = found.find(({ item, title }) => item === text || title === query)
+  return (exact ? [exact] : found).map(({ item }) => item)
+}
+
+/** The one item that is meant; refuses words that mean none or several. */
+export async function findItem(text: string): Promise<string> {
+  const found = await findItems(text)
+  if (found.length === 1) return found[0]
+  if (found.length === 0) throw new Error(`There is no item "${text}" yet.`)
+  throw new Error(`Several items have these words: ${found.slice(0, MOST_NAMED).map(titleOf).join(" · ")}. Which one?`)
+}
 
 /** Items with their titles. */
 const newest = () =>

@@ -1,13 +1,13 @@
 /** Everything the service knows of one user or item. */
 
-import type { ItemView, Properties } from "../../src/engine/types.ts"
+import type { Properties } from "../../src/engine/types.ts"
 import type { Side } from "../../src/types.ts"
 import { element, find } from "../components/element.ts"
 import { FigureView } from "../components/figure-view.ts"
 import { formatNumber } from "../components/stops.ts"
 import { formatBytes, showTiles, type Tile } from "../views/tiles.ts"
 import { ApiError, getJson, pathOf } from "./api.ts"
-import { offerIds } from "./choices.ts"
+import { findItems, offerIds } from "./choices.ts"
 import { titlesOf } from "./example.ts"
 import { historyFigure, historyTable } from "./history.ts"
 import { idLink, listTable, noteTitles, placeOf, titleOf, usersTable } from "./list-table.ts"
@@ -32,7 +32,7 @@ export function startExplorer(): void {
     event.preventDefault()
     const data = new FormData(form)
     const [side, text] = [data.get("side") === "item" ? "item" : "user", String(data.get("id"))] as const
-    const id = side === "item" ? await findItem(text) : text
+    const id = side === "item" ? await chooseItem(text) : text
     if (id === undefined) return
     // The same id again: as it is by now.
     if (location.hash === placeOf(side, id)) explore(side, id)
@@ -41,16 +41,12 @@ export function startExplorer(): void {
 }
 
 /** The item of an id or a title; of several titles with these words, links are shown. */
-async function findItem(text: string): Promise<string | undefined> {
-  const query = text.trim().slice(0, 256)
-  const found =
-    query === "" ? [] : await getJson<ItemView[]>(`/v1/items?count=${MOST_LINKS}&query=${encodeURIComponent(query)}`)
-  noteTitles(found)
-  const exact = found.find(({ item, title }) => item === text || title === query)
-  if (exact || found.length < 2) return (exact ?? found[0])?.item ?? text
+async function chooseItem(text: string): Promise<string | undefined> {
+  const found = await findItems(text)
+  if (found.length < 2) return found[0] ?? text
   if (location.hash !== "#explore") history.pushState(null, "", "#explore")
   find("#explore .message").textContent = "Which one?"
-  const links = found.map(({ item }) => element("li", {}, idLink("item", item)))
+  const links = found.map((item) => element("li", {}, idLink("item", item)))
   find("#explore .answer").replaceChildren(element("ul", { class: "chips" }, ...links))
   return undefined
 }

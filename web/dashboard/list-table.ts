@@ -22,6 +22,9 @@ export function idLink(side: Side, id: string): HTMLElement {
   return element("a", { href: placeOf(side, id), title: id }, side === "item" ? titleOf(id) : id)
 }
 
+/** Four digits; what is less and not nothing is said to be so: somebody's chances may all be tiny. */
+export const formatScore = (score: number) => (score > 0 && score < 0.00005 ? "< 0.0001" : score.toFixed(4))
+
 export function listTable(list: readonly Recommendation[], before?: readonly Recommendation[]): HTMLTableElement {
   noteTitles(list)
   const columns = [{ title: "Item", text: true }, { title: "Score" }, { title: "Source", text: true }]
@@ -32,7 +35,7 @@ export function listTable(list: readonly Recommendation[], before?: readonly Rec
   return createTable(
     before ? [{ title: "Stood" }, ...columns] : columns,
     list.map(({ item, score, source }) => {
-      const cells = [idLink("item", item), score.toFixed(4), source]
+      const cells = [idLink("item", item), formatScore(score), source]
       return before ? [stood(item), ...cells] : cells
     }),
   )
@@ -41,6 +44,6 @@ export function listTable(list: readonly Recommendation[], before?: readonly Rec
 export function usersTable(users: readonly SimilarUser[]): HTMLTableElement {
   return createTable(
     [{ title: "User", text: true }, { title: "Likeness" }],
-    users.map(({ user, score }) => [idLink("user", user), score.toFixed(4)]),
+    users.map(({ user, score }) => [idLink("user", user), formatScore(score)]),
   )
 }

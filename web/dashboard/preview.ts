@@ -1,7 +1,7 @@
 /** What if it liked something? Asked of the service, which learns nothing from it. */
 
 import { element } from "../components/element.ts"
-import { offerIds } from "./choices.ts"
+import { findItem, offerIds } from "./choices.ts"
 import { listTable } from "./list-table.ts"
 import { previewList } from "./lists.ts"
 
@@ -22,9 +22,9 @@ export function createPreview(user: string): HTMLElement {
   )
   form.addEventListener("submit", async (event) => {
     event.preventDefault()
-    const trial = { item: item.value, ...(kind.value === "dislike" ? { rating: 0 } : {}) }
     message.textContent = "Asking …"
     try {
+      const trial = { item: await findItem(item.value), ...(kind.value === "dislike" ? { rating: 0 } : {}) }
       // Both now: the model has learned from others since the page was opened.
       const [changed, list] = await Promise.all([previewList(user, [trial]), previewList(user)])
       answer.replaceChildren(listTable(changed, list))

@@ -1,7 +1,7 @@
 /** Pick what you like and see the list change: a preview for somebody unknown, which writes nothing. */
 
 import { element, find } from "../components/element.ts"
-import { offerIds } from "./choices.ts"
+import { findItem, offerIds } from "./choices.ts"
 import { idLink, noteTitles } from "./list-table.ts"
 import { previewList } from "./lists.ts"
 import type { Recommendation } from "./types.ts"
@@ -22,8 +22,10 @@ export function startTryIt(): void {
   form.addEventListener("submit", (event) => {
     event.preventDefault()
     const item = String(new FormData(form).get("item"))
-    form.reset()
-    like(item)
+    attempt(async () => {
+      await like(await findItem(item))
+      form.reset()
+    })
   })
 }
 
