@@ -1,6 +1,6 @@
 /** Bars, areas and maps. */
 
-import { type Drawing, type Frame, formatTicks, roomFor, shorten } from "./draw.ts"
+import { type Drawing, type Frame, roomFor, shorten, wholeTicks } from "./draw.ts"
 import type { AreasPanel, Bar, BarsPanel, CellsPanel } from "./figure.ts"
 
 export function drawBars<D>({ Plot, draw, paint }: Drawing<D>, panel: BarsPanel, { width, height }: Frame) {
@@ -40,8 +40,8 @@ export function drawAreas<D>({ Plot, draw, paint }: Drawing<D>, panel: AreasPane
     height,
     marginLeft: 56,
     marginRight: 12,
-    x: { label: panel.x, tickFormat: formatTicks(most("x")), ticks: width < 400 ? 4 : 5 },
-    y: { label: panel.y, grid: true, ticks: 5, tickFormat: formatTicks(panel.areas.length * most("y")) },
+    x: { label: panel.x, tickFormat: wholeTicks(most("x")), ticks: width < 400 ? 4 : 5 },
+    y: { label: panel.y, grid: true, ticks: 5, tickFormat: wholeTicks(panel.areas.length * most("y")) },
     marks: [
       Plot.areaY(points, {
         x: "x",

@@ -49,10 +49,16 @@ export function drawPanel<D>(drawing: Drawing<D>, panel: Panel, frame: Frame): R
 }
 
 /** Ticks of an axis that ends at `most`, in one unit: 0, 500, 1,000, or 0, 20k, 40k. */
-export function formatTicks(most: number, span = most): (value: number) => string {
+function formatTicks(most: number, span = most): (value: number) => string {
   // Units only where ticks lie far enough apart for them.
   const [size, unit] = span >= 2e6 ? [1e6, "M"] : most >= 10_000 && span >= 5000 ? [1e3, "k"] : [1, ""]
   return (value) => (value === 0 ? "0" : `${(value / size).toLocaleString("en", { maximumFractionDigits: 6 })}${unit}`)
+}
+
+/** Ticks of an axis that counts: there is no half an event. */
+export function wholeTicks(most: number, span = most): (value: number) => string {
+  const format = formatTicks(most, span)
+  return (value) => (Number.isInteger(value) ? format(value) : "")
 }
 
 /** What a character of a label takes, in pixels. */

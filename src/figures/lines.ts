@@ -1,6 +1,6 @@
 /** Line charts with the names at the lines' ends. */
 
-import { type Drawing, type Frame, formatTicks, roomFor, shorten } from "./draw.ts"
+import { type Drawing, type Frame, roomFor, shorten, wholeTicks } from "./draw.ts"
 import type { LinesPanel } from "./figure.ts"
 
 const LABEL_GAP = 11
@@ -18,9 +18,9 @@ export function drawLines<D>({ Plot, draw, paint, write, ground }: Drawing<D>, p
     x: {
       label: panel.x,
       ticks: width < 400 ? 4 : 5,
-      ...(logarithmic ? { type: "log", tickFormat: "~s" } : { tickFormat: xTicks(panel, lines) }),
+      ...(logarithmic ? { type: "log", tickFormat: "~s" } : { tickFormat: xTicks(lines) }),
     },
-    y: { label: panel.y, grid: true, ...axisOf(panel) },
+    y: { label: panel.y, grid: true, ...axisOf(panel, lines) },
     marks: [
       ...lines.map(({ points, colour, dash }) =>
         Plot.line(points, {
@@ -56,21 +56,26 @@ export function drawLines<D>({ Plot, draw, paint, write, ground }: Drawing<D>, p
   return draw(options(labels))
 }
 
-function axisOf({ logarithmic, levels, zero }: LinesPanel): object {
+function axisOf({ logarithmic, levels, zero }: LinesPanel, lines: LinesPanel["lines"]): object {
   if (levels)
     return {
       domain: [0, levels.length - 1],
       ticks: levels.map((_, level) => level),
       tickFormat: (level: number) => String(levels[level]),
     }
-  return logarithmic ? { type: "log", tickFormat: "~s", ticks: 5 } : { ticks: 6, ...(zero ? { zero: true } : {}) }
+  if (logarithmic) return { type: "log", tickFormat: "~s", ticks: 5 }
+  const values = lines.flatMap(({ points }) => points.map(({ y }) => y))
+  // One value alone makes no axis: it gets the one from 0 to it.
+  if (values.length > 0 && values.every((value) => value === values[0])) {
+    const [only] = values
+    return { ticks: 6, domain: only === 0 ? [0, 1] : [Math.min(0, only), Math.max(0, only)] }
+  }
+  return { ticks: 6, ...(zero ? { zero: true } : {}) }
 }
 
-/** Panels with levels go along whole segments. */
-function xTicks({ levels }: LinesPanel, lines: LinesPanel["lines"]): (value: number) => string {
+function xTicks(lines: LinesPanel["lines"]): (value: number) => string {
   const first = lines.reduce((least, { points }) => Math.min(least, points[0].x), farthest(lines))
-  const format = formatTicks(farthest(lines), farthest(lines) - first)
-  return levels ? (value) => (Number.isInteger(value) ? format(value) : "") : format
+  return wholeTicks(farthest(lines), farthest(lines) - first)
 }
 
 function farthest(lines: LinesPanel["lines"]): number {

@@ -355,13 +355,25 @@ describeInBrowser("the dashboard of a shop that is restarted and counts its list
     await expect
       .poll(() => empty.locator("#try .list").evaluate((list) => list.clientHeight), PATIENCE)
       .toBeLessThan(99)
-    await empty.close()
     const post = (body: unknown) =>
       fetch(`${shop.url}/v1/interactions`, {
         method: "POST",
         headers: { "content-type": "application/json" },
         body: JSON.stringify(body),
       })
+    // The first events make charts of one value; their ticks are round nevertheless.
+    await post([{ user: "u1", item: "i1" }])
+    await until(async () => (await ask<Status>(`${shop.url}/v1/status`)).segments === 1)
+    await post([{ user: "u1", item: "i1" }])
+    await until(async () => (await ask<Status>(`${shop.url}/v1/status`)).segments === 2)
+    await empty.goto(`${shop.url}/#live`)
+    await empty.locator("#quality svg path[d*='L']").first().waitFor(PATIENCE)
+    const ticks = await empty.locator("#quality svg [aria-label$='tick label'] text").allTextContents()
+    expect(ticks.filter((text) => text !== "")).toEqual(["0.0", "0.2", "0.4", "0.6", "0.8", "1.0", "1", "2"])
+    await expect
+      .poll(() => empty.locator("#tiles .tile", { hasText: "Events" }).first().textContent(), PATIENCE)
+      .toContain("1 user, 1 item")
+    await empty.close()
     for (let round = 0; round < 4; round++) {
       const events = Array.from({ length: 200 }, (_, n) => ({ user: `u${n % 40}`, item: `i${(7 * n + round) % 31}` }))
       expect((await post(events)).status).toBe(200)

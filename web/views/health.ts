@@ -38,7 +38,8 @@ export function formatDuration(milliseconds: number): string {
 export function healthTiles({ reports, status, now, lost }: Health): Tile[] {
   const last = reports[reports.length - 1]
   const duration = (value: number | null | undefined) => (value == null ? "–" : formatDuration(value))
-  const known = status ? `${formatNumber(status.users.known)} users, ${formatNumber(status.items.known)} items` : " "
+  const count = (noun: string, many: number) => `${formatNumber(many)} ${noun}${many === 1 ? "" : "s"}`
+  const known = status ? `${count("user", status.users.known)}, ${count("item", status.items.known)}` : " "
   const state =
     lost === undefined
       ? {
