@@ -23,7 +23,7 @@ export function idLink(side: Side, id: string): HTMLElement {
 }
 
 /** Four digits; what is less and not nothing is said to be so: somebody's chances may all be tiny. */
-export const formatScore = (score: number) => (score > 0 && score < 0.00005 ? "< 0.0001" : score.toFixed(4))
+const formatScore = (score: number) => (score > 0 && score < 0.00005 ? "< 0.0001" : score.toFixed(4))
 
 export function listTable(list: readonly Recommendation[], before?: readonly Recommendation[]): HTMLTableElement {
   noteTitles(list)
