@@ -19,6 +19,7 @@ import type { Erasure, Intake } from "./intake.ts"
 import type { Journal } from "./journal.ts"
 import type { Learning } from "./learning.ts"
 import type { Lookup } from "./lookup.ts"
+import { idPrefix, noteKeyOf } from "./lookup-keys.ts"
 import type { PastReports } from "./past-reports.ts"
 import type { Shown } from "./shown-items.ts"
 import { fileState, listSnapshots, readNewest, snapshotPath } from "./snapshots.ts"
@@ -244,7 +245,7 @@ export class Archive {
 
   /**
    * Erases every user whose erasure is pending: a snapshot without them, then everything older goes, what tells of them
-   * is taken out of the journal, and the lookup table is written anew. Says what was removed, by erasure.
+   * is taken out of the journal and the lookup table. Says what was removed, by erasure.
    */
   async erase(): Promise<{ rows: Map<number, number>; snapshots: number }> {
     const { directory, journal, keepJournal, intake, lookup } = this.#parts
@@ -264,7 +265,7 @@ export class Archive {
     await journal.alone(() => files.roll())
     if (keepJournal !== "all") files.drop(position)
     await files.change(traces.touched, traces.clean)
-    await lookup()?.compact()
+    await lookup()?.erase([...erasures.values()].flatMap(prefixesOf))
     try {
       removeParts(directory.path)
     } catch (cause) {
@@ -274,4 +275,10 @@ export class Archive {
     await journal.committed()
     return { rows: traces.rows, snapshots }
   }
+}
+
+/** What the keys of an erased user's rows in the lookup table begin with. */
+function prefixesOf({ user, former, hash }: Erasure): string[] {
+  const indices = [...(user === null ? [] : [user]), ...former.map(({ index }) => index)]
+  return [...indices.map((index) => idPrefix("user", index)), ...(hash === null ? [] : [noteKeyOf("user", hash)])]
 }

@@ -175,7 +175,7 @@ export function tryTo(action: () => void): void {
 /** Removes what was being written when it failed or the process died. Nothing may be written meanwhile. */
 export function removeParts(directory: string): void {
   for (const name of readdirSync(directory))
-    if (/^(dess\.json|journal-\d+\.log|snapshot-\d+\.safetensors|lookup-\d+(-\d+\.run)?)\.part$/.test(name))
+    if (/^(dess\.json|journal-\d+\.log|snapshot-\d+\.safetensors|lookup-\d+(-\d+\.run(\.over)?)?)\.part$/.test(name))
       rmSync(join(directory, name), { recursive: true, force: true })
 }
 

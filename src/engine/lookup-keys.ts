@@ -80,7 +80,12 @@ export const notePrefix = (side: Side) => (side === "user" ? "nu" : "nv")
 
 /** An id can be longer than a key may be. */
 export function noteKey(side: Side, id: string): string {
-  return notePrefix(side) + createHash("sha256").update(id, "utf8").digest().toString("latin1", 0, 16)
+  return noteKeyOf(side, createHash("sha256").update(id, "utf8").digest("hex"))
+}
+
+/** The same of the SHA-256 of an id, in hexadecimal. */
+export function noteKeyOf(side: Side, hash: string): string {
+  return notePrefix(side) + Buffer.from(hash, "hex").toString("latin1", 0, 16)
 }
 
 export function hashKey(hash: Uint8Array): string {

@@ -27,9 +27,10 @@ import {
   twinOf,
 } from "./lookup-keys.ts"
 import { LookupLayer } from "./lookup-layer.ts"
+import { overlayPath } from "./overlay.ts"
 import { RecentKeys } from "./recent-keys.ts"
 import { damagedRun, type KeyRange, mergeRows, type Row, SortedRun, writeRun } from "./sorted-run.ts"
-import { giveWay } from "./turns.ts"
+import { createPause, giveWay } from "./turns.ts"
 import type { Properties } from "./types.ts"
 
 export interface FeedbackKey extends Record<Side, number> {
@@ -99,6 +100,7 @@ const MERGED_TOGETHER = 4
 const FIRST_PORTION = 64
 const LARGEST_PORTION = 2048
 const RUN = /^lookup-(\d+)-(\d+)\.run$/
+const OVERLAY = /^lookup-\d+-\d+\.run\.over$/
 const EVERYTHING: KeyRange = { start: "", end: undefined }
 
 /** A file and the numbers of the writes that are in it, first and last. */
@@ -246,6 +248,7 @@ export class Lookup {
       return
     }
     // What a failure left goes first.
+    for (const { run } of [...this.#runs]) await this.#settleRun(run)
     if (this.#frozen) await this.#writeFrozen(directory, this.#frozen)
     const applied = Math.max(this.#applied, this.#newest.position, position)
     const { keysFrom } = this.#runs.at(-1)?.run.notes ?? { keysFrom: 0 }
@@ -257,6 +260,14 @@ export class Lookup {
     }
     this.#settle(directory)
     this.#mergeInBackground()
+  }
+
+  async #settleRun(run: SortedRun): Promise<void> {
+    try {
+      await run.settle()
+    } catch (cause) {
+      throw diskError("lookup table", cause)
+    }
   }
 
   async #writeFrozen(directory: string, layer: LookupLayer): Promise<void> {
@@ -358,6 +369,9 @@ export class Lookup {
     for (const { name, first, last } of listRuns(directory))
       if (this.#runs.some((one) => one.first <= first && last <= one.last && (one.first < first || last < one.last)))
         this.#remove(join(directory, name))
+    const kept = new Set(this.#runs.map(({ run }) => overlayPath(run.path)))
+    for (const name of readdirSync(directory))
+      if (OVERLAY.test(name) && !kept.has(join(directory, name))) this.#remove(join(directory, name))
     this.#settle(directory)
   }
 
@@ -366,20 +380,56 @@ export class Lookup {
     this.#isUnsettled = true
   }
 
-  /** Rewrites the files so that nothing deleted is left in them. Reading and adding go on meanwhile. */
-  async compact(): Promise<void> {
+  /**
+   * Takes what is deleted, or was replaced, under keys that begin with these out of the files, where it stands. Reading
+   * and adding go on meanwhile.
+   */
+  async erase(prefixes: readonly string[]): Promise<void> {
     await this.flush(0)
     if (this.#options.directory === undefined) return
     this.#mergesStop = true
     await this.#merging?.catch(() => {})
-    this.#mergesStop = false
     try {
-      const [oldest] = this.#runs
-      if (this.#runs.length > 1 || (oldest && oldest.run.notes.keysFrom < this.#keysFrom)) await this.#merge(0)
+      const runs = this.#runs.map(({ run }) => run)
+      const dead = await this.#reading(() => this.#deadKeys(runs, prefixes))
+      // The oldest first: what is newer hides it until it is gone.
+      for (const [n, run] of runs.entries()) await this.#reading(() => run.takeOut(dead[n]))
       this.#removeMerged(this.#options.directory)
     } catch (cause) {
       throw diskError("lookup table", cause)
+    } finally {
+      this.#mergesStop = false
+      this.#mergeInBackground()
     }
+  }
+
+  /** Keys by file whose rows there are not the newest, or stand for nothing. */
+  async #deadKeys(runs: readonly SortedRun[], prefixes: readonly string[]): Promise<Set<string>[]> {
+    const pause = createPause()
+    const keys = new Set<string>()
+    for (const prefix of prefixes)
+      for (const run of runs)
+        for (const { key } of run.rows(allOf(prefix))) {
+          keys.add(key)
+          const turn = pause()
+          if (turn) await turn
+        }
+    const dead = runs.map(() => new Set<string>())
+    for (const key of keys) {
+      // Its row comes and goes with the other order's.
+      if (tableOf(key) === "i") continue
+      let isReplaced = false
+      for (let n = runs.length - 1; n >= 0; n--) {
+        const value = runs[n].get(key)
+        if (value === undefined) continue
+        if (isReplaced || value === null)
+          for (const one of isFeedback(key) ? [key, twinOf(key)] : [key]) dead[n].add(one)
+        isReplaced = true
+      }
+      const turn = pause()
+      if (turn) await turn
+    }
+    return dead
   }
 
   // Reading
@@ -523,6 +573,7 @@ export class Lookup {
 }
 
 const isFiltered = (key: string) => tableOf(key) !== "i"
+const isFeedback = (key: string) => tableOf(key) === "f"
 const isDamage = (error: unknown): error is DessError => error instanceof DessError && error.code === "INVALID_DATA"
 const toNote = (value: string) => JSON.parse(toText(value)) as [id: string, note: Note]
 
@@ -574,6 +625,7 @@ export function hasLookup(directory: string): boolean {
 
 /** Removes the files of a lookup table. */
 export function removeLookup(directory: string): void {
-  for (const name of readdirSync(directory)) if (RUN.test(name)) rmSync(join(directory, name), { force: true })
+  for (const name of readdirSync(directory))
+    if (RUN.test(name) || OVERLAY.test(name)) rmSync(join(directory, name), { force: true })
   syncFolder(directory)
 }

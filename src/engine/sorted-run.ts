@@ -1,6 +1,6 @@
 /**
- * A file of keys and values in order, written once. Its blocks have a checksum each; an index of their first keys and a
- * filter that tells which keys it has not are held in memory. Keys and values are texts with one character per byte.
+ * A file of keys and values in order, written once; rows can be taken out of it where they stand. Its blocks have a
+ * checksum each; an index of their first keys and a filter that tells which keys it has not are held in memory. Keys and values are texts with one character per byte.
  */
 
 import { closeSync, fstatSync, openSync, readSync } from "node:fs"
@@ -8,6 +8,8 @@ import { basename } from "node:path"
 import { crc32 } from "node:zlib"
 import { DessError } from "../errors.ts"
 import { diskError, replaceFileSlowly } from "./disk.ts"
+import { applyOverlay, type OverlayPart, overlaidLength, readOverlay, saveOverlay } from "./overlay.ts"
+import { createPause } from "./turns.ts"
 
 export interface Row {
   key: string
@@ -29,13 +31,16 @@ export interface RunNotes {
   keysFrom: number
 }
 
-const VERSION = 1
+/** 2: with rows that were taken out. */
+const VERSION = 2
 const BLOCK_BYTES = 4096
 /** Bytes written at a time: others get a turn in between. */
 const CHUNK_BYTES = 131_072
 /** Lengths of key and value before each row. */
 const ROW_HEAD = 6
 const DELETED = 0xffffffff
+/** Behind the keys of all rows. */
+const LAST_KEY = "\xff"
 /** Eight numbers, checksum of the tail, checksum of itself. */
 const FOOTER_BYTES = 72
 const FILTER_BITS = 10
@@ -51,16 +56,18 @@ export function damagedRun(path: string, problem: string): DessError {
 export class SortedRun {
   readonly path: string
   readonly notes: RunNotes
-  readonly bytes: number
+  #bytes: number
   /** Keys that can be asked for one by one, about. */
   readonly filtered: number
   readonly #file: number
   /** Where blocks begin, with the end of the last; their checksums; where their first keys end in `#keys`. */
-  readonly #starts: Float64Array
-  readonly #checksums: Uint32Array
-  readonly #keyEnds: Uint32Array
-  readonly #keys: Buffer
-  readonly #filter: Buffer
+  #starts: Float64Array
+  #checksums: Uint32Array
+  #keyEnds: Uint32Array
+  #keys: Buffer
+  #filter: Buffer
+  /** What counts already and is yet to be written over the file. */
+  #overlay: readonly OverlayPart[] = []
   /** For blocks that are read and left again at once. */
   #scratch: Buffer = Buffer.alloc(0)
 
@@ -69,7 +76,11 @@ export class SortedRun {
     this.path = path
     this.#file = openSync(path, "r")
     try {
-      this.bytes = fstatSync(this.#file).size
+      const overlay = readOverlay(path)
+      if (!overlay)
+        throw damagedRun(path, "expected what is to be written over it with its checksum, got a damaged one")
+      this.#overlay = overlay
+      this.#bytes = overlaidLength(overlay) ?? fstatSync(this.#file).size
       if (this.bytes < FOOTER_BYTES) throw damagedRun(path, `expected ${FOOTER_BYTES} bytes or more, got ${this.bytes}`)
       const footer = this.#read(this.bytes - FOOTER_BYTES, FOOTER_BYTES)
       const isWhole = crc32(footer.subarray(0, -4)) === footer.readUInt32LE(FOOTER_BYTES - 4)
@@ -78,22 +89,27 @@ export class SortedRun {
         { length: 8 },
         (_, n) => footer.readDoubleLE(8 * n),
       )
-      if (version !== VERSION) throw damagedRun(path, `expected format ${VERSION}, got ${version}`)
+      if (version !== 1 && version !== VERSION) throw damagedRun(path, `expected format ${VERSION}, got ${version}`)
       this.filtered = filtered
       this.notes = { applied, nextKey, keysFrom }
       const length = 8 * (blocks + 1) + 8 * blocks + keyBytes + filterBytes
       const tail = this.#read(this.bytes - FOOTER_BYTES - length, length)
       if (crc32(tail) !== footer.readUInt32LE(FOOTER_BYTES - 8))
         throw damagedRun(path, "expected an index with its checksum, got a damaged one")
-      this.#starts = new Float64Array(tail.buffer, tail.byteOffset, blocks + 1)
-      this.#checksums = new Uint32Array(tail.buffer, tail.byteOffset + 8 * (blocks + 1), blocks)
-      this.#keyEnds = new Uint32Array(tail.buffer, this.#checksums.byteOffset + 4 * blocks, blocks)
-      this.#keys = tail.subarray(length - filterBytes - keyBytes, length - filterBytes)
-      this.#filter = tail.subarray(length - filterBytes)
+      const parts = viewTail(tail, { blocks, keyBytes, filterBytes })
+      this.#starts = parts.starts
+      this.#checksums = parts.checksums
+      this.#keyEnds = parts.keyEnds
+      this.#keys = parts.keys
+      this.#filter = parts.filter
     } catch (cause) {
       this.close()
       throw cause
     }
+  }
+
+  get bytes(): number {
+    return this.#bytes
   }
 
   /** Bytes it holds in memory. */
@@ -128,11 +144,86 @@ export class SortedRun {
         const valueLength = lengthAt(block, at + 2)
         const key = block.toString("latin1", at + ROW_HEAD, keyEnd)
         at = keyEnd + (valueLength === DELETED ? 0 : valueLength)
-        if (key < start) continue
+        if (key === "" || key < start) continue
         if (end !== undefined && key >= end) return
         yield { key, value: valueLength === DELETED ? null : block.toString("latin1", keyEnd, at) }
       }
     }
+  }
+
+  /**
+   * Takes rows out where they stand: blanks of the same length come in their place, of rows without a key. It counts once
+   * it is on disk beside the file; where writing it over the file fails, `settle` tries it again.
+   */
+  async takeOut(keys: ReadonlySet<string>): Promise<void> {
+    const parts: OverlayPart[] = []
+    const checksums = this.#checksums.slice()
+    /** By block: the first key that stays; undefined where none does. */
+    const firsts = new Map<number, string | undefined>()
+    const pause = createPause()
+    for (const number of [...new Set(Array.from(keys, (key) => this.#find(key)))].sort((a, b) => a - b)) {
+      if (number < 0) continue
+      const block = Buffer.from(this.#readBlock(number, this.#scratch).subarray(0, this.#lengthOf(number)))
+      const { isChanged, first } = blankRows(block, keys)
+      if (!isChanged) continue
+      parts.push({ at: this.#starts[number], bytes: block })
+      checksums[number] = crc32(block)
+      firsts.set(number, first)
+      await pause()
+    }
+    if (parts.length === 0) return
+    const { filtered, notes } = this
+    const index = { starts: this.#starts, checksums, ...this.#keysWith(firsts), filter: this.#filter }
+    const { tail, footer } = encodeEnd({ ...index, filtered, notes })
+    parts.push({ at: this.#starts[checksums.length], bytes: Buffer.concat([tail, footer]) })
+    await saveOverlay(this.path, parts)
+    const { starts, keyEnds, keys: firstKeys, filter, ...own } = viewTail(tail, sizesOf(index))
+    this.#starts = starts
+    this.#checksums = own.checksums
+    this.#keyEnds = keyEnds
+    this.#keys = firstKeys
+    this.#filter = filter
+    this.#overlay = parts
+    this.#bytes = overlaidLength(parts) as number
+    await this.settle()
+  }
+
+  /** Ends what taking out rows began. */
+  async settle(): Promise<void> {
+    if (this.#overlay.length === 0) return
+    await applyOverlay(this.path, this.#overlay)
+    this.#overlay = []
+  }
+
+  /** First keys of blocks, with others for some of them: one without a row has that of the next. */
+  #keysWith(firsts: ReadonlyMap<number, string | undefined>): { keys: Buffer; keyEnds: Uint32Array } {
+    const changed = new Map<number, string>()
+    const keyOf = (number: number) => changed.get(number) ?? this.#firstKey(number)
+    for (const [number, first] of [...firsts].reverse()) {
+      const key = first ?? keyOf(number + 1)
+      // Blocks before it that had its key have no rows.
+      const before = this.#firstKey(number)
+      for (let n = number; n >= 0 && this.#firstKey(n) === before; n--) changed.set(n, key)
+    }
+    const keyEnds = this.#keyEnds.slice()
+    const pieces: Buffer[] = []
+    let [from, grown, next] = [0, 0, 0]
+    for (const number of [...changed.keys()].sort((a, b) => a - b)) {
+      const key = changed.get(number) as string
+      const begin = number === 0 ? 0 : this.#keyEnds[number - 1]
+      for (; next < number; next++) keyEnds[next] += grown
+      pieces.push(this.#keys.subarray(from, begin), Buffer.from(key, "latin1"))
+      from = this.#keyEnds[number]
+      grown += key.length - (from - begin)
+    }
+    for (; next < keyEnds.length; next++) keyEnds[next] += grown
+    pieces.push(this.#keys.subarray(from))
+    return { keys: Buffer.concat(pieces), keyEnds }
+  }
+
+  #firstKey(number: number): string {
+    if (number >= this.#keyEnds.length) return LAST_KEY
+    return this.#keys.toString("latin1", number === 0 ? 0 : this.#keyEnds[number - 1], this.#keyEnds[number])
   }
 
   /** The last block that does not begin behind a key; -1 for none. */
@@ -176,6 +267,11 @@ export class SortedRun {
   }
 
   #readInto(bytes: Buffer, from: number, length: number): void {
+    const over = this.#overlay.find((part) => part.at <= from && from + length <= part.at + part.bytes.length)
+    if (over) {
+      bytes.set(over.bytes.subarray(from - over.at, from - over.at + length))
+      return
+    }
     try {
       for (let done = 0; done < length; ) {
         const count = readSync(this.#file, bytes, done, length - done, from + done)
@@ -280,15 +376,21 @@ export async function writeRun(path: string, rows: Iterable<Row>, p: RunOptions)
       }
       endBlock()
       await flush()
-      const tail = encodeTail({ starts, checksums, keys, filter })
+      let end = 0
+      const keyEnds = Uint32Array.from(keys, (key) => {
+        end += key.length
+        return end
+      })
+      const { tail, footer } = encodeEnd({
+        starts: Float64Array.from(starts),
+        checksums: Uint32Array.from(checksums),
+        keyEnds,
+        keys: Buffer.from(keys.join(""), "latin1"),
+        filter,
+        filtered,
+        notes: p.notes,
+      })
       await append(tail)
-      const footer = Buffer.alloc(FOOTER_BYTES)
-      const { applied, nextKey, keysFrom } = p.notes
-      const keyBytes = keys.reduce((sum, key) => sum + key.length, 0)
-      const numbers = [VERSION, checksums.length, keyBytes, filter.length, filtered, applied, nextKey, keysFrom]
-      for (const [n, number] of numbers.entries()) footer.writeDoubleLE(number, 8 * n)
-      footer.writeUInt32LE(crc32(tail), FOOTER_BYTES - 8)
-      footer.writeUInt32LE(crc32(footer.subarray(0, -4)), FOOTER_BYTES - 4)
       await append(footer)
       // Before it gets its name: once it has it, nothing can fail.
       run = new SortedRun(`${path}.part`)
@@ -300,15 +402,77 @@ export async function writeRun(path: string, rows: Iterable<Row>, p: RunOptions)
   }
 }
 
-function encodeTail(p: { starts: number[]; checksums: number[]; keys: string[]; filter: Buffer }): Buffer {
-  let end = 0
-  const keyEnds = Uint32Array.from(p.keys, (key) => {
-    end += key.length
-    return end
-  })
-  const numbers = [Float64Array.from(p.starts), Uint32Array.from(p.checksums), keyEnds]
-  const keys = Buffer.from(p.keys.join(""), "latin1")
-  return Buffer.concat([...numbers.map(({ buffer }) => Buffer.from(buffer)), keys, p.filter])
+/** What is held in memory of a file: its index and its filter. */
+interface Tail {
+  starts: Float64Array
+  checksums: Uint32Array
+  keyEnds: Uint32Array
+  keys: Buffer
+  filter: Buffer
+}
+
+interface TailSizes {
+  blocks: number
+  keyBytes: number
+  filterBytes: number
+}
+
+function sizesOf({ checksums, keys, filter }: Tail): TailSizes {
+  return { blocks: checksums.length, keyBytes: keys.length, filterBytes: filter.length }
+}
+
+function viewTail({ buffer, byteOffset }: Buffer, { blocks, keyBytes, filterBytes }: TailSizes): Tail {
+  const checksumsAt = byteOffset + 8 * (blocks + 1)
+  const keysAt = checksumsAt + 8 * blocks
+  return {
+    starts: new Float64Array(buffer, byteOffset, blocks + 1),
+    checksums: new Uint32Array(buffer, checksumsAt, blocks),
+    keyEnds: new Uint32Array(buffer, checksumsAt + 4 * blocks, blocks),
+    keys: Buffer.from(buffer, keysAt, keyBytes),
+    filter: Buffer.from(buffer, keysAt + keyBytes, filterBytes),
+  }
+}
+
+function encodeEnd(p: Tail & { filtered: number; notes: RunNotes }): { tail: Buffer; footer: Buffer } {
+  const numbers = [p.starts, p.checksums, p.keyEnds]
+  const views = numbers.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength))
+  const pieces = [...views, p.keys, p.filter]
+  // Not of a pool: views of numbers need its beginning.
+  const tail = Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const piece of pieces) {
+    tail.set(piece, at)
+    at += piece.length
+  }
+  const footer = Buffer.alloc(FOOTER_BYTES)
+  const { blocks, keyBytes, filterBytes } = sizesOf(p)
+  const { applied, nextKey, keysFrom } = p.notes
+  const written = [VERSION, blocks, keyBytes, filterBytes, p.filtered, applied, nextKey, keysFrom]
+  for (const [n, number] of written.entries()) footer.writeDoubleLE(number, 8 * n)
+  footer.writeUInt32LE(crc32(tail), FOOTER_BYTES - 8)
+  footer.writeUInt32LE(crc32(footer.subarray(0, -4)), FOOTER_BYTES - 4)
+  return { tail, footer }
+}
+
+/** Blanks the rows of a block that have one of the keys. */
+function blankRows(block: Buffer, keys: ReadonlySet<string>): { isChanged: boolean; first: string | undefined } {
+  let isChanged = false
+  let first: string | undefined
+  for (let at = 0; at < block.length; ) {
+    const start = at
+    const keyEnd = at + ROW_HEAD + block.readUInt16LE(at)
+    const valueLength = lengthAt(block, at + 2)
+    const key = block.toString("latin1", at + ROW_HEAD, keyEnd)
+    at = keyEnd + (valueLength === DELETED ? 0 : valueLength)
+    if (!keys.has(key)) {
+      if (key !== "") first ??= key
+      continue
+    }
+    isChanged = true
+    block.fill(0, start, at)
+    block.writeUInt32LE(at - start - ROW_HEAD, start + 2)
+  }
+  return { isChanged, first }
 }
 
 /** Rows of several sources, each in order, as one: of those with the same key the one of the last source. */

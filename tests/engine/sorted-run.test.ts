@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
@@ -14,6 +15,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, expect, test } from "vitest"
 import { Lookup, type LookupChange } from "../../src/engine/lookup.ts"
+import { idPrefix, noteKey, TABLES } from "../../src/engine/lookup-keys.ts"
 import { mergeRows, type Row, SortedRun, writeRun } from "../../src/engine/sorted-run.ts"
 import type { DessError } from "../../src/errors.ts"
 import { hashOf, randomOf } from "../support/lookup-model.ts"
@@ -147,37 +149,121 @@ test("a file that is cut short, empty, another or missing is refused with a sent
   expect(open().feedbackEntry({ user: 20, item: 6, type: "like" })?.comment).toBe("secret 20!")
 })
 
-test("compaction leaves no deleted text in the files, and everything else", async () => {
-  await write(300, 4)
-  const lookup = open()
-  for (let n = 0; n < 300; n += 3)
+/** Deletes every third's feedback and note, replaces one and erases what that leaves in the files. */
+async function eraseThirds(lookup: Lookup, count: number): Promise<void> {
+  for (let n = 0; n < count; n += 3)
     lookup.add(
       [
         { kind: "feedback", user: n, item: n % 7, type: "like", entry: null },
         { kind: "note", side: "user", id: `user ${n}!`, note: null },
       ],
-      300 + n,
+      count + n,
     )
-  lookup.add([feedback(1, "another")], 700)
-  lookup.dropKeys(100)
-  await lookup.compact()
-  const [name, ...others] = runs()
-  expect(others).toEqual([])
-  const bytes = readFileSync(join(folder, name))
+  lookup.add([feedback(1, "another")], 7 * count)
+  await lookup.erase(TABLES)
+}
+
+test("erasing leaves no deleted text in any file, not even a key, and everything else", async () => {
+  await write(300, 3)
+  const names = runs()
+  const lookup = open()
+  await eraseThirds(lookup, 300)
+  expect(runs().length).toBe(names.length + 1)
+  const bytes = Buffer.concat(runs().map((name) => readFileSync(join(folder, name))))
   for (let n = 0; n < 300; n++) {
     const gone = n % 3 === 0
     expect(bytes.includes(`secret ${n}!`), `secret ${n}`).toBe(!gone && n !== 1)
     expect(bytes.includes(`private ${n}!`), `private ${n}`).toBe(!gone)
     expect(bytes.includes(`user ${n}!`), `user ${n}`).toBe(!gone)
-    expect(bytes.includes(hashOf(`${n}`)), `hash ${n}`).toBe(n >= 100)
+    expect(bytes.includes(noteKey("user", `user ${n}!`), 0, "latin1"), `key ${n}`).toBe(!gone)
   }
-  lookup.dropKeys(200)
-  await lookup.compact()
-  expect(readFileSync(join(folder, runs()[0])).includes(hashOf("150"))).toBe(false)
+  const check = (one: Lookup) => {
+    expect([...one.feedback({})].map(({ user }) => user)).toEqual(numbers.filter((n) => n % 3 !== 0))
+    expect([...one.feedback({ item: 3 })].length).toBe(numbers.filter((n) => n % 3 !== 0 && n % 7 === 3).length)
+    for (const n of numbers) expect(one.note("user", `user ${n}!`) === undefined, `note ${n}`).toBe(n % 3 === 0)
+    expect([one.applied, one.nextKey, one.hasKey(hashOf("250"))]).toEqual([2100, 300, true])
+  }
+  const numbers = Array.from({ length: 300 }, (_, n) => n)
+  check(lookup)
   await lookup.close()
   const again = open()
-  expect([...again.feedback({})].length).toBe(200)
-  expect([again.applied, again.nextKey, again.hasKey(hashOf("250"))]).toEqual([700, 300, true])
+  check(again)
+  // Twice, and where blocks have nothing left.
+  for (const n of numbers.slice(0, 290)) again.add([{ kind: "dropFeedback", side: "user", index: n }], 3000)
+  await again.erase(numbers.slice(0, 290).map((n) => idPrefix("user", n)))
+  expect([...again.feedback({})].length).toBe(7)
+  expect(again.note("user", "user 1!")).toBeDefined()
+  await again.close()
+  expect([...open().feedback({})].length).toBe(7)
+})
+
+test("erasing one id rewrites the blocks it is in, not the file", async () => {
+  await write(3000)
+  const lookup = open()
+  const path = join(folder, runs()[0])
+  const before = readFileSync(path)
+  const { ino } = statSync(path)
+  lookup.add([{ kind: "dropFeedback", side: "user", index: 1500 }], 4000)
+  await lookup.erase([idPrefix("user", 1500)])
+  const after = readFileSync(path)
+  expect(statSync(path).ino).toBe(ino)
+  expect(after.includes("secret 1500!")).toBe(false)
+  const changed = new Set<number>()
+  for (let at = 0; at < before.length; at++) if (before[at] !== after[at]) changed.add(at >> 12)
+  // Those of both orders, and where the index has their checksums and first keys.
+  expect(before.length >> 12).toBeGreaterThan(90)
+  expect(changed.size).toBeLessThan(12)
+})
+
+test("what a crash interrupts of an erasure is done at the next start, whatever was written of it", async () => {
+  await write(300)
+  const [name] = runs()
+  const path = join(folder, name)
+  const before = readFileSync(path)
+  let lookup = open()
+  const user = 100
+  lookup.add([{ kind: "dropFeedback", side: "user", index: user }], 400)
+  await lookup.flush(401)
+  renameSync(path, `${path}.away`)
+  await expect(lookup.erase([idPrefix("user", user)])).rejects.toMatchObject({ code: "UNAVAILABLE" })
+  renameSync(`${path}.away`, path)
+  expect(lookup.feedbackEntry({ user, item: user % 7, type: "like" })).toBeUndefined()
+  const over = readFileSync(`${path}.over`)
+  const later = join(folder, runs().find((one) => one.endsWith(".run") && one !== name) as string)
+  const second = readFileSync(later)
+  await lookup.close()
+  const done = readFileSync(path)
+  for (let cut = 0; cut <= done.length; cut += 997) {
+    for (const one of runs()) rmSync(join(folder, one))
+    writeFileSync(later, second)
+    writeFileSync(path, Buffer.concat([done.subarray(0, cut), before.subarray(cut)]))
+    writeFileSync(`${path}.over`, over)
+    lookup = open()
+    expect(lookup.feedbackEntry({ user, item: user % 7, type: "like" })).toBeUndefined()
+    expect([...lookup.feedback({})].length).toBe(299)
+    expect(lookup.note("user", `user ${user}!`)).toBeDefined()
+    await lookup.close()
+    expect(runs().some((one) => one.endsWith(".over"))).toBe(false)
+    expect(readFileSync(path).includes(`secret ${user}!`)).toBe(false)
+  }
+  over[over.length >> 1] ^= 1
+  writeFileSync(`${path}.over`, over)
+  expect(open).toThrow(/expected what is to be written over it with its checksum/)
+})
+
+test("keys that were dropped go from the disk when files are merged", async () => {
+  await write(300)
+  const lookup = open()
+  lookup.dropKeys(200)
+  for (let n = 0; n < 3; n++) {
+    lookup.add([feedback(n, "x".repeat(20_000))], 300 + n)
+    await lookup.flush(300 + n)
+  }
+  await lookup.close()
+  const [name, ...others] = runs()
+  expect(others).toEqual([])
+  expect(readFileSync(join(folder, name)).includes(hashOf("150"))).toBe(false)
+  expect(readFileSync(join(folder, name)).includes(hashOf("250"))).toBe(true)
 })
 
 test("what a crash left of a merge goes at the next start; others' files stay", async () => {
@@ -194,7 +280,7 @@ test("only the owner can read the files", async () => {
   const mask = process.umask(0)
   try {
     await write(30, 2)
-    await open().compact()
+    await open().erase(TABLES)
     for (const name of runs()) expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o600)
   } finally {
     process.umask(mask)
@@ -205,7 +291,7 @@ test.each([1, 2, 3])("rows of any length are found again, alone and in ranges, s
   const random = randomOf(seed)
   const text = (most: number) => Array.from({ length: random(most) }, () => String.fromCharCode(random(256))).join("")
   const rows = new Map(
-    Array.from({ length: 800 }, () => [text(9), random(5) === 0 ? null : text(random(50) === 0 ? 20_000 : 60)]),
+    Array.from({ length: 800 }, () => [`x${text(9)}`, random(5) === 0 ? null : text(random(50) === 0 ? 20_000 : 60)]),
   )
   const sorted: Row[] = [...rows].map(([key, value]) => ({ key, value })).sort((a, b) => (a.key < b.key ? -1 : 1))
   const notes = { applied: 2 ** 40, nextKey: 3, keysFrom: 2 }
