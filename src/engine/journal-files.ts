@@ -52,6 +52,8 @@ const BLOCK_BYTES = 16_384
 const QUICK_BYTES = 4 * 2 ** 20
 /** Closed files are joined until they have so many bytes. */
 const JOINED_BYTES = 2 ** 22
+/** One that is appended to is closed behind so many: what has to read or write anew a whole file never takes long. */
+const CLOSED_BYTES = 2 ** 24
 /** What must fit before writing is taken up again after a failure. */
 const TRIAL = Buffer.alloc(65_536)
 /** The most the length before a record takes. */
@@ -372,6 +374,11 @@ export class JournalFiles {
     this.#isUnsettled = false
   }
 
+  /** Whether it is time to go on in a new file. */
+  get isFull(): boolean {
+    return this.#length >= CLOSED_BYTES
+  }
+
   /** Goes on in a new file; nothing may be appended meanwhile. */
   roll(): void {
     const last = this.#files[this.#files.length - 1]
@@ -444,19 +451,20 @@ export class JournalFiles {
     }
   }
 
-  /** Changes records of closed files; those that have none of the positions, which are in order, stay as they are. */
+  /** Changes the records at some positions; closed files that have none of them stay as they are. */
   async change(positions: readonly number[], change: (placed: Placed) => LogRecord): Promise<void> {
     this.#settleNames()
     for (const file of [...this.#files]) {
       const { first, end } = file
-      if (end !== undefined && positions.some((at) => first <= at && at < end)) await this.#rewrite([file], change)
+      const own = end === undefined ? [] : positions.filter((at) => first <= at && at < end)
+      if (own.length > 0) await this.#rewrite([file], { positions: new Set(own), change })
     }
   }
 
   /** Writes neighbouring closed files anew as one. */
   async #rewrite(
     old: readonly JournalFile[],
-    change: (placed: Placed) => LogRecord = ({ record }) => record,
+    changes?: { positions: ReadonlySet<number>; change: (placed: Placed) => LogRecord },
   ): Promise<void> {
     const [{ first, path }, { end }] = [old[0], old[old.length - 1]]
     let hasLeft = false
@@ -480,15 +488,15 @@ export class JournalFiles {
         for (const file of old)
           for (const encoded of this.#readFile(file, file.first)) {
             if (this.isClosing && isLong) throw closing()
-            const placed = decoded(encoded)
-            if (placed.position !== position + block.length) {
+            if (encoded.position !== position + block.length) {
               await flush()
-              await append(encodeGap(position, placed.position - position))
+              await append(encodeGap(position, encoded.position - position))
               bytes += encodeGap(0, 0).length
-              position = placed.position
+              position = encoded.position
             }
             hasLeft ||= isLeaving(encoded.bytes)
-            const record = encodeRecord(change(placed))
+            const change = changes?.positions.has(encoded.position) ? changes.change : undefined
+            const record = change ? encodeRecord(change(decoded(encoded))) : encoded.bytes
             block.push(record)
             size += record.length
             if (size >= BLOCK_BYTES) await flush()

@@ -6,6 +6,7 @@
  */
 
 import { DessError } from "../errors.ts"
+import { tryTo } from "./disk.ts"
 import type { JournalFiles, Placed } from "./journal-files.ts"
 import { encodeRecord, type LogRecord } from "./records.ts"
 
@@ -136,6 +137,8 @@ export class Journal {
       return
     }
     for (const { resolve } of waiting) resolve()
+    // Where that fails the next commit is refused, and what is wrong is mended.
+    if (this.#files?.isFull) tryTo(() => this.#files?.roll())
   }
 
   /** From here on nothing is written until the disk takes it again. What is on its way to the disk gets there first. */

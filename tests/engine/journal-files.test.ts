@@ -8,11 +8,13 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, describe, expect, test } from "vitest"
+import { Journal } from "../../src/engine/journal.ts"
 import { JournalFiles, recoverJournal } from "../../src/engine/journal-files.ts"
 import { encodeRecord, eventsOf, type LogRecord } from "../../src/engine/records.ts"
 import { Random } from "../../src/kernels/random.ts"
@@ -100,6 +102,26 @@ async function fill(seed: number, { frames: count = 6, rolls = [] as number[], p
 }
 
 const numbered = (records: readonly LogRecord[]) => records.map((record, position) => `${position} ${tell(record)}`)
+
+test("a file is closed when it is large, so that none takes long to be read or written anew", async () => {
+  const { directory, files } = await create()
+  const hooks = { seal: () => {}, rollback: () => {}, resumed: () => {} }
+  const journal = new Journal(files, hooks)
+  const record: LogRecord = {
+    kind: "notes",
+    notes: [{ side: "user", id: "u", note: { comment: "x".repeat(2 ** 21) } }],
+  }
+  for (let n = 0; n < 20; n++) {
+    journal.append(record, () => {})
+    await journal.committed()
+  }
+  expect(logs(directory).length).toBe(3)
+  for (const name of logs(directory)) expect(statSync(join(directory, name)).size).toBeLessThan(20 * 2 ** 20)
+  files.close()
+  const again = await openFiles(directory)
+  expect(all(again)).toEqual(Array.from({ length: 20 }, (_, n) => n))
+  journal.close()
+})
 
 describe("appending", () => {
   test("what was appended is read, from any position on, also after opening anew, in one file or several", async () => {
