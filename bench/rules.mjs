@@ -97,11 +97,14 @@ export async function run(args) {
     await fill(recommender, Number(values.items))
     console.log(`${values.items} items, ${rounds} lists of 10 each, in turns`)
     await compare(recommender, { title: "the same rules again", rounds, before: async () => {} })
+    let puts = 0
     await compare(recommender, {
       title: "a price has changed before each",
       rounds,
-      before: (round) =>
-        recommender.putItems({ item: `item ${round}`, properties: { price: round % 50, inStock: round % 3 > 0 } }),
+      before: () => {
+        const put = puts++ % Number(values.items)
+        return recommender.putItems({ item: `item ${put}`, properties: { price: put % 50, inStock: put % 3 > 0 } })
+      },
     })
   } finally {
     await recommender.close()
