@@ -5,7 +5,7 @@ import type { Asker, LabelledTrial, Powers, Reader } from "../learning/reader.ts
 import { findAsker, type Someone, trialsOf } from "./asking.ts"
 import { Blocked } from "./blocked.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { append, drawToKin, orderFresh, type Scored } from "./newcomers.ts"
+import { append, type Candidates, drawToKin, findUnknown, orderFresh, type Scored } from "./newcomers.ts"
 import type { Rules } from "./rules.ts"
 import { type Chosen, type Ranked, type Rankings, Selection } from "./selection.ts"
 import type { Recommendation, Source } from "./types.ts"
@@ -68,7 +68,15 @@ export function chooseItems(catalogue: Catalogue, reader: Reader, query: ListQue
   // Values have only fallen since.
   const ranked: Ranked = { items, values, source: "model", blocked, maxima: powers?.maxima }
   const rankings = concat([ranked], others)
-  return describe(catalogue, select(catalogue, reader, { ranked, rankings, query }), scored)
+  if (!query.fresh) {
+    const selection = new Selection({ catalogue, reader, ...query })
+    selection.take(rankings)
+    return describe(catalogue, selection.chosen, scored)
+  }
+  const unknown = findUnknown({ items, values }, catalogue, only)
+  if (rules.factors) boost(unknown.values, unknown.items, { factors: rules.factors, isLogit: reader.outputs === 1 })
+  const candidates = { known: { items, values }, unknown, blocked }
+  return describe(catalogue, selectFresh(catalogue, reader, { candidates, rankings, query }), scored)
 }
 
 function* concat(first: Rankings, then: Rankings): Generator<Ranked> {
@@ -76,22 +84,17 @@ function* concat(first: Rankings, then: Rankings): Generator<Ranked> {
   yield* then
 }
 
-/** The list; with places kept for new items, whole pages of it, of which those in the one asked for count as shown. */
-function select(
+/** The list with places kept for new items: whole pages of it, of which those in the one asked for count as shown. */
+function selectFresh(
   catalogue: Catalogue,
   reader: Reader,
-  { ranked, rankings, query }: { ranked: Ranked; rankings: Rankings; query: ListQuery },
+  { candidates, rankings, query }: { candidates: Candidates; rankings: Rankings; query: ListQuery },
 ): Chosen[] {
-  const { total, count, fresh, counted = true, asking } = query
-  if (!fresh) {
-    const selection = new Selection({ catalogue, reader, ...query })
-    selection.take(rankings)
-    return selection.chosen
-  }
+  const { total, count, fresh = 0, counted = true, asking } = query
   const whole = count * Math.ceil(total / count)
   const selection = new Selection({ catalogue, reader, rules: query.rules, total: whole })
   const before = asking === undefined || total === count ? [] : catalogue.freshPages.of(asking)
-  const items = orderFresh(ranked, catalogue, before)
+  const items = orderFresh(candidates, catalogue, before)
   const taken = selection.takePages(rankings, { items, count, most: Math.min(fresh, count) })
   if (asking !== undefined)
     catalogue.freshPages.set(

@@ -14,13 +14,15 @@
  *
  * Places kept by `fresh` go to items with less than 5 events, by the upper bound z' + log((n + ½)/(1 + s/20)), s: places it
  * was given before. n + ½ is half an event more than it had: what is new is given credit, what was taken up gets on, and
- * what was shown 20 times and not taken up has half its odds and goes again.
+ * what was shown 20 times and not taken up has half its odds and goes again. Of an item without events and items like it
+ * nothing is known but that it is new: its z' is the mean of all new ones and their deviation.
  */
 
 import { Random } from "../kernels/random.ts"
 import { best as bestOf } from "./best.ts"
+import type { Blocked } from "./blocked.ts"
 import type { Catalogue } from "./catalogue.ts"
-import type { Chosen, Ranked } from "./selection.ts"
+import type { Chosen } from "./selection.ts"
 
 /** Events by which half of what an item's own vector says is believed, of itself and of items like it. */
 const KIN = 5
@@ -43,6 +45,13 @@ const PLANES = 16
 export interface Scored {
   items: Int32Array
   values: Float32Array
+}
+
+/** What places may be kept for. */
+export interface Candidates {
+  known: Scored
+  unknown: Scored
+  blocked: Blocked
 }
 
 /** All items that were put and the groups they are in: kept from list to list, and brought up to date by what has changed. */
@@ -284,7 +293,7 @@ export function drawToKin({ items, values }: Scored, catalogue: Catalogue): Scor
 }
 
 /** With more items at the end. */
-export function append({ items, values }: Scored, more: Record<"items" | "values", number[]>): Scored {
+export function append({ items, values }: Scored, more: Record<"items" | "values", ArrayLike<number>>): Scored {
   const { length } = items
   const all = {
     items: new Int32Array(length + more.items.length),
@@ -297,26 +306,59 @@ export function append({ items, values }: Scored, more: Record<"items" | "values
   return all
 }
 
+/** Items that were put, of which nothing is known, with what they may be: the mean of new ones and their deviation. */
+export function findUnknown({ items, values }: Scored, catalogue: Catalogue, only: Int32Array | undefined): Scored {
+  const kin = findKin(catalogue)
+  const unknown = new Set(Array.from(kin.newcomers, (place) => kin.items[place]))
+  if (only) {
+    const wanted = new Set(only)
+    for (const item of unknown) if (!wanted.has(item)) unknown.delete(item)
+  }
+  let [count, sum, squares] = [0, 0, 0]
+  for (let i = 0; unknown.size > 0 && i < items.length; i++) {
+    const value = values[i]
+    if (Number.isNaN(value)) continue
+    unknown.delete(items[i])
+    if (value === Number.NEGATIVE_INFINITY || !isFresh(items[i], catalogue)) continue
+    count++
+    sum += value
+    squares += value ** 2
+  }
+  const mean = count === 0 ? 0 : sum / count
+  const deviation = count === 0 ? 0 : Math.sqrt(Math.max(0, squares / count - mean ** 2))
+  return { items: Int32Array.from(unknown), values: new Float32Array(unknown.size).fill(mean + deviation) }
+}
+
+function isFresh(item: number, catalogue: Catalogue): boolean {
+  return catalogue.events(item) < FRESH_EVENTS && catalogue.isNewcomer(item)
+}
+
 /** New items in the order of their upper bounds; first those that pages before had, in the order they had them. */
-export function* orderFresh(ranked: Ranked, catalogue: Catalogue, before: readonly number[]): Generator<Chosen> {
-  const { items = new Int32Array(0), values, source, blocked } = ranked
+export function* orderFresh(
+  { known, unknown, blocked }: Candidates,
+  catalogue: Catalogue,
+  before: readonly number[],
+): Generator<Chosen> {
+  const { items, values } = append(known, unknown)
   const places = new Map<number, number>()
   const bounds = Float64Array.from(items, (item, i) => {
     if (before.includes(item)) places.set(item, i)
-    const events = catalogue.events(item)
-    if (events >= FRESH_EVENTS || !catalogue.isNewcomer(item)) return Number.NEGATIVE_INFINITY
-    return values[i] + Math.log((events + CREDIT) / (1 + catalogue.shown.count(item) / SHOWN))
+    if (!isFresh(item, catalogue)) return Number.NEGATIVE_INFINITY
+    return values[i] + Math.log((catalogue.events(item) + CREDIT) / (1 + catalogue.shown.count(item) / SHOWN))
   })
-  const isOut = (place: number) => blocked?.has(items[place]) === true
+  const isOut = (place: number) => blocked.has(items[place])
+  const toChosen = (place: number): Chosen => ({
+    ...{ item: items[place], value: values[place] },
+    source: place < known.items.length ? "model" : "new",
+  })
   for (const item of before) {
     const place = places.get(item)
-    if (place !== undefined && values[place] > Number.NEGATIVE_INFINITY && !isOut(place))
-      yield { item, value: values[place], source }
+    if (place !== undefined && values[place] > Number.NEGATIVE_INFINITY && !isOut(place)) yield toChosen(place)
   }
   const order = { isOut, tie: (place: number) => catalogue.born(items[place]) }
   for (let wanted = FIRST_PLACES, seen = 0; ; wanted *= 4) {
     const best = bestOf(bounds, wanted, order)
-    for (; seen < best.length; seen++) yield { item: items[best[seen]], value: values[best[seen]], source }
+    for (; seen < best.length; seen++) yield toChosen(best[seen])
     if (best.length < wanted) return
   }
 }

@@ -104,6 +104,55 @@ test("fresh keeps the last places for new items, each in turn, and the list is a
     ).not.toContain("new 3")
 })
 
+test("an item that nothing is known of gets its turn at a place that is kept, and only there", async () => {
+  await open()
+  const names = Array.from({ length: 4 }, (_, i) => `new ${i}`)
+  await recommender.putItems(names.map((item) => ({ item, categories: ["horror"] })))
+  const before = await recommender.recommend("u0", { count: 64, seen: true })
+  await recommender.putItems([{ item: "thing" }, { item: "hidden thing", hidden: true }, { item: "other thing" }])
+  const ordinary = await recommender.recommend("u0", { count: 66, seen: true })
+  expect(ordinary.slice(0, 64)).toEqual(before)
+  expect(ordinary.slice(64).map(({ item, source }) => [item, source])).toEqual([
+    ["other thing", "new"],
+    ["thing", "new"],
+  ])
+  const places = new Map<string, number>()
+  for (let n = 0; n < 60; n++) {
+    const list = await recommender.recommend(`u${n}`, { fresh: 1, seen: true, why: true })
+    const { item, source, score, why } = list[9]
+    places.set(item, (places.get(item) ?? 0) + 1)
+    if (!item.endsWith("thing")) continue
+    expect([source, score]).toEqual(["new", 0])
+    expect(Object.values(why?.parts ?? { none: 1 }).every((part) => part === 0)).toBe(true)
+  }
+  expect([...places.keys()].sort()).toEqual([...names, "other thing", "thing"])
+  // It keeps to rules, and goes once it was taken up.
+  const last = async (options: RecommendOptions) =>
+    (await recommender.recommend("u0", { fresh: 9, seen: true, ...options })).map(({ item }) => item)
+  for (const options of [
+    { exclude: ["thing"] },
+    { only: [...names, "i1", "i2"] },
+    { filter: { category: "horror" } },
+  ] as RecommendOptions[])
+    expect(await last(options)).not.toContain("thing")
+  expect(await last({ only: ["thing", "i1"] })).toEqual(["i1", "thing"])
+  expect(new Set(await last({ offset: 10 })).size).toBe(10)
+  for (let n = 0; n < 5; n++) await recommender.observe({ user: `v${n}`, item: "thing" })
+  await recommender.drain()
+  for (let n = 0; n < 20; n++) expect((await last({ count: 4, fresh: 1 })).at(-1)).not.toBe("thing")
+})
+
+test("where nothing is known of any new item, they have the places in turn", async () => {
+  for (const task of ["topk", "binary"] as const) {
+    await open({ task })
+    await recommender.putItems(["a", "b", "c"].map((item) => ({ item })))
+    const places: (string | undefined)[] = []
+    for (let n = 0; n < 6; n++) places.push((await recommender.recommend("u0", { fresh: 1, seen: true })).at(-1)?.item)
+    expect(places, task).toEqual(["a", "b", "c", "a", "b", "c"])
+    await recommender.close()
+  }
+})
+
 test("every page has its own new items, and only those of the page count as shown", async () => {
   await open()
   const names = Array.from({ length: 12 }, (_, i) => `new ${i}`)
