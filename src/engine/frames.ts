@@ -20,6 +20,7 @@ const MOST_RECORDS = 0x3fff_ffff
 /** The most a frame may have; more in one commit is several frames. */
 export const MOST_PAYLOAD = 2 ** 28
 const SECTOR = 512
+const NOTHING = new Uint8Array(0)
 /** Bytes that are read ahead. */
 const WINDOW_BYTES = 2 ** 18
 
@@ -80,8 +81,9 @@ interface FrameHeader {
 }
 
 /** The records as they stand in a frame, one after the other, each with its length before it. */
-export function joinRecords(records: readonly Uint8Array[]): Buffer {
-  const writer = new ByteWriter(records.reduce((sum, record) => sum + record.length + 4, 16))
+export function joinRecords(records: readonly Uint8Array[], begin: Uint8Array = NOTHING): Buffer {
+  const writer = new ByteWriter(records.reduce((sum, record) => sum + record.length + 4, 16 + begin.length))
+  writer.raw(begin)
   for (const record of records) {
     writer.whole(record.length)
     writer.raw(record)
@@ -95,19 +97,32 @@ export function encodeFrame(p: { position: number; count: number; payload: Uint8
 
 /** Stands for records that are gone. */
 export function encodeGap(position: number, count: number): Buffer {
-  return encode({ position, count, payload: new Uint8Array(0), flags: GAP })
+  return encode({ position, count, payload: NOTHING, flags: GAP })
+}
+
+/** A frame of records, which are copied once. */
+export function frameRecords(position: number, records: readonly Uint8Array[]): Buffer {
+  const bytes = joinRecords(records, new Uint8Array(FRAME_HEADER_BYTES))
+  writeHeader(bytes, { position, count: records.length, flags: 0 })
+  return bytes
 }
 
 function encode(p: { position: number; count: number; payload: Uint8Array; flags: number }): Buffer {
   const bytes = Buffer.allocUnsafe(FRAME_HEADER_BYTES + p.payload.length)
+  bytes.set(p.payload, FRAME_HEADER_BYTES)
+  writeHeader(bytes, p)
+  return bytes
+}
+
+/** The header of the payload that stands behind it. */
+function writeHeader(bytes: Buffer, p: { position: number; count: number; flags: number }): void {
+  const payload = bytes.subarray(FRAME_HEADER_BYTES)
   bytes.writeUInt32LE(FRAME_MAGIC, 0)
-  bytes.writeUInt32LE(p.payload.length, 4)
+  bytes.writeUInt32LE(payload.length, 4)
   bytes.writeBigUInt64LE(BigInt(p.position), 8)
   bytes.writeUInt32LE((p.count | p.flags) >>> 0, 16)
-  bytes.writeUInt32LE(crc32(p.payload), 20)
+  bytes.writeUInt32LE(crc32(payload), 20)
   bytes.writeUInt32LE(crc32(bytes.subarray(0, 24)), 24)
-  bytes.set(p.payload, FRAME_HEADER_BYTES)
-  return bytes
 }
 
 function decodeHeader(bytes: Buffer): FrameHeader | undefined {

@@ -37,8 +37,8 @@ import type { SourcePosition } from "./types.ts"
 
 /** A timer takes no more. */
 const LONGEST_TIMER = 2_147_483_647
-/** Feature numbers of one record, roughly. */
-const NUMBERS_PER_RECORD = 1_000_000
+/** Feature numbers of one record, roughly, of some 10 bytes each: there is a text of one record at a time. */
+const NUMBERS_PER_RECORD = 16_384
 /** The most that items' entries, keys, feedback and notes count as, of what may grow. */
 const MOST_BESIDE = 0.875
 /** Seconds between two searches for items whose time is over, where no idle limit says so, and items looked at at once. */
@@ -312,7 +312,6 @@ export class Intake {
     const features = entries.flatMap(({ item, features }) =>
       features === undefined ? [] : (catalogue.names.item.find(item) as number),
     )
-    // A record of many features or properties would be longer than a text can be.
     const numbers = items.reduce((sum, { item }) => sum + (item.features?.length ?? 0) + (item.properties ? 400 : 0), 0)
     const atOnce = Math.max(1, Math.floor((items.length * NUMBERS_PER_RECORD) / Math.max(1, numbers)))
     const withFeatures = new Set(features)

@@ -38,6 +38,7 @@ import {
   FILE_HEADER_BYTES,
   type FileHeader,
   FrameReader,
+  frameRecords,
   joinRecords,
   MOST_PAYLOAD,
 } from "./frames.ts"
@@ -238,7 +239,7 @@ export class JournalFiles {
       this.#isTorn = true
       let [length, position] = [this.#length, this.next]
       for (const some of portionsOf(records)) {
-        const frame = encodeFrame({ position, count: some.length, payload: joinRecords(some) })
+        const frame = frameRecords(position, some)
         await writeAll(this.#file, frame, length)
         length += frame.length
         position += some.length

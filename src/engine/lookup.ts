@@ -87,7 +87,7 @@ export interface LookupOptions {
   onDamage?(error: DessError): DessError
 }
 
-/** Changes that are written together, and their bytes in memory. */
+/** Changes that are written together, and the most of their bytes in memory. */
 const MOST_WAITING = 16_384
 const MOST_WAITING_BYTES = 2 ** 23
 /** How many times as much may wait while a write is under way. */
@@ -124,6 +124,7 @@ export class Lookup {
   /** Keys before this order no longer count. */
   #keysFrom = 0
   readonly #recentKeys: RecentKeys
+  readonly #mostWaitingBytes: number
   /** One write at a time. */
   #queue: Promise<unknown> = Promise.resolve()
   #flushing: Promise<void> | undefined
@@ -136,12 +137,16 @@ export class Lookup {
   #isClosing = false
   #isClosed = false
 
-  /** Opens what is there. In memory the newest are kept: so many keys, and of keys, of feedback and of notes so many bytes. */
+  /**
+   * Opens what is there. In memory the newest are kept: so many keys, and of keys, of feedback and of notes so many bytes.
+   * With a directory no more bytes are written together.
+   */
   constructor(options: LookupOptions & { mostKeys: number; mostBytes?: number | undefined }) {
     this.#options = options
     const { directory, mostKeys: keys, mostBytes: bytes } = options
     this.#newest = new LookupLayer(directory === undefined ? { keys, bytes } : undefined)
     this.#recentKeys = new RecentKeys(bytes)
+    this.#mostWaitingBytes = Math.min(MOST_WAITING_BYTES, bytes ?? MOST_WAITING_BYTES)
     if (directory === undefined) return
     try {
       this.#runs = openRuns(directory)
@@ -204,7 +209,7 @@ export class Lookup {
   }
 
   #flushInBackground(): void {
-    const isFull = this.waiting >= MOST_WAITING || this.#newest.bytes >= MOST_WAITING_BYTES
+    const isFull = this.waiting >= MOST_WAITING || this.#newest.bytes >= this.#mostWaitingBytes
     if (!isFull || this.#isQuiet || this.#flushing || this.#isClosing) return
     this.#flushing = this.#alone(() => this.#flush(0))
       .catch((error: Error) => {
@@ -220,7 +225,7 @@ export class Lookup {
   /** Resolves when more changes may wait. Back-pressure: a writer of many changes waits here for the disk. */
   async untilRoom(): Promise<void> {
     const isBehind = () =>
-      this.#newest.count > MOST_BEHIND * MOST_WAITING || this.#newest.bytes > MOST_BEHIND * MOST_WAITING_BYTES
+      this.#newest.count > MOST_BEHIND * MOST_WAITING || this.#newest.bytes > MOST_BEHIND * this.#mostWaitingBytes
     while (isBehind() && this.#flushing) await this.#flushing
   }
 

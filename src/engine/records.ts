@@ -130,13 +130,19 @@ const KEY_BYTES = 16
 const END = 0x2e
 
 export function encodeRecord(record: LogRecord): Uint8Array {
-  const writer = new ByteWriter(record.kind === "events" ? 16 + 12 * record.user.length : 256)
-  if (record.kind === "events") writeEvents(writer, record)
-  else {
-    writer.byte(OTHER)
-    writer.raw(Buffer.from(JSON.stringify(record)))
-  }
+  if (record.kind !== "events") return encodeOther(record)
+  const writer = new ByteWriter(16 + 12 * record.user.length)
+  writeEvents(writer, record)
   return writer.bytes
+}
+
+/** In as many bytes as it needs: items may be large, and wait for the disk as they are here. */
+function encodeOther(record: OtherRecord): Uint8Array {
+  const text = JSON.stringify(record)
+  const bytes = Buffer.allocUnsafe(1 + Buffer.byteLength(text))
+  bytes[0] = OTHER
+  bytes.write(text, 1)
+  return bytes
 }
 
 function writeEvents(writer: ByteWriter, record: EventsRecord): void {

@@ -55,13 +55,16 @@ export class ShownItems {
   }
 }
 
-/** New items of pages that are remembered, of all askers together: of those who asked last. */
-const MOST_REMEMBERED = 100_000
+/** Bytes of pages that are remembered, of all askers together: of those who asked last. */
+const MOST_BYTES = 2 ** 21
+/** Approximate bytes of an asker, and of an item of theirs. */
+const BYTES_PER_ASKER = 120
+const BYTES_PER_PLACE = 8
 
 /** The new items on the pages that somebody was given, so that the next page has others: that they were shown changes their order. */
 export class FreshPages {
   readonly #pages = new Map<number | string, readonly number[]>()
-  #remembered = 0
+  #bytes = 0
 
   of(asking: number | string): readonly number[] {
     return this.#pages.get(asking) ?? []
@@ -70,9 +73,9 @@ export class FreshPages {
   set(asking: number | string, items: readonly number[]): void {
     this.drop(asking)
     this.#pages.set(asking, items)
-    this.#remembered += items.length + 1
+    this.#bytes += bytesOf(asking, items)
     for (const oldest of this.#pages.keys()) {
-      if (this.#remembered <= MOST_REMEMBERED) break
+      if (this.#bytes <= MOST_BYTES) break
       this.drop(oldest)
     }
   }
@@ -81,6 +84,10 @@ export class FreshPages {
     const items = this.#pages.get(asking)
     if (items === undefined) return
     this.#pages.delete(asking)
-    this.#remembered -= items.length + 1
+    this.#bytes -= bytesOf(asking, items)
   }
+}
+
+function bytesOf(asking: number | string, items: readonly number[]): number {
+  return BYTES_PER_ASKER + (typeof asking === "string" ? asking.length : 0) + BYTES_PER_PLACE * items.length
 }
