@@ -208,6 +208,20 @@ describe("on disk", () => {
     expect(lookup.note("user", "u0")).toEqual({ comment })
   })
 
+  test("with a limit of bytes less waits", async () => {
+    const lookup = new Lookup({ directory: newFolder(), mostKeys: 0, mostBytes: 2 ** 20, onFailure: fail })
+    opened.push(lookup)
+    let most = 0
+    for (let n = 0; n < 8000; n++) {
+      const details = { title: "x".repeat(2500) }
+      lookup.add([{ kind: "details", item: n, details }], n)
+      most = Math.max(most, lookup.heldBytes)
+      await lookup.untilRoom()
+    }
+    expect(most).toBeLessThan(10_000_000)
+    expect(lookup.details(0)).toEqual({ title: "x".repeat(2500) })
+  })
+
   test("keys that came last are recognised without the disk", async () => {
     const folder = newFolder()
     const lookup = openOnDisk(folder)
