@@ -3,7 +3,6 @@
 import { afterEach, beforeAll, expect, test } from "vitest"
 import { Recommender } from "../../src/engine/open.ts"
 import { rebuild } from "../../src/engine/rebuild.ts"
-import { FreshPages } from "../../src/engine/shown-items.ts"
 import type { RecommenderOptions, RecommendOptions } from "../../src/engine/types.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { buildCommand } from "../support/command.ts"
@@ -212,23 +211,6 @@ test("pages with fresh are disjoint and make up the one list there is when nothi
     // Without a cap, what is new takes no place from another.
     if (options.cap === undefined && options.diversity === undefined)
       expect(old(all), `seed ${seed}`).toEqual(old(long.flat()).slice(0, old(all).length))
-  }
-})
-
-test("pages with fresh are remembered in a limited number of bytes: of those who asked last", () => {
-  for (const [length, count] of [
-    [1, 30_000],
-    [2000, 3000],
-  ]) {
-    const pages = new FreshPages()
-    const nameOf = (n: number) => `${n}`.padEnd(length)
-    for (let n = 0; n < count; n++) pages.set(nameOf(n), [n])
-    const isKept = Array.from({ length: count }, (_, n) => pages.of(nameOf(n)).includes(n))
-    const kept = isKept.filter((yes) => yes).length
-    expect(kept * length).toBeLessThan(2 ** 21)
-    expect(kept).toBeGreaterThan(900)
-    expect(kept).toBeLessThan(count)
-    expect(isKept.slice(-kept).every((yes) => yes)).toBe(true)
   }
 })
 
