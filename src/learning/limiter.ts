@@ -12,10 +12,10 @@ import { type Segment, SIDES, type Side } from "../types.ts"
 /**
  * Bytes of a budget for the process that are left to what comes and goes, with a quarter of the budget that the process may
  * be above it. Measured on endless streams (`npm run bench -- budget`): heaps of the runtime 20 to 25 MB, its compiler and
- * memory that is free between allocations 10 to 15, a full queue 7. Of a small budget half of it.
+ * memory that is free between allocations 10 to 15, a full queue 7, and for moments 10 more. Of a small budget half of it.
  */
-const SPARED = 42 * 1024 * 1024
-const GOVERNED_FIRST = 24 * 1024 * 1024
+const SPARED = 48 * 1024 * 1024
+const GOVERNED_FIRST = 16 * 1024 * 1024
 
 /** Bytes of a budget for the process that what grows may take. */
 export function governedBytes(budget: number): number {
