@@ -63,21 +63,24 @@ export function best(
   if (count > FEW) return bestOfMany(withoutThose(values, isOut), count, tie)
   const found = new Int32Array(count)
   let [length, least] = [0, Number.NEGATIVE_INFINITY]
-  for (let i = 0; i < values.length; i++) {
+  for (let block = 0, from = 0; from < values.length; block++, from += BLOCK) {
     // Equals of the last one found may have a smaller tie.
-    if (maxima && i % BLOCK === 0) while (i < values.length && maxima[i / BLOCK] < least) i += BLOCK
-    const value = values[i]
-    // Most places end here; what may not be chosen is asked of the few others.
-    if (!(value > least) && !(value === least && length === count && tie(i) < tie(found[count - 1]))) continue
-    if (isOut(i)) continue
-    let at = length < count ? length++ : count - 1
-    for (; at > 0; at--) {
-      const other = found[at - 1]
-      if (!(values[other] < value || (values[other] === value && tie(i) < tie(other)))) break
-      found[at] = other
+    if (maxima && maxima[block] < least) continue
+    const end = Math.min(from + BLOCK, values.length)
+    for (let i = from; i < end; i++) {
+      const value = values[i]
+      // Most places end here; what may not be chosen is asked of the few others.
+      if (!(value > least) && !(value === least && length === count && tie(i) < tie(found[count - 1]))) continue
+      if (isOut(i)) continue
+      let at = length < count ? length++ : count - 1
+      for (; at > 0; at--) {
+        const other = found[at - 1]
+        if (!(values[other] < value || (values[other] === value && tie(i) < tie(other)))) break
+        found[at] = other
+      }
+      found[at] = i
+      if (length === count) least = values[found[count - 1]]
     }
-    found[at] = i
-    if (length === count) least = values[found[count - 1]]
   }
   return Array.from(found.subarray(0, length))
 }
