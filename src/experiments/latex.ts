@@ -1,4 +1,4 @@
-/** Tables as LaTeX (booktabs), one file each, to be taken into a paper with \input. */
+/** Tables as LaTeX (booktabs), one file each, to be taken into a paper with \input. pdfLaTeX sets them whatever they name. */
 
 import type { Report } from "./report.ts"
 import type { Column, Table } from "./tables.ts"
@@ -14,8 +14,6 @@ export function renderLatex(report: Report): Record<string, string> {
 
 function renderTable({ id, title, columns, rows, notes }: Table): string {
   const head = `${columns.map(({ title: name }) => escapeLatex(name)).join(" & ")} \\\\`
-  // More than a page is wide: made as small as it has to be.
-  const wide = columns.length > 6
   const firstControl = rows.findIndex(({ kind }) => kind === "control")
   const body = rows.map(({ cells }, r) => {
     const texts = cells.map(({ text, best }) => (best ? renderBest(text) : renderCell(text)))
@@ -26,7 +24,8 @@ function renderTable({ id, title, columns, rows, notes }: Table): string {
     "\\begin{table}",
     `\\caption{${escapeLatex(title)}. ${escapeLatex(notes[0] ?? "")}}`,
     `\\label{tab:${id}}`,
-    ...(wide ? ["\\resizebox{\\linewidth}{!}{%"] : []),
+    // What is wider than the page is made as small as it has to be.
+    "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
     `\\begin{tabular}{${columns.map(({ text }) => (text ? "l" : "r")).join("")}}`,
     "\\toprule",
     ...renderGroups(columns),
@@ -34,10 +33,10 @@ function renderTable({ id, title, columns, rows, notes }: Table): string {
     "\\midrule",
     ...body,
     "\\bottomrule",
-    `\\end{tabular}${wide ? "}" : ""}`,
+    "\\end{tabular}}",
     "\\end{table}",
     // The verdicts, to be checked before they are claimed.
-    ...notes.slice(1).map((note) => `% ${note.replaceAll("\n", " ")}`),
+    ...notes.slice(1).map((note) => `% ${note.replace(/\s/g, " ")}`),
     "",
   ].join("\n")
 }
@@ -74,6 +73,8 @@ function renderBest(text: string): string {
 
 const ESCAPES: Readonly<Record<string, string>> = {
   ...{ "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}" },
+  // At the start of a row \\ would take these for its own.
+  ...{ "[": "{[}", "*": "{*}" },
   ...{
     "±": "$\\pm$",
     "†": "$\\dagger$",
@@ -81,11 +82,23 @@ const ESCAPES: Readonly<Record<string, string>> = {
     "–": "--",
     "<": "$<$",
     ">": "$>$",
+    "|": "$|$",
     "…": "\\dots{}",
     "→": "$\\to$",
   },
 }
 
 function escapeLatex(text: string): string {
-  return text.replace(/[\\~^±†−–<>…→]|[&%$#_{}]/g, (letter) => ESCAPES[letter] ?? `\\${letter}`)
+  return text
+    .replace(/\s/g, " ")
+    .replace(/[\\~^±†−–<>|…→[*]|[&%$#_{}]/g, (letter) => ESCAPES[letter] ?? `\\${letter}`)
+    .replace(/(?![À-ÿ])[^ -~]|[ÐÞðþ×÷]/gu, spell)
+}
+
+/** A letter that pdfLaTeX has no sign for: without its marks, or its number. */
+function spell(letter: string): string {
+  const plain = letter.normalize("NFKD").replace(/\p{M}/gu, "")
+  return /^[A-Za-z0-9 .,'-]+$/.test(plain)
+    ? plain
+    : `U+${letter.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}`
 }
