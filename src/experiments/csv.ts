@@ -5,7 +5,18 @@ import { MAJORITY } from "./controls.ts"
 import { bytesOverTime } from "./cost-table.ts"
 import { paperFigure } from "./paper.ts"
 import { type CellRecord, isDone } from "./results.ts"
-import { bestBaseline, gatherBlocks, MEASURES, sampleOf, testEntries } from "./summary.ts"
+import { holm, type PairedTest } from "./statistics.ts"
+import {
+  type Block,
+  baselinesOf,
+  bestBaseline,
+  type Entry,
+  gatherBlocks,
+  MEASURES,
+  type Measure,
+  sampleOf,
+  testEntries,
+} from "./summary.ts"
 
 type Value = string | number | undefined | null
 
@@ -58,22 +69,26 @@ export function renderRunsCsv(records: readonly CellRecord[]): string {
   return render([head, ...rows])
 }
 
-/** One row per method and measure: mean, deviation, the paper's figure, and the test against the best baseline. */
+/**
+ * One row per method and measure: mean, deviation, the paper's figure, and the test over seeds against the best baseline, as it
+ * is (`p`) and after Holm's correction (`p_holm`).
+ */
 export function renderSummaryCsv(records: readonly CellRecord[]): string {
   const head = [
     ...["data", "task", "model"],
     ...SETTING_COLUMNS,
     ...["method", "kind", "measure"],
     ...["seeds", "mean", "deviation", "paper", "embedding_bytes_over_time"],
-    ...["baseline", "difference", "t", "degrees", "p"],
+    ...["baseline", "difference", "t", "degrees", "p", "p_holm"],
   ]
-  const rows = gatherBlocks(records).flatMap((block) =>
-    MEASURES[block.task].flatMap((measure) => {
+  const rows = gatherBlocks(records).flatMap((block) => {
+    const tests = testsOf(block)
+    return MEASURES[block.task].flatMap((measure) => {
       const baseline = bestBaseline(block, measure)
       return block.entries.flatMap((entry): Value[][] => {
         const sample = sampleOf(entry, measure)
         if (sample === undefined) return []
-        const test = baseline && entry !== baseline ? testEntries(entry, baseline, measure) : undefined
+        const test = tests.find(({ a, b, of }) => a === entry && b === baseline && of === measure)
         const bytes = entry.label === MAJORITY ? undefined : bytesOverTime(entry)
         return [
           [
@@ -81,13 +96,35 @@ export function renderSummaryCsv(records: readonly CellRecord[]): string {
             ...settingValues(block.setting),
             ...[entry.label, entry.kind, measure, sample.values.length, sample.mean, sample.deviation],
             ...[paperFigure(block, entry.label, measure), bytes],
-            ...[test ? baseline?.label : undefined, test?.difference, test?.t, test?.degrees, test?.p],
+            ...[test?.b.label, test?.difference, test?.t, test?.degrees, test?.p, test?.corrected],
           ],
         ]
       })
-    }),
-  )
+    })
+  })
   return render([head, ...rows])
+}
+
+interface Tested extends PairedTest {
+  a: Entry
+  b: Entry
+  of: Measure
+  /** p after Holm's correction. */
+  corrected: number
+}
+
+/** Every method against every baseline, of which the best is picked by the figures that are tested: one family for a block. */
+function testsOf(block: Block): Tested[] {
+  const family = MEASURES[block.task].flatMap((of) =>
+    block.entries.flatMap((a) =>
+      baselinesOf(block).flatMap((b) => {
+        const test = a === b ? undefined : testEntries(a, b, of)
+        return test ? [{ ...test, a, b, of }] : []
+      }),
+    ),
+  )
+  const corrected = holm(family.map(({ p }) => p))
+  return family.map((test, i) => ({ ...test, corrected: corrected[i] }))
 }
 
 function render(rows: readonly (readonly Value[])[]): string {

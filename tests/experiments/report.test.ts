@@ -448,6 +448,23 @@ describe("a written report", () => {
     expect(Number(value("mean"))).toBeCloseTo(0.6584, 10)
     expect([value("segment"), value("sizes"), value("k"), value("discount")]).toEqual(["500", "2 4", "10", ""])
     expect([value("seeds"), value("paper"), value("baseline"), value("degrees")]).toEqual(["5", "0.7193", "esapn", "4"])
+    const few = renderSummaryCsv([
+      ...makeRecords({ method: "dess-fre" }, [0.61, 0.62, 0.66]),
+      ...makeRecords({ method: "esapn" }, [0.6, 0.6, 0.6]),
+      ...makeRecords({ method: "darts" }, [0.59, 0.58, 0.57]),
+    ]).split("\r\n")
+    const of = (method: string, name: string) =>
+      Number(
+        few.find((line) => line.includes(`${method},accuracy`))?.split(",")[few[0].split(",").indexOf(name)] ||
+          Number.NaN,
+      )
+    // Ten tests are one family: three methods against two baselines by two measures (loss mirrors accuracy), and the majority
+    // class by one. Those of the baselines with each other (.07) are the four after its two, and hold back the weaker ones.
+    expect(of("darts,baseline", "p")).toBeCloseTo(0.0742, 4)
+    expect(of("dess-fre,dess", "p")).toBeCloseTo(0.1885, 3)
+    for (const method of ["darts,baseline", "dess-fre,dess"])
+      expect(of(method, "p_holm")).toBeCloseTo(8 * of("darts,baseline", "p"), 10)
+    expect(of("esapn,baseline", "p_holm")).toBeNaN()
     const formula = renderRunsCsv(makeRecords({ method: "=1+1", data: 'a"b,c' }, [0.5]))
     expect(formula).toContain(`"a""b,c",binary,ncf,'=1+1`)
   })
