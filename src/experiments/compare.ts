@@ -2,6 +2,7 @@
 
 import { availableParallelism, cpus } from "node:os"
 import { DessError, show } from "../errors.ts"
+import { LEARNING } from "../learning/version.ts"
 import type { CellOutcome, Reference } from "./cell-run.ts"
 import { type Cell, cellKey, expandGrid, siblingKey } from "./cells.ts"
 import { checksumOf } from "./data.ts"
@@ -95,7 +96,7 @@ class Comparing {
     signal?.addEventListener("abort", stop, { once: true })
     for (const key of this.#cells.keys()) {
       const record = this.#folder?.records.get(key)
-      if (record === undefined || record.status === "failed") continue
+      if (record === undefined || record.status === "failed" || learnsOtherwise(record)) continue
       this.#records.set(key, record)
       this.#waiting.delete(key)
       this.#kept++
@@ -176,7 +177,8 @@ class Comparing {
     const milliseconds = Math.round(performance.now() - started)
     const { command, sums } = this.#options
     const data = sums.get(cell.data.path)
-    const versions = { dess: this.#version, node: process.versions.node, v8: process.versions.v8 }
+    const { node, v8 } = process.versions
+    const versions = { dess: this.#version, learning: LEARNING, node, v8 }
     const provenance = { ...(command === undefined ? {} : { command }), versions, ...(data && { data }) }
     const record = { key, version: this.#version, cell, milliseconds, machine: this.#machine, provenance, ...outcome }
     this.#records.set(key, record)
@@ -185,6 +187,11 @@ class Comparing {
     if (outcome.status !== "unsupported" || cell.match === undefined) this.#folder?.append(record)
     onCell?.(record, false)
   }
+}
+
+/** Whether another build ran it that learns otherwise: beside today's it would compare builds and not methods. */
+function learnsOtherwise({ provenance }: CellRecord): boolean {
+  return (provenance?.versions.learning ?? LEARNING) !== LEARNING
 }
 
 function describeMachine(): string {

@@ -45,7 +45,7 @@ export function buildReport(records: readonly CellRecord[], options: { figures?:
   }
   const parts = [...groups.values()].map((blocks, p): ReportPart => {
     const full = blocks.filter(({ entries }) => entries.length > 0)
-    const ids = full.map((block) => `part${p + 1}-${idOf(block)}`)
+    const ids = distinctIds(full.map((block) => `part${p + 1}-${idOf(block)}`))
     const tables = paperTables(blocks).map((table) => ({ ...table, id: `part${p + 1}-${table.id}` }))
     return {
       title: describeSetting(blocks[0].setting),
@@ -81,9 +81,29 @@ export async function drawFigures(report: Report): Promise<Record<string, string
   }
 }
 
+/** Names that differ in other letters only would share their files. */
+function distinctIds(ids: readonly string[]): string[] {
+  const taken = new Set<string>()
+  return ids.map((id) => {
+    let free = id
+    for (let n = 2; taken.has(free); n++) free = `${id}-${n}`
+    taken.add(free)
+    return free
+  })
+}
+
 /** Letters, digits and dashes only: it becomes a file name and an anchor. */
 function idOf({ data, task, model }: Block): string {
   return `${data}-${task}-${model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-")
+}
+
+/** Which state the same events give is a build's own: runs of several should not stand in one table. */
+function learningOf(records: readonly CellRecord[]): string {
+  const found = [...new Set(records.map(({ provenance }) => provenance?.versions.learning ?? "unknown"))].sort()
+  if (found.join() === "unknown") return ""
+  return found.length === 1
+    ? `, learning ${found[0]}`
+    : `, learning ${found.join(" and ")}: builds that learn differently, so differences may be theirs`
 }
 
 function factsOf(records: readonly CellRecord[]): string[] {
@@ -99,7 +119,7 @@ function factsOf(records: readonly CellRecord[]): string[] {
   })
   const failed = records.filter(({ status }) => status === "failed")
   return [
-    `${done.length} runs, ${hours.toFixed(2)} hours of one process, dess ${distinct(records.map(({ version }) => version)).join(", ")}.`,
+    `${done.length} runs, ${hours.toFixed(2)} hours of one process, dess ${distinct(records.map(({ version }) => version)).join(", ")}${learningOf(records)}.`,
     `Data: ${data.join(", ")}.`,
     `Machine: ${distinct(records.map(({ machine }) => machine)).join("; ")}.`,
     ...distinct(records.flatMap(({ provenance }) => provenance?.command ?? [])).map((command) => `Command: ${command}`),

@@ -49,7 +49,8 @@ export interface CellRecord {
 export interface Provenance {
   /** As it was typed; a comparison from code has none. */
   command?: string
-  versions: { dess: string; node: string; v8: string }
+  /** `learning` changes whenever the same events give another state. */
+  versions: { dess: string; learning?: string; node: string; v8: string }
   /** SHA-256 of the data's files, in the order of their names; of the embedded stream its options say everything. */
   data?: string
 }

@@ -1,11 +1,12 @@
-/** What is learned, frozen. Where a hash changes, LEARNING in src/engine/build.ts changes with it, and so does every hash here. */
+/** What is learned, frozen. Where a hash changes, LEARNING in src/learning/version.ts changes with it, and so does every hash here. */
 
 import { createHash } from "node:crypto"
 import { expect, test } from "vitest"
-import { LEARNING, thisBuild } from "../../src/engine/build.ts"
+import { thisBuild } from "../../src/engine/build.ts"
 import { Run } from "../../src/learning/loop.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
 import { SizedLearner } from "../../src/learning/sized-learner.ts"
+import { LEARNING } from "../../src/learning/version.ts"
 import type { EmbeddingTable } from "../../src/models/embedding-table.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
 import { synthetic } from "../../src/stream/synthetic/synthetic.ts"

@@ -3,9 +3,9 @@
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { beforeAll, describe, expect, test } from "vitest"
-import { LEARNING } from "../../src/engine/build.ts"
 import { readSnapshot, writeSnapshot } from "../../src/engine/snapshots.ts"
 import type { Json } from "../../src/kernels/state.ts"
+import { LEARNING } from "../../src/learning/version.ts"
 import { buildCommand } from "../support/command.ts"
 import { exported, filesWith, randomEvents, useDirectories } from "../support/directories.ts"
 

@@ -1,6 +1,6 @@
 /** A comparison from the inside: who waits for whom, what is kept, what is tried again. The runs are make-believe. */
 
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, test } from "vitest"
@@ -10,7 +10,8 @@ import { expandGrid } from "../../src/experiments/cells.ts"
 import { type CompareOptions, compare } from "../../src/experiments/compare.ts"
 import { completeGrid, type Grid } from "../../src/experiments/grid.ts"
 import type { CellRunner } from "../../src/experiments/processes.ts"
-import { RESULTS_FILE } from "../../src/experiments/results.ts"
+import { buildReport } from "../../src/experiments/report.ts"
+import { RESULTS_FILE, readResults } from "../../src/experiments/results.ts"
 import { makeRecord } from "../support/experiments.ts"
 
 const FOLDER = mkdtempSync(join(tmpdir(), "dess-compare-"))
@@ -116,6 +117,29 @@ describe("a comparison", () => {
     expect(second).toMatchObject({ computed: 4, kept: first.records.length - 4 })
     expect(kept).toHaveLength(second.kept)
     expect(second.records.every(({ status }) => status === "done")).toBe(true)
+  })
+
+  test("runs anew what a build ran that learns otherwise, and the report says where runs of two stand together", async () => {
+    const out = join(FOLDER, "builds")
+    const { records } = await run(pretend().runner, { out })
+    const { learning } = records[0].provenance?.versions ?? {}
+    expect(learning).toMatch(/^\d+$/)
+    const lines = readFileSync(join(out, RESULTS_FILE), "utf8").trimEnd().split("\n")
+    const [first, second, ...rest] = lines.map((line) => JSON.parse(line))
+    first.provenance.versions.learning = "1"
+    // Kept before it was written down.
+    delete second.provenance.versions.learning
+    writeFileSync(
+      join(out, RESULTS_FILE),
+      [first, second, ...rest].map((record) => `${JSON.stringify(record)}\n`).join(""),
+    )
+    expect(buildReport(readResults(out), { figures: false }).facts[0]).toMatch(
+      new RegExp(`learning 1 and ${learning} and unknown: builds that learn differently`),
+    )
+    const again = pretend()
+    expect(await run(again.runner, { out })).toMatchObject({ computed: 1, kept: lines.length - 1 })
+    expect(again.seen.jobs.map(({ cell }) => [cell.method, cell.seed])).toEqual([[first.cell.method, first.cell.seed]])
+    expect(buildReport(records, { figures: false }).facts[0]).toMatch(new RegExp(`, learning ${learning}\\.$`))
   })
 
   test("stops at once when aborted, keeps what is finished and goes on from there", async () => {
