@@ -61,6 +61,39 @@ describe("the check of figures", () => {
     expect(writeFigures(said, () => results).wrong).toEqual(['.1234 in "Results" is in no table of the section'])
     expect(writeFigures(page, () => []).wrong).toContain("no results of a for <!-- figures one: loss held -->")
   })
+
+  test("finds kB and a p of a sentence that no table has", () => {
+    const said = `${page.replace(".5000", ".50000")}\nIt holds 2 kB, 3 kB with \`memoryBudget=3000\`, and p = .031 or p = .020.\n> c (p = .031)\n`
+    expect(writeFigures(said, () => results).wrong).toEqual([
+      '3 kB in "Results" is in no table of the section',
+      'p = .020 in "Results" is in no table of the section',
+    ])
+  })
+
+  test("holds a section without tables to what it says its figures are", () => {
+    const runs = [
+      { method: "dess-cv", losses: [0.21, 0.22, 0.26] },
+      { method: "esapn", losses: [0.2, 0.2, 0.2] },
+    ].flatMap(({ method, losses }) =>
+      losses.map((loss, seed) => ({
+        status: "done",
+        cell: { method, task: "binary", model: "mf", seed, data: { name: "d" } },
+        result: { loss },
+      })),
+    )
+    const claims = "f mf: loss dess-cv .230, loss dess-cv − esapn .03, p esapn .19, p esapn < .2"
+    const said = `## A\n\n<!-- says ${claims} -->\n\n- DESS has .230, .03 more (p = .19).\n`
+    expect(writeFigures(said, () => runs).wrong).toEqual([])
+    expect(writeFigures(said.replace("has .230", "has .231"), () => runs).wrong).toEqual([
+      '.231 in "A" is not among what it says',
+    ])
+    expect(writeFigures(said.replace("p esapn < .2", "p esapn < .05"), () => runs).wrong[0]).toMatch(
+      /^f mf: p esapn < \.05: the results have 0\.188/,
+    )
+    expect(writeFigures(said.replaceAll(".230", ".240"), () => runs).wrong[0]).toMatch(
+      /loss dess-cv \.240: the results have 0\.2(3|29)/,
+    )
+  })
 })
 
 test("the architecture picture has the imports of the sources", async () => {

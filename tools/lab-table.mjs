@@ -14,29 +14,46 @@ const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.
 /** @param {number} p */
 const formatP = (p) => (p < 0.001 ? "< .001" : short(p, 3))
 
+/** The runs of a head, by method. @param {readonly LabRecord[]} records @param {string} model */
+export function labRuns(records, model) {
+  const done = records.filter(({ status, cell }) => status === "done" && cell.model === model)
+  const runsOf = (method) => done.filter(({ cell }) => cell.method === method).sort((a, b) => a.cell.seed - b.cell.seed)
+  return new Map([...new Set(done.map(({ cell }) => cell.method))].map((method) => [method, runsOf(method)]))
+}
+
+/** Whom a table's tests are against. @param {ReadonlyMap<string, readonly LabRecord[]>} runs */
+const againstOf = (runs) => (runs.has("dess-cv") ? "dess-cv" : "dess-fre")
+
+/**
+ * p of every method against the table's own by a measure, after Holm's correction.
+ * @param {ReadonlyMap<string, readonly LabRecord[]>} runs @param {string} measure
+ */
+export function labPs(runs, measure) {
+  const own = runs.get(againstOf(runs)) ?? []
+  const tested = [...runs].flatMap(([method, theirs]) => {
+    if (theirs === own) return []
+    const pairs = theirs.flatMap(({ cell, result }) => {
+      const other = own.find((run) => run.cell.seed === cell.seed)
+      return other ? [[result[measure], other.result[measure]]] : []
+    })
+    const p = pairedTest(...[0, 1].map((side) => pairs.map((pair) => pair[side])))?.p
+    return p === undefined ? [] : [{ method, p }]
+  })
+  const adjusted = holm(tested.map(({ p }) => p))
+  return new Map(tested.map(({ method }, i) => [method, adjusted[i]]))
+}
+
 /** A table's lines. @param {readonly LabRecord[]} records @param {string} model */
 export function labTable(records, model) {
-  const done = records.filter(({ status, cell }) => status === "done" && cell.model === model)
-  const { task } = done[0].cell
+  const all = labRuns(records, model)
+  const [[{ cell }]] = all.values()
+  const { task } = cell
   const [first, second] = task === "topk" ? ["recall", "ndcg"] : ["accuracy", "loss"]
   const digits = task === "binary" ? 5 : 4
-  const runsOf = (method) => done.filter(({ cell }) => cell.method === method).sort((a, b) => a.cell.seed - b.cell.seed)
-  const methods = [...new Set(done.map(({ cell }) => cell.method))].map((method) => ({ method, runs: runsOf(method) }))
-  const against = methods.some(({ method }) => method === "dess-cv") ? "dess-cv" : "dess-fre"
-  const others = methods.filter(({ method }) => method !== against)
+  const methods = [...all].map(([method, runs]) => ({ method, runs }))
+  const against = againstOf(all)
   const tested = task === "topk" ? [first, second] : [second]
-  const columns = tested.map((measure) => {
-    const ps = others.map(({ runs }) => {
-      const pairs = runs.flatMap(({ cell, result }) => {
-        const other = runsOf(against).find((run) => run.cell.seed === cell.seed)
-        return other ? [[result[measure], other.result[measure]]] : []
-      })
-      return pairedTest(...[0, 1].map((side) => pairs.map((pair) => pair[side])))?.p
-    })
-    const known = others.filter((_, i) => ps[i] !== undefined)
-    const adjusted = holm(ps.filter((p) => p !== undefined))
-    return new Map(known.map(({ method }, i) => [method, formatP(adjusted[i])]))
-  })
+  const columns = tested.map((measure) => new Map([...labPs(all, measure)].map(([method, p]) => [method, formatP(p)])))
   const rows = methods.map(({ method, runs }) => {
     /** @param {(result: any) => number} read @param {number} decimals */
     const over = (read, decimals) => short(mean(runs.map(({ result }) => read(result))), decimals)

@@ -7,15 +7,22 @@
  * The first `name` of a row is its method. A folder with several data sets is told which one, `lists-split/ml-1m: both`; where
  * rows are data sets, the folder is told the method instead, `copies-ml-1m-binary/dess-fre: loss`. `npm run lab -- <folder>` makes the results again, `node tools/write-figures.mjs`
  * brings them into the tables; with --check it writes nothing and fails where a figure is another. In the section of such a
- * table a figure of four decimals or more has to be one of the table's, or the difference of two of a column.
+ * table a figure of four decimals or more has to be one of the table's, or the difference of two of a column or a row; kB have
+ * to be of the table, too.
  *
  *     <!-- verdict default-ml-1m-binary: loss dess-fre -->
  *
- * is followed by what `dess report` says of a method by a measure, after Holm's correction.
+ * is followed by what `dess report` says of a method by a measure, after Holm's correction; a folder with several data sets is
+ * told which one, `copies-ml-1m-binary/1-copy`. A p in the section of a table or a verdict has to be in one of them.
  *
  *     <!-- rows ml-1m-heads distance -->
  *
  * is followed by a whole table of a folder and a head (lab-table.mjs).
+ *
+ *     <!-- says ml-1m-binary ncf: accuracy dess-cv .663, loss esapn − dess-cv .0008, p esapn .03; ml-1m-heads mf: p darts .13 -->
+ *
+ * names where the figures of a section without tables come from: each has to be the mean over seeds, or the p by loss (recall) of
+ * such a table, and a figure that is not named there is wrong.
  */
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -23,12 +30,13 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { buildReport } from "../dist/experiments/report.js"
 import { readResults } from "../dist/experiments/results.js"
-import { labTable, short } from "./lab-table.mjs"
+import { labPs, labRuns, labTable, short } from "./lab-table.mjs"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const MARK = /^<!-- figures (.+) -->$/
 const ROWS = /^<!-- rows (\S+) (\w+) -->$/
 const VERDICT = /^<!-- verdict (\S+): (\w+) (\S+) -->$/
+const SAYS = /^<!-- says (.+) -->$/
 
 /** @param {number} bytes */
 const kilobytes = (bytes) => Math.round(bytes / 1000).toLocaleString("en")
@@ -129,12 +137,14 @@ export function writeFigures(text, read) {
     }
   }
   for (const [l, line] of lines.entries()) {
-    const [, folder, measure, method] = VERDICT.exec(line) ?? []
-    if (folder === undefined) continue
-    const made = verdictOf(read(folder), measure, method)
-    if (made === undefined) wrong.push(`no verdict on ${method} by ${measure} in ${folder}`)
+    const [, source, measure, method] = VERDICT.exec(line) ?? []
+    if (source === undefined) continue
+    const [folder, data] = source.split("/")
+    const records = read(folder)
+    const made = verdictOf(data ? records.filter(({ cell }) => cell.data.name === data) : records, measure, method)
+    if (made === undefined) wrong.push(`no verdict on ${method} by ${measure} in ${source}`)
     else if (lines[l + 1] !== made) {
-      wrong.push(`verdict of ${folder}: the results say: ${made}`)
+      wrong.push(`verdict of ${source}: the results say: ${made}`)
       lines[l + 1] = made
     }
   }
@@ -148,8 +158,13 @@ export function writeFigures(text, read) {
     for (const row of made) if (!given.includes(row)) wrong.push(`${folder}, ${model}: the page lacks ${row}`)
   }
   const written = lines.join("\n")
-  for (const section of written.split(/^## /m))
-    if (/^<!-- figures /m.test(section)) wrong.push(...strayFigures(section))
+  for (const section of written.split(/^## /m)) {
+    const said = section.split("\n").flatMap((line) => SAYS.exec(line)?.[1] ?? [])
+    const claims = said.flatMap((list) => checkClaims(list, read))
+    wrong.push(...claims.flatMap(({ fault }) => fault ?? []))
+    if (said.length > 0) wrong.push(...unsaidFigures(section, new Set(claims.map(({ figure }) => figure))))
+    else if (/^<!-- figures /m.test(section)) wrong.push(...strayFigures(section))
+  }
   return { text: written, wrong }
 }
 
@@ -164,16 +179,54 @@ function verdictOf(records, measure, method) {
   return found && `> **After correction**, ${found}`
 }
 
-/** Figures of a section's sentences that its tables do not have. @param {string} section */
+/** What stands in a list of claims, each with what is wrong with it. @param {string} list @param {(folder: string) => any[]} read */
+function checkClaims(list, read) {
+  return list.split(/;\s*/).flatMap((part) => {
+    const [, folder, model, items = ""] = /^(\S+) (\w+): (.+)$/.exec(part) ?? []
+    const runs = labRuns(read(folder ?? ""), model)
+    return items.split(/,\s*/).map((item) => {
+      const [, kind, method, other, below, figure] = /^(\w+) (\S+)(?: − (\S+))? (< )?(\d?\.\d+)$/.exec(item) ?? []
+      const digits = figure?.split(".")[1].length ?? 0
+      const mean = (name) => {
+        const own = runs.get(name) ?? []
+        return own.reduce((sum, { result }) => sum + result[kind], 0) / own.length
+      }
+      const measure = runs.values().next().value?.[0].cell.task === "topk" ? "recall" : "loss"
+      const value =
+        kind === "p" ? labPs(runs, measure).get(method) : other ? Math.abs(mean(method) - mean(other)) : mean(method)
+      const holds = below ? value < Number(figure) : value !== undefined && short(value, digits) === figure
+      return holds ? { figure } : { figure, fault: `${folder} ${model}: ${item}: the results have ${value}` }
+    })
+  })
+}
+
+/** A section's sentences: neither tables, nor what is quoted or a comment. @param {string} section */
+const sentencesOf = (section) =>
+  section
+    .split("\n")
+    .filter((line) => !/^([|>]|<!--)/.test(line))
+    .join("\n")
+
+/** Figures of a section's sentences that its list of claims does not have. @param {string} section @param {Set<string>} claimed */
+function unsaidFigures(section, claimed) {
+  return [...sentencesOf(section).matchAll(/(?<![\d.])\d?\.\d{2,}/g)]
+    .filter(([figure]) => !claimed.has(figure))
+    .map(([figure]) => `${figure} in "${section.split("\n")[0]}" is not among what it says`)
+}
+
+/** Figures of a section's sentences that its tables and verdicts do not have. @param {string} section */
 function strayFigures(section) {
   const lines = section.split("\n")
   const table = lines.filter((line) => line.startsWith("|")).map((line) => line.split("|"))
   const width = Math.max(...table.map((cells) => cells.length))
   const known = new Set()
-  for (let c = 1; c < width; c++) {
-    const values = table.flatMap((cells) =>
-      [...(cells[c] ?? "").matchAll(/(?<![\d.])\d?\.\d{4,}/g)].map(([text]) => text),
-    )
+  const figuresOf = (text) => [...(text ?? "").matchAll(/(?<![\d.])\d?\.\d{4,}/g)].map(([figure]) => figure)
+  // Of a column, and of a row: a method beside another one.
+  const groups = [
+    ...Array.from({ length: width }, (_, c) => table.flatMap((cells) => figuresOf(cells[c]))),
+    ...table.map((cells) => cells.flatMap(figuresOf)),
+  ]
+  for (const values of groups) {
     for (const a of values) {
       known.add(a)
       for (const b of values) {
@@ -183,10 +236,21 @@ function strayFigures(section) {
       }
     }
   }
-  const said = lines.filter((line) => !/^[|>]/.test(line) && !MARK.test(line)).join("\n")
-  return [...said.matchAll(/(?<![\d.])\d?\.\d{4,}/g)]
-    .filter(([figure]) => !known.has(figure))
-    .map(([figure]) => `${figure} in "${section.split("\n")[0]}" is in no table of the section`)
+  const said = sentencesOf(section)
+  const strays = (found, inTable) =>
+    [...found]
+      .filter(([, figure]) => !inTable(figure))
+      .map(([text]) => `${text} in "${section.split("\n")[0]}" is in no table of the section`)
+  const quoted = lines.filter((line) => /^[|>]/.test(line)).join("\n")
+  return [
+    ...strays(said.matchAll(/(?<![\d.])(\d?\.\d{4,})/g), (figure) => known.has(figure)),
+    ...strays(said.matchAll(/(?<![\d.,])(\d[\d,.]*) kB/g), (figure) =>
+      new RegExp(`(?<![\\d,.])(${figure}|${figure.replaceAll(",", "")}000)(?![\\d,.])`).test(quoted),
+    ),
+    ...strays(said.matchAll(/\bp = ((?:\d?\.\d+(?:, and |, | and )?)+)/g), (figures) =>
+      figures.match(/\d?\.\d+/g).every((figure) => new RegExp(`p = ${figure}(?!\\d)`.replace(".", "\\.")).test(quoted)),
+    ),
+  ]
 }
 
 /** @param {string} folder */
