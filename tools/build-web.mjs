@@ -26,16 +26,6 @@ const sharedPlot = {
   ],
 }
 
-/** A page learns in one thread: of the kernels it needs those without shared memory only. */
-const ownKernels = {
-  name: "own-kernels",
-  /** @param {string} code @param {string} id */
-  transform: (code, id) =>
-    id.endsWith("kernels/generated.ts")
-      ? { code: code.replaceAll(/(Shared: )"[^"]*"/g, '$1""'), map: null }
-      : undefined,
-}
-
 await build({
   ...common,
   plugins: [sharedPlot],
@@ -45,7 +35,7 @@ await build({
     modulePreload: { polyfill: false },
     rolldownOptions: { input: ["index.html", "replay.html"].map((name) => `${root}${name}`) },
   },
-  worker: { format: "es", plugins: () => [ownKernels] },
+  worker: { format: "es" },
 })
 await buildScript({ entry: PLOT.entry, name: PLOT.global, file: PLOT.file, license: { fileName: "licences.md" } })
 await buildScript({ entry: "report/main.ts", name: "report", file: "report.js", plugins: [sharedPlot] })

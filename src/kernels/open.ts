@@ -1,7 +1,7 @@
 /** Chooses kernels: what this machine can run, and with how many threads. */
 
 import { DessError, show } from "../errors.ts"
-import { KERNEL_BYTES } from "./generated.ts"
+import { KERNEL_BUILDS } from "./generated.ts"
 import type { Kernels } from "./kernels.ts"
 import { availableCores, canStartWorkers, nodeModule } from "./pool.ts"
 import { ReferenceKernels } from "./reference.ts"
@@ -24,29 +24,31 @@ export interface KernelOptions {
 const MAXIMUM_THREADS = 64
 const KINDS: readonly string[] = ["auto", "relaxed-simd", "simd", "reference"]
 
-type Build = keyof typeof KERNEL_BYTES
-const modules = new Map<Build, WasmModule | undefined>()
+type Build = keyof typeof KERNEL_BUILDS
+const modules = new Map<string, WasmModule | undefined>()
 
 /** The compiled module, or undefined where this engine cannot run it. Compiled once. */
-function compile(build: Build): WasmModule | undefined {
-  if (!modules.has(build)) modules.set(build, compileAnew(build))
-  return modules.get(build)
+function compile(build: Build, shared: boolean): WasmModule | undefined {
+  const key = `${build} ${shared}`
+  if (!modules.has(key)) modules.set(key, compileAnew(build, shared))
+  return modules.get(key)
 }
 
-function compileAnew(build: Build): WasmModule | undefined {
+function compileAnew(build: Build, shared: boolean): WasmModule | undefined {
   if (!Wasm) return undefined
-  const bytes = Uint8Array.from(atob(KERNEL_BYTES[build]), (character) => character.charCodeAt(0))
+  const { base64, memoryFlags } = KERNEL_BUILDS[build]
+  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
+  if (!shared) bytes[memoryFlags] = 1
   // Node 20 has relaxed SIMD behind a flag; later ones have it without, and may not know the flag.
-  if (!Wasm.validate(bytes) && build.startsWith("relaxed"))
+  if (!Wasm.validate(bytes) && build === "relaxed")
     nodeModule("node:v8")?.setFlagsFromString("--experimental-wasm-relaxed-simd")
   return Wasm.validate(bytes) ? new Wasm.Module(bytes) : undefined
 }
 
 function open(kind: KernelKind, options: { threads: number; grain: number; shared: boolean }): Kernels | undefined {
   if (kind === "reference") return options.shared ? undefined : new ReferenceKernels()
-  const name = kind === "simd" ? "simd" : "relaxed"
   const shared = options.shared || options.threads > 1
-  const module = compile(shared ? `${name}Shared` : name)
+  const module = compile(kind === "simd" ? "simd" : "relaxed", shared)
   return module && new WasmKernels({ ...options, kind, module, shared })
 }
 

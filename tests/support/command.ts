@@ -27,8 +27,7 @@ export function buildCommand(): void {
   const bundled = timeOf(join(ROOT, "dist", "bundle", "index.js"))
   if (sources <= Math.min(timeOf(MAIN), bundled) && pages <= timeOf(join(ROOT, "dist", "web", "report.js"))) return
   try {
-    if (!existsSync(join(ROOT, "src", "kernels", "generated.ts")))
-      execFileSync(process.execPath, [join(ROOT, "tools", "build-kernels.mjs")], { cwd: ROOT, stdio: "pipe" })
+    execFileSync(process.execPath, [join(ROOT, "tools", "build-kernels.mjs")], { cwd: ROOT, stdio: "pipe" })
     const compiler = join(ROOT, "node_modules", "typescript", "bin", "tsc")
     execFileSync(process.execPath, [compiler, "-p", "tsconfig.build.json"], { cwd: ROOT, stdio: "pipe" })
     for (const tool of ["build-bundle.mjs", "build-web.mjs"])

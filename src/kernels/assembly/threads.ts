@@ -2,7 +2,7 @@
  * Threads over one shared memory. The first thread offers the parts of an operation; whoever is awake takes parts until
  * none is left, the first thread from below, workers from above, so that each mostly meets the rows or columns it had
  * before. Nobody waits for a worker that has not woken up: it just takes nothing. Who waits looks at a word for some
- * microseconds and then sleeps, so idle workers cost nothing. Builds without shared memory leave all of this out.
+ * microseconds and then sleeps, so idle workers cost nothing. Kernels of one thread run none of this.
  */
 
 import { DONE, DONE_SLEEPERS, OPERATION, READY, SPINS, STOP, TICKET, TICKET_SLEEPERS } from "../layout";
