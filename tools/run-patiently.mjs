@@ -7,8 +7,7 @@ import { setTimeout as pause } from "node:timers/promises"
  * Resolves to undefined when the command has ended well, otherwise to why it did not.
  * @param {string} command
  * @param {readonly string[]} words
- * @param {{ what: string, say?: (line: string) => void, seconds?: number, every?: number, tries?: number, waitSeconds?: number,
- *   env?: NodeJS.ProcessEnv }} options `what` is being done, in a word or two; `seconds` of a try, `every` so many a line is said
+ * @param {import("./run-patiently.d.mts").Patience} options
  * @returns {Promise<string | undefined>}
  */
 export async function runPatiently(command, words, options) {
@@ -21,7 +20,7 @@ export async function runPatiently(command, words, options) {
   }
 }
 
-/** @param {string} command @param {readonly string[]} words @param {Parameters<typeof runPatiently>[2]} options */
+/** @param {string} command @param {readonly string[]} words @param {import("./run-patiently.d.mts").Patience} options */
 function runOnce(command, words, { what, say = console.log, seconds = 900, every = 30, env = process.env }) {
   return new Promise((resolve) => {
     const from = Date.now()

@@ -62,7 +62,7 @@ import { listUsers } from "./users.ts"
 export type Role = "both" | "reader" | "writer"
 
 export interface ReaderOptions {
-  /** What it does: take events, give lists, or both. Default both. */
+  /** Whether it takes events, gives lists, or does both. Default both. */
   role?: Role | undefined
   /** Replicas that must have an event before it is acknowledged. Default 0. */
   wait?: number | undefined
@@ -107,7 +107,7 @@ export class ClusterRecommender implements ServedRecommender {
     this.#log = new Log(cluster, { keys, queue: Math.ceil(queue / cluster.partitions), wait: options.wait ?? 0 })
   }
 
-  /** Resolves when the item matrix is there. */
+  /** Resolves when the item matrix is loaded. */
   static async open(cluster: Cluster, options: ReaderOptions = {}): Promise<ClusterRecommender> {
     const recommender = new ClusterRecommender(cluster, options)
     try {
@@ -157,7 +157,7 @@ export class ClusterRecommender implements ServedRecommender {
     return { accepted, duplicates, token: encodeToken(last) }
   }
 
-  /** Has events count before they are learned. */
+  /** Makes events count before they are learned. */
   #keep(events: readonly CheckedEvent[], ids: readonly (string | undefined)[]): void {
     events.forEach(({ user, item, rating, weight, stays }, at) => {
       const id = ids[at]
@@ -238,7 +238,7 @@ export class ClusterRecommender implements ServedRecommender {
     if (typeof first !== "object") return (await this.#with(first)).predict({ user: first, item: second as Id })
     const pairs = toArray("pairs", first) as readonly { user: Id; item: Id }[]
     const predictions: Prediction[] = []
-    // A few at a time, so that none is dropped before it is read, and others get a turn.
+    // A few at a time, so that none is dropped before it is read, and other work gets a turn.
     for (let from = 0; from < pairs.length; from += PAIRS_AT_ONCE) {
       const some = pairs.slice(from, from + PAIRS_AT_ONCE)
       const names = [...new Set(some.map((pair) => checkName("user", pair?.user)))]
@@ -260,7 +260,7 @@ export class ClusterRecommender implements ServedRecommender {
     return this.#reading
   }
 
-  /** For a user whose row is there. */
+  /** For a user whose row is in memory. */
   async #with(user: Id, { after }: Pick<RecommendOptions, "after"> = {}): Promise<Reading> {
     const reading = this.#read()
     const name = checkName("user", user)
@@ -412,7 +412,7 @@ export class ClusterRecommender implements ServedRecommender {
     if (this.#closed) return
     this.#closed = true
     clearTimeout(this.#timer)
-    // What Redis does not take now is lost.
+    // What Redis refuses now is lost.
     await this.#lists.sync().catch(() => {})
     await this.#mirror.close()
     this.#reports.end()

@@ -1,4 +1,4 @@
-/** Numbers and texts in as few bytes as they need: what records of the journal and of a cluster are made of. */
+/** Writes numbers and texts in as few bytes as they need: the format of records in the journal and in a cluster. */
 
 import { DessError } from "../errors.ts"
 

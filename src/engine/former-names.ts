@@ -1,6 +1,6 @@
 /**
- * Whom an index of the journal stood for at a place. An index whose owner left is given to another id, so a row is named
- * by the first leaving after it, or, where there is none, by who has the index now.
+ * Finds the name that an index in the journal stood for at a position. An index is reused after its id has left. So a row
+ * belongs to the id that left first after it, or to the one that has the index now if none left.
  */
 
 import { SIDES, type Side } from "../types.ts"
@@ -9,11 +9,11 @@ import { type EventsRecord, type ForgetRecord, GONE, type LeftRecord } from "./r
 import { giveWay } from "./turns.ts"
 import type { NamedEvent } from "./types.ts"
 
-/** Milliseconds of reading, and records, before others get a turn. */
+/** After so many milliseconds or records, other work gets a turn. */
 const SLICE = 2
 const PORTION = 500
 
-/** Records, a few at a time, so that neither a slow reader nor a long journal holds anything up. */
+/** Yields records a few at a time, so that neither a slow reader nor a long journal blocks the process. */
 export async function* portions(records: Iterable<Placed>): AsyncGenerator<Placed[]> {
   let some: Placed[] = []
   let began = performance.now()
@@ -35,7 +35,7 @@ export class FormerNames {
     item: new Map(),
   }
 
-  /** Adds ids that left or were erased. Present ones may come before those still to be read. */
+  /** Adds ids that left or were erased. */
   add(before: number, record: LeftRecord | ForgetRecord): void {
     if (record.kind === "forget") {
       if (record.user !== null) this.#add("user", record.user, { before, name: null })
@@ -84,7 +84,7 @@ export function nameEvents(
   return found
 }
 
-/** The shortest number that is kept as this one. */
+/** The shortest decimal that is stored as the same float. */
 function shortest(kept: number): number {
   for (let digits = 1; digits < 10; digits++) {
     const short = Number(kept.toPrecision(digits))
@@ -93,7 +93,7 @@ function shortest(kept: number): number {
   return kept
 }
 
-/** The shortest number that is kept as this one: 4.7, not 4.699999809265137. */
+/** The shortest decimal that is stored as the same float: 4.7, not 4.699999809265137. */
 function reportedRating(kept: number, max: number): number {
   const rating = (kept * max) / 5
   for (let digits = 1; digits < 10; digits++) {
@@ -103,7 +103,7 @@ function reportedRating(kept: number, max: number): number {
   return rating
 }
 
-/** The indices a user had before leaving, as far as the journal goes back. */
+/** The indices a user had before it left, as far back as the journal goes. */
 export async function formerIndicesOf(files: JournalFiles, user: string): Promise<ForgetRecord["former"]> {
   const found: ForgetRecord["former"] = []
   for await (const { position, record } of files.readLeavings(files.first))

@@ -49,15 +49,15 @@ import { createPause, refuseAborted } from "./turns.ts"
 const PATTERN = /^journal-(\d{12,})\.log$/
 /** Bytes of records that are deflated together. */
 const BLOCK_BYTES = 16_384
-/** Written anew within a moment, also when the process is about to end. */
+/** Files up to this size are rewritten even when the process is about to end: it takes a moment. */
 const QUICK_BYTES = 4 * 2 ** 20
-/** Closed files are joined until they have so many bytes. */
+/** Closed files are joined up to this size. */
 const JOINED_BYTES = 2 ** 22
-/** One that is appended to is closed behind so many: what has to read or write anew a whole file never takes long. */
+/** The current file is closed at this size, so that reading or rewriting a whole file never takes long. */
 const CLOSED_BYTES = 2 ** 24
-/** What must fit before writing is taken up again after a failure. */
+/** Free bytes needed before writing goes on after a failure. */
 const TRIAL = Buffer.alloc(65_536)
-/** The most the length before a record takes. */
+/** Maximum bytes of the length before a record. */
 const RECORD_LENGTH_BYTES = 8
 const deflated = promisify(deflateRaw)
 
@@ -78,7 +78,7 @@ function decoded({ position, bytes }: Encoded): Placed {
 interface JournalFile {
   path: string
   first: number
-  /** Undefined for the one that is appended to. */
+  /** Undefined for the current file. */
   end: number | undefined
   bytes: number
   isPacked: boolean
@@ -101,9 +101,9 @@ export class JournalFiles {
   next = 0
   /** The last write failed: the file may end with what was refused. */
   #isTorn = false
-  /** Files that are to be removed and could not be. */
+  /** Files that could not be removed yet. */
   #strays: string[] = []
-  /** Names in the folder changed and could not be made durable. */
+  /** Whether changed names in the folder could not be made durable yet. */
   #isUnsettled = false
 
   private constructor(directory: string, id: string) {
@@ -117,12 +117,12 @@ export class JournalFiles {
     replaceFile(pathOf(directory, first), (append) => append(header))
   }
 
-  /** Takes the first file of a directory that was not created after all away again. */
+  /** Removes the first file of a directory whose creation failed. */
   static remove(directory: string, first = 0): void {
     rmSync(pathOf(directory, first), { force: true })
   }
 
-  /** Opens what is there. What a crash left half written at the end is cut off, unless it is only to be read. */
+  /** Opens existing files. A half-written end, left by a crash, is cut off unless the journal is only read. */
   static async open(
     directory: string,
     id: string,
@@ -255,7 +255,7 @@ export class JournalFiles {
     }
   }
 
-  /** Goes on at a later position; those before it are gone. */
+  /** Continues at a later position; the records before it are gone. */
   async skipTo(position: number): Promise<void> {
     const last = this.#files[this.#files.length - 1]
     try {
@@ -332,7 +332,7 @@ export class JournalFiles {
     }
   }
 
-  /** All records; ends with an error when there is no more time for them. */
+  /** All records; throws when the journal closes meanwhile. */
   *readUntilClosing(): Generator<Placed> {
     for (const placed of this.read(this.first)) {
       if (this.isClosing) throw closing()
@@ -343,7 +343,7 @@ export class JournalFiles {
   *#readFile(file: JournalFile, from: number): Generator<Encoded> {
     const open = openToRead(file.path)
     try {
-      // As it is now: the last file may be closed before it is read to its end.
+      // Read now: the last file may be closed before it is read to its end.
       const end = file.end ?? this.next
       const size = file.end === undefined ? this.#length : fstatSync(open).size
       const reader = new FrameReader({ file: open, size, at: FILE_HEADER_BYTES, position: file.first })
@@ -360,7 +360,7 @@ export class JournalFiles {
     }
   }
 
-  /** Makes names durable and removes what is to go; throws where that cannot be done. */
+  /** Makes names durable and removes old files; throws if it cannot. */
   #settleNames(): void {
     if (!this.#isUnsettled) return
     try {
@@ -375,12 +375,12 @@ export class JournalFiles {
     this.#isUnsettled = false
   }
 
-  /** Whether it is time to go on in a new file. */
+  /** Whether it is time for a new file. */
   get isFull(): boolean {
     return this.#length >= CLOSED_BYTES
   }
 
-  /** Goes on in a new file; nothing may be appended meanwhile. */
+  /** Starts a new file; nothing may be appended meanwhile. */
   roll(): void {
     const last = this.#files[this.#files.length - 1]
     if (this.next === last.first) return
@@ -436,7 +436,7 @@ export class JournalFiles {
     this.#settleNames()
   }
 
-  /** True: large files are not written anew any more, and one that is under way stays as it was. */
+  /** True: large files are no longer rewritten, and a rewrite under way is given up. */
   isClosing = false
 
   /** Packs closed files and joins small ones with those before them. */
@@ -462,7 +462,7 @@ export class JournalFiles {
     }
   }
 
-  /** Writes neighbouring closed files anew as one. */
+  /** Rewrites neighbouring closed files as one. */
   async #rewrite(
     old: readonly JournalFile[],
     changes?: { positions: ReadonlySet<number>; change: (placed: Placed) => LogRecord },
@@ -536,7 +536,7 @@ export class JournalFiles {
   }
 }
 
-/** Says what the disk says, not where. */
+/** The disk's error without its path. */
 function openToRead(path: string): number {
   try {
     return openSync(path, "r")

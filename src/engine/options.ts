@@ -16,7 +16,7 @@ const SHORTEST_QUEUE = 20_000
 /** Bytes of a budget for every event that may wait. */
 const BUDGET_PER_EVENT = 3200
 
-/** Everything decided. */
+/** Options with every default filled in. */
 export interface EngineOptions {
   directory: string | undefined
   run: FullRunOptions
@@ -25,7 +25,7 @@ export interface EngineOptions {
   segment: number
   delay: number
   limits: Limits
-  /** Undefined: as before. */
+  /** Undefined: as in the directory. */
   types: EventTypes | undefined
   /** Undefined: lists are not counted. */
   experiments: ExperimentSettings | undefined
@@ -48,7 +48,7 @@ const LIVE = { testUsers: 8, smallestBatch: 64, remembered: 1000 }
 
 const MOST_FEATURES = 4096
 
-/** What a directory keeps: options that may not change between one opening and the next. */
+/** Options that a directory keeps and that may not change at the next opening. */
 const FIXED = [
   ...(["task", "method", "model", "preset", "recipe", "sizes", "seed", "likeThreshold", "negatives"] as const),
   "price",
@@ -88,7 +88,7 @@ export function fixedOptions(options: EngineOptions): FixedOptions {
   return { ...Object.fromEntries(entries), features: options.features ?? null, scale: options.scale } as FixedOptions
 }
 
-/** Fills in the defaults, or what the directory was created with, and refuses what is outside its domain or differs. */
+/** Fills in the directory's options or the defaults; refuses invalid values and those that differ from the directory's. */
 export function completeOptions(given: RecommenderOptions, created?: FixedOptions): EngineOptions {
   checkOptionNames("options", given, NAMES)
   const options = toInternalScale(dropUndefined(given), created?.scale)

@@ -1,4 +1,4 @@
-/** Memory that both threads see, to hand a segment over in: nothing is copied by the message, and nothing waits to be collected. */
+/** Shared memory that passes a segment to the training thread: no copy, no garbage. */
 
 import { type Segment, SIDES } from "../types.ts"
 
@@ -11,7 +11,7 @@ export class SegmentBuffer {
   #rows = FIRST
   #memory = new SharedArrayBuffer(ROW * FIRST)
 
-  /** The segment in this memory, until the next one is. */
+  /** The segment in this memory, valid until the next one is written. */
   lend(segment: Segment): Segment {
     const { length } = segment
     if (length > this.#rows) {

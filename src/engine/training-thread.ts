@@ -1,4 +1,4 @@
-/** The other end of the training thread. */
+/** The main thread's side of the training thread. */
 
 import { getHeapStatistics } from "node:v8"
 import { Worker } from "node:worker_threads"
@@ -21,7 +21,7 @@ const HEAP = {
   maxOldGenerationSizeMb: Math.min(1024, Math.floor(getHeapStatistics().heap_size_limit / (1024 * 1024))),
 }
 
-/** Messages that answer no order. */
+/** Messages that are not answers. */
 export type TrainerUpdate = Exclude<Answer, { kind: "ready" | "done" | "failed" }> | { kind: "ended"; error: DessError }
 
 type WithoutId<O> = O extends { id: number } ? Omit<O, "id"> : never
@@ -35,7 +35,7 @@ export class TrainingThread {
   readonly #waiting = new Map<number, { resolve: (value: unknown) => void; reject: (reason: unknown) => void }>()
   readonly #ready: Promise<void>
   #next = 1
-  /** How many wait for it. */
+  /** How many calls wait for it. */
   #holds = 0
   #ended: DessError | undefined
 
@@ -54,7 +54,7 @@ export class TrainingThread {
     )
   }
 
-  /** Resolves when orders are taken. */
+  /** Resolves when the thread takes orders. */
   ready(): Promise<void> {
     return this.whileRunning(this.#ready)
   }
@@ -122,7 +122,7 @@ export class TrainingThread {
     this.#onUpdate({ kind: "ended", error })
   }
 
-  /** Ends it in the middle of what it does. */
+  /** Ends it at once, whatever it is doing. */
   async abandon(): Promise<void> {
     await this.#worker.terminate()
   }

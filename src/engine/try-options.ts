@@ -1,4 +1,4 @@
-/** What opening would refuse, found out without opening: nothing is written, and a directory may be in use. */
+/** Checks options as opening would, without opening: nothing is written, and the directory may be in use. */
 
 import { statSync } from "node:fs"
 import { DessError } from "../errors.ts"

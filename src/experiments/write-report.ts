@@ -37,7 +37,7 @@ export function writeReport(directory: string, { report, records, pictures = {} 
       mkdirSync(join(directory, folder), { recursive: true })
     return Object.entries(files).map(([name, text]) => {
       const path = join(directory, name)
-      // Beside it first: a half-written file is never taken for a whole one.
+      // Written under another name first, so that a half-written file is never read as a whole one.
       part = `${path}.part`
       writeFileSync(part, text)
       renameSync(part, path)

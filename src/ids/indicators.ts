@@ -53,7 +53,7 @@ export interface SkippedRows {
   item?: Uint8Array | undefined
 }
 
-/** What travels of a user, and of an item. */
+/** What is sent of a user and of an item in a cluster. */
 export interface UserIndicators {
   frequency: number
   met: VectorCount[]
@@ -90,7 +90,7 @@ export class Indicators {
     this.#raters = new ItemRaters(this.#histories, { columns, exact, reservoir, seed })
   }
 
-  /** Takes in one event. */
+  /** Counts one event. */
   observe(user: number, item: number): void {
     checkId("user", user)
     checkId("item", item)
@@ -130,7 +130,7 @@ export class Indicators {
     return item < this.#elsewhere.length ? this.#elsewhere.at.events[item] : 0
   }
 
-  /** Events of an item taken in here. */
+  /** Events of an item counted in this process. */
   eventsHere(item: number): number {
     return this.#here("item", item)
   }
@@ -146,7 +146,7 @@ export class Indicators {
     this.#histories?.put(user, met)
   }
 
-  /** What can be told of an item: how often it was met, here and elsewhere, and its POD. The raters stay where they are. */
+  /** What is sent of an item: how often it was met, here and elsewhere, and its POD. Its raters are not sent. */
   ofItem(item: number): ItemIndicators {
     const { pod, frequency } = this.#raters?.of(item) ?? { pod: 0, frequency: 0 }
     return { frequency: this.frequency("item", item), pod, measuredAt: frequency }

@@ -17,7 +17,7 @@ import type { UserScores } from "./user-scores.ts"
 /** Values of other options; a star stands for any ending. */
 type Conditions = Readonly<Record<string, readonly string[]>>
 
-/** What a rule for a default may look at. */
+/** What a rule for a default depends on. */
 interface Given {
   recipe?: "paper" | "calibrated"
   model?: string
@@ -30,22 +30,22 @@ export interface RunOption {
   help: string
   /** The heading of its flag in the help; without one it has no flag. */
   group?: "Data" | "Method" | "Run" | "Advanced"
-  /** What it is when not given: a value, or a rule. */
+  /** The default: a value, or a rule. */
   default?: unknown
-  /** The default in words, where it is a rule or set elsewhere. */
+  /** The default in words, if it is a rule or set elsewhere. */
   otherwise?: string
-  /** Where it has an effect. It may be given elsewhere, as a grid has many tasks. */
+  /** Where it has an effect. It may be given elsewhere, too, since a grid has many tasks. */
   applies?: Conditions
   /** Where a value other than the default may be given. */
   requires?: Conditions
-  /** How a grid takes it: a list whose values are crossed with those of others, or one value for all its runs. */
+  /** In a grid: a list that is crossed with other lists, or one value for all runs. */
   grid?: "list" | "value"
-  /** Part of what a result is of: always, or, so that results from before the option keep their keys, unless it is the default. */
+  /** Part of a result's key: always, or only if given, so that results from before the option keep their keys. */
   setting?: "always" | "given"
   unit?: string
   /** Its words in the title of tables, {} for the value. */
   title?: string
-  /** Whether the title has it also where it is the default. */
+  /** Whether the title names it even when it is the default. */
   titled?: true
   /** Of the stream, not of the loop. */
   stream?: true
@@ -239,9 +239,9 @@ export interface RunOptions extends Partial<Pick<OptionValues, Exclude<LoopOptio
   policy?: SizePolicy | CreatePolicy
   /** Options of a policy or model from outside. */
   ownOptions?: OwnOptions
-  /** Takes what the tests gave, user by user. */
+  /** Called with the test results, user by user. */
   userScores?: UserScores
-  /** What the live recommender needs in addition. */
+  /** Additional options of the live recommender. */
   live?: LiveRun
 }
 
@@ -257,7 +257,7 @@ export interface LiveRun {
   remembered: number
 }
 
-/** Everything that makes results comparable with each other; a setting that is none is null. */
+/** Everything that must be equal for results to be comparable; null for a setting that has no value. */
 export type Setting = {
   [K in OptionsWith<{ setting: "always" }>]: OptionValues[K] | (Table[K] extends { default: unknown } ? never : null)
 } & Partial<Pick<OptionValues, OptionsWith<{ setting: "given" }>>>
@@ -284,7 +284,7 @@ export function usualSizes(given: Given): readonly number[] {
   return recipeOf(given) === "paper" ? DEFAULT_SIZES : CALIBRATED_SIZES
 }
 
-/** Fills in the defaults and refuses what is outside its domain. */
+/** Fills in defaults and refuses invalid values. */
 export function withDefaults(options: RunOptions): FullRunOptions {
   const { live, own, userScores, ...given } = takeOwn(dropUndefined(options))
   for (const [name, value] of Object.entries(given)) checkOne(name, value)
@@ -294,7 +294,7 @@ export function withDefaults(options: RunOptions): FullRunOptions {
   return { ...full, ...(live && { live }), ...(userScores && { userScores }) }
 }
 
-/** Puts what comes from outside in one place. */
+/** Collects plugins in one place. */
 function takeOwn({ policy, ownOptions, model, ...rest }: RunOptions): Partial<FullRunOptions> {
   const refuse = (message: string) => {
     throw new DessError("INVALID_ARGUMENT", message)
@@ -317,7 +317,7 @@ function takeOwn({ policy, ownOptions, model, ...rest }: RunOptions): Partial<Fu
   }
 }
 
-/** What the method of a policy from outside is called in a run. */
+/** The name of a method whose policy is a plugin. */
 const OWN_POLICY = "own"
 
 /** The method of a run. */
@@ -384,7 +384,7 @@ export function dropUndefined<T extends object>(options: T): { [K in keyof T]: E
   }
 }
 
-/** What options ask of each other. */
+/** Checks options against each other. */
 function checkTogether(options: FullRunOptions): void {
   const { method, task, model, recipe, sizes, segment, protocol, discount, variation, horizon } = options
   const refuse = (message: string) => {
@@ -417,5 +417,5 @@ function checkTogether(options: FullRunOptions): void {
   }
 }
 
-/** What a run has that is asked for nothing. */
+/** The options of a run with nothing but defaults. */
 export const RUN_DEFAULTS: FullRunOptions = withDefaults({})

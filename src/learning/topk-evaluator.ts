@@ -1,7 +1,7 @@
 /**
  * The top-k task (method.md §2, §9). Every interaction is a positive; training adds sampled negatives. The test ranks
- * all items seen so far for each test user, the user's history masked; a test item never seen before is a miss. Beside
- * it stands what a list of the items met by most users would have scored.
+ * all items seen so far for each test user, the user's history masked; a test item never seen before is a miss. The
+ * score of a list of the items met by most users is reported beside it.
  * Live (`likeThreshold`, `testUsers`): a rating at or below the threshold is a negative. Ranking everything for everyone
  * would take longer than learning, so only the first few users of a segment are tested, and only one segment in as many
  * as there are items / 500; the others report no test users.

@@ -15,15 +15,15 @@ const STREAM_BYTES = 65_536
 export interface AdmissionOptions {
   guard: Guard
   metrics: Metrics
-  /** The most requests under way at a time. */
+  /** Maximum number of requests under way. */
   requests: number
-  /** The most a body may have. */
+  /** Maximum bytes of a body. */
   bodyBytes: number
-  /** Called for a request that had the key it needs. */
+  /** Called for a request with a valid key. */
   onTrusted(request: FastifyRequest): void
 }
 
-/** Releases what is held of one request. */
+/** Releases the memory that is counted for one request. */
 interface Ticket {
   working: boolean
   slow: boolean
@@ -38,7 +38,7 @@ interface Ticket {
 export class Admission {
   readonly #options: AdmissionOptions
   readonly #tickets = new WeakMap<FastifyRequest, Ticket>()
-  /** Of the requests under way those that may take long. */
+  /** Slow requests among those under way. */
   #slow = 0
 
   constructor(options: AdmissionOptions) {
@@ -98,7 +98,7 @@ export class Admission {
       if (!ticket.working) release()
     }
     this.#tickets.set(request, ticket)
-    // Of the socket, not of the answer: it comes in every case.
+    // On the socket, not on the answer: it is always emitted.
     if (socket.destroyed) release()
     else socket.once("close", abandon)
   }
@@ -108,7 +108,7 @@ export class Admission {
     const ticket = this.#tickets.get(request)
     if (!ticket) return handle()
     const { metrics } = this.#options
-    // Others may have begun while its body came.
+    // Others may have begun while its body arrived.
     this.#checkRoom(route, ticket.slow)
     ticket.working = true
     metrics.active++
@@ -122,19 +122,19 @@ export class Admission {
     }
   }
 
-  /** To be called when a request was refused after its admission: its handler will not run. */
+  /** Call it when a request was refused after its admission: its handler will not run. */
   refused(request: FastifyRequest): void {
     const ticket = this.#tickets.get(request)
     if (ticket && !ticket.working) ticket.release()
   }
 }
 
-/** What the caller was told; 499, as proxies have it, where the connection closed before. */
+/** The status sent; 499, as proxies do, if the connection closed before. */
 export function answeredStatus({ headersSent, statusCode }: FastifyReply["raw"]): number {
   return headersSent || statusCode !== 200 ? statusCode : 499
 }
 
-/** What a request says its body has, if it is read; the most where it does not say. */
+/** The declared length of a body that is read; the maximum if none is declared. */
 function heldBytes({ method, headers }: FastifyRequest, bodyBytes: number): number {
   if (method === "GET" || method === "HEAD") return 0
   if (LINE_TYPES.includes(mediaType(headers))) return STREAM_BYTES

@@ -26,18 +26,18 @@ import { compileValidator } from "./validate.ts"
 
 export interface AppOptions extends Pick<RouteContext, "recommender"> {
   keys: ApiKeys
-  /** The most a body that is not a stream may have. */
+  /** Maximum bytes of a body that is not a stream. */
   bodyBytes: number
-  /** The most requests under way at a time. */
+  /** Maximum number of requests under way. */
   requests: number
   limits?: Partial<ConnectionLimits> | undefined
-  /** Left out: Gorse's routes are not served. */
+  /** Without it, Gorse's routes are not served. */
   gorse: FeedbackOptions | undefined
   /** Folder of the dashboard. */
   page?: string | undefined
-  /** Of the recommender, or "starting"; answers carry it where it is not learning. */
+  /** State of the recommender, or "starting"; sent with answers while it is not learning. */
   state(): string
-  /** Called with every error that is not the caller's. */
+  /** Called with every error that is not the caller's fault. */
   onError(error: unknown, where: string): void
 }
 
@@ -77,7 +77,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const parseJson = app.getDefaultJsonParser("error", "error")
   app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
     const text = body as string
-    // Many clients give every request this type, one without a body too.
+    // Many clients send this type with every request, even without a body.
     if (text === "" && request.routeOptions.schema?.body === undefined) return done(null, undefined)
     if (isTooDeep(text))
       return done(
@@ -91,7 +91,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       error ? done(new Refusal(400, "BAD_REQUEST", describeRefusedJson(text))) : done(null, value),
     )
   })
-  // Some clients call a PUT without a body a form.
+  // Some clients send a PUT without a body as a form.
   app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "buffer" }, (_request, body, done) =>
     body.length === 0
       ? done(null, undefined)
@@ -149,7 +149,7 @@ function addRoute(app: FastifyInstance, route: Route, admission: Admission): voi
   app.route({
     method,
     url,
-    // Load balancers ask with HEAD; an endless stream has none.
+    // Load balancers use HEAD; an endless stream has none.
     exposeHeadRoute: method === "GET" && !long,
     schema,
     onRequest: async (request, reply) => admission.admit(route, request, reply),

@@ -9,16 +9,16 @@ import type { ConnectionLimits } from "./limits.ts"
 import { answerAndClose, answerExpectation, closeWithin, refuse } from "./raw-answers.ts"
 import { hasUnreadBody, LINE_TYPES, mediaType } from "./request-body.ts"
 
-/** What the parser of Node's server calls with the head of a request; what it is told of its body. */
+/** Called by the parser of Node's server with the head of a request; returns how its body is read. */
 type Incoming = (request: IncomingMessage, keepsAlive: boolean) => unknown
-/** As after an upgrade: what follows is no HTTP. */
+/** As after an upgrade: what follows is not HTTP. */
 const STOP = 2
 
 interface Exchange {
   request: IncomingMessage
   response: ServerResponse
   handle: RequestListener
-  /** When it was handed on, on the clock of `performance`. */
+  /** When it was passed to the handler, on the clock of `performance`. */
   began: number
 }
 
@@ -27,9 +27,9 @@ interface Connection {
   readonly waiting: Exchange[]
   current: Exchange | undefined
   used: boolean
-  /** A request of it had the key it needs. */
+  /** Whether one of its requests had the key it needs. */
   trusted: boolean
-  /** When it last made progress: connected, sent a request, or read some of an answer. */
+  /** When it last made progress: connected, sent a request, or read part of an answer. */
   moved: number
   /** Bytes received when the present stretch of a body began, and when that was. */
   received: number
@@ -53,7 +53,7 @@ export class Connections {
     return this.#open.size
   }
 
-  /** A server whose requests come to the handler one at a time per connection. */
+  /** A server that passes requests to the handler one at a time per connection. */
   serve(handler: RequestListener): Server {
     const { headersMilliseconds, idleMilliseconds, checkMilliseconds } = this.#limits
     const server = createServer({
@@ -87,7 +87,7 @@ export class Connections {
     if (connection) connection.trusted = true
   }
 
-  /** From now on connections without a request are closed: browsers open them ahead. */
+  /** From now on closes connections without a request: browsers open them in advance. */
   stop(): void {
     this.#stopping = true
     for (const connection of this.#open.values()) if (!connection.used) this.#drop(connection)
@@ -106,7 +106,7 @@ export class Connections {
     this.#open.set(socket, connection)
     stopParsing(socket, () => !this.#open.has(socket))
     socket.once("close", () => this.#open.delete(socket))
-    // Node calls this after an answer that closes. A caller still sending would lose the answer to a reset.
+    // Node calls this after an answer that closes the connection. A reset would lose the answer for a caller that still sends.
     const closeSoon = socket.destroySoon.bind(socket)
     socket.destroySoon = () => {
       const { current } = connection
@@ -133,7 +133,7 @@ export class Connections {
   #take(exchange: Exchange): void {
     const { socket } = exchange.request
     const connection = this.#open.get(socket)
-    // What was read together with the request the connection was closed for.
+    // Read together with the request for which the connection was closed.
     if (!connection || socket.destroyed || !socket.writable) return
     connection.used = true
     connection.waiting.push(exchange)
@@ -155,7 +155,7 @@ export class Connections {
     connection.received = socket.bytesRead
     connection.receivedAt = now
     connection.unsent = 0
-    // Comes for every answer that has its turn on the socket, also when the socket closes.
+    // Emitted for every answer that was assigned to the socket, also when the socket closes.
     response.once("close", () => {
       if (connection.current !== exchange || socket.destroyed || socket.writableEnded) return
       if (hasUnreadBody(request)) socket.destroySoon()
@@ -167,7 +167,7 @@ export class Connections {
   #drop(connection: Connection): void {
     const { socket, waiting } = connection
     waiting.length = 0
-    // At once, so that another has the place; "close" comes later.
+    // At once, so that another connection can have the place; "close" is emitted later.
     this.#open.delete(socket)
     socket.destroy()
   }

@@ -1,4 +1,4 @@
-/** A simulated shop, fed at a chosen rate, so that a newcomer sees the service live and already taught. */
+/** A simulated shop that sends events at a chosen rate: a newcomer sees the service live, with a trained model. */
 
 import { setTimeout as wait } from "node:timers/promises"
 import type { Event, ServedRecommender } from "../engine/types.ts"
@@ -6,13 +6,13 @@ import { GENRES, happenings, listFilms } from "./demo-shop.ts"
 
 const TICK = 100
 const MOST_AT_ONCE = 2000
-/** Events that are learned as fast as can be before the rate counts. */
+/** Events learned at full speed before the rate applies. */
 const LEARNED_BEFORE = 50_000
-/** Events that may wait to be learned meanwhile. */
+/** Maximum queue of events meanwhile. */
 const MOST_WAITING = 10_000
 
 export interface DemoFeed {
-  /** Names of the item features the recommender has to be opened with. */
+  /** Names of the item features; the recommender must be opened with them. */
   features: readonly string[]
   /** Puts the items, observes what is learned beforehand, then events at a rate until the signal. */
   run(recommender: ServedRecommender, options: { rate: number; signal: AbortSignal }): Promise<void>
@@ -29,7 +29,7 @@ async function run(
   await recommender.putItems(listFilms())
   const events = happenings()
   const take = (count: number) => Array.from({ length: count }, (): Event => events.next().value)
-  // After a restart it goes on where it was.
+  // After a restart it continues where it stopped.
   let sent = recommender.status().events.accepted
   for (let skipped = 0; skipped < sent; skipped++) events.next()
   while (sent < LEARNED_BEFORE && !signal.aborted) {
@@ -46,7 +46,7 @@ async function run(
     const due = before + Math.floor(((performance.now() - started) / 1000) * rate)
     const batch = take(Math.min(MOST_AT_ONCE, due - sent))
     sent += batch.length
-    // A full queue: these are left out, the demo goes on.
+    // The queue is full: skip these and go on.
     if (batch.length > 0) await recommender.observe(batch).catch((error) => ignoreBusy(error))
     if (sent >= due) await pause(signal)
   }

@@ -9,20 +9,20 @@ export interface ConnectionLimits {
   headersMilliseconds: number
   /** From the headers to the end of a body that is not a stream of lines. */
   bodyMilliseconds: number
-  /** In so long a body that is not a stream of lines has to bring `leastBytes`. */
+  /** A body that is not a stream of lines must bring at least `leastBytes` in this time. */
   stallMilliseconds: number
-  /** In so long a stream of lines has to bring `leastBytes`. */
+  /** A stream of lines must bring at least `leastBytes` in this time. */
   streamMilliseconds: number
   leastBytes: number
-  /** For a caller that reads nothing of an answer. */
+  /** How long a caller may read nothing of its answer. */
   readerMilliseconds: number
-  /** Between two requests. */
+  /** Idle time between two requests. */
   idleMilliseconds: number
-  /** From a refusal to the end of the connection, when the body was not read. */
+  /** From a refusal to closing the connection, when the body was not read. */
   lingerMilliseconds: number
   /** Unread answers, over all connections. */
   unsentBytes: number
-  /** Time between two checks of all this. */
+  /** Time between two checks of these limits. */
   checkMilliseconds: number
 }
 

@@ -15,7 +15,7 @@ const PATIENCE = 30_000
 const PAUSE = 50
 
 export interface StreamLimits {
-  /** In so long a stream has to bring `leastBytes`. */
+  /** A stream must bring at least `leastBytes` in this time. */
   streamMilliseconds: number
   leastBytes: number
 }
@@ -24,7 +24,7 @@ export interface LinesOptions {
   recommender: ServedRecommender
   /** Of one event. */
   check: Check
-  /** Set when the service stops. */
+  /** Aborted when the service stops. */
   signal: AbortSignal
   limits: StreamLimits
 }

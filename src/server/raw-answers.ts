@@ -1,4 +1,4 @@
-/** Errors for what never becomes a request of Fastify; they look like every other error. */
+/** Errors for input that never becomes a request of Fastify, in the form of all other errors. */
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
@@ -14,16 +14,16 @@ const PARSER_STATUS: Record<string, { status: number; message: string }> = {
   },
 }
 const UNREADABLE = { status: 400, message: "request: expected HTTP/1.1, got what cannot be read" }
-/** For a caller to close after an answer that closes, in milliseconds. */
+/** Milliseconds in which a caller has to close after the last answer. */
 const FAREWELL = 1000
 
-/** What could not be read as HTTP, or did not come. */
+/** Input that is not HTTP, or did not arrive. */
 export function refuseUnreadable({ code = "" }: NodeJS.ErrnoException, socket: Socket): void {
   if (code === "ECONNRESET") socket.destroy()
   else refuse(socket, code)
 }
 
-/** Refuses what a connection is sending now, and closes it. */
+/** Refuses the current request of a connection, and closes it. */
 export function refuse(socket: Socket, code: string): void {
   const { _httpMessage: answering } = socket as Socket & { _httpMessage?: ServerResponse | null }
   // The caller is gone, or would take the error for the answer to an earlier request.
@@ -32,7 +32,7 @@ export function refuse(socket: Socket, code: string): void {
     return
   }
   const { status, message } = PARSER_STATUS[code] ?? UNREADABLE
-  // For the metrics.
+  // Counted in the metrics.
   if (answering) answering.statusCode = status
   answerAndClose(socket, status, message)
 }

@@ -1,4 +1,4 @@
-/** A route as a record: what it takes, what it gives, who may. Registering, checking and OpenAPI read the same record. */
+/** A route as a record: input, output and permission. Registration, checks and OpenAPI all read it. */
 
 import type { FastifyReply, FastifyRequest } from "fastify"
 import type { Static, TSchema } from "typebox"
@@ -24,13 +24,13 @@ export interface RouteOf<P extends TSchema, Q extends TSchema, B extends TSchema
   params?: P
   query?: Q
   body?: B
-  /** What a 200 carries. */
+  /** Schema of the body of a 200. */
   gives: TSchema
-  /** What a 200 is, when it is not JSON. */
+  /** Content type of a 200, if it is not JSON. */
   type?: string
   /** Long-lived: neither counted among the requests under way nor timed. */
   long?: boolean
-  /** Its work may take long: all such requests together have half of the places, so that they never keep out the others. */
+  /** It may take long: all such requests together get half of the places, so that they never block the others. */
   slow?: boolean
   /** Also takes a body of JSON lines, as a stream, which is slow. */
   lines?: boolean
@@ -45,7 +45,7 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema>(r
   return record as unknown as Route
 }
 
-/** The methods a path can be asked with. */
+/** The methods a path has. */
 export function methodsOf(path: string, routes: readonly Route[]): string[] {
   const parts = path.replace(/\/$/, "").split("/")
   const found = new Set<string>()

@@ -1,9 +1,9 @@
-/** What the native API takes and gives, as JSON Schema. The engine checks once more what a schema cannot say. */
+/** Requests and answers of the native API as JSON Schema. The engine checks what a schema cannot express. */
 
 import { type TSchema, Type } from "typebox"
 import { REASONS } from "../ids/size-log.ts"
 
-/** Limits of a request, the engine's own. */
+/** Limits of a request: those of the engine. */
 export const LIMITS = { batch: 10_000, idCharacters: 512, features: 4096, categories: 64, categoryCharacters: 128 }
 
 const shape = <P extends Record<string, TSchema>>(properties: P, description?: string) =>
@@ -125,7 +125,7 @@ const Filter = Type.Record(Type.String(), Type.Unknown(), {
   examples: [{ price: { lte: 20 }, inStock: true, any: [{ category: "horror" }, { tags: { in: ["sale", "new"] } }] }],
 })
 
-/** What every kind of list can be asked for with, in a body. */
+/** Options of every kind of list, in a body. */
 const list = {
   ...page,
   exclude: Type.Optional(Type.Array(Id, { maxItems: LIMITS.batch })),
@@ -152,7 +152,7 @@ const list = {
 }
 export const ListBody = shape(list)
 
-/** The same in a query, but for what is JSON. */
+/** The same options in a query, without those that are JSON. */
 const listQuery = {
   ...page,
   exclude: Type.Optional(many(Name)),

@@ -1,9 +1,9 @@
-/** Item features as they come from outside, keyed by item id, and their table by item index. */
+/** Item features as given by the caller, by item id, and their table by item index. */
 
 import { DessError, show } from "../errors.ts"
 import type { ItemFeatures } from "../types.ts"
 
-/** Numeric vectors by outside item id. An item that is not a key has no entry; an all-zero vector is an entry. */
+/** Numeric vectors by item id. A missing item has no entry; an all-zero vector is an entry. */
 export interface FeatureTable {
   columns: readonly string[]
   rows:

@@ -10,20 +10,20 @@ export class ApiError extends Error {
   }
 }
 
-/** By how much the service's clock is ahead of this one, as told with its last answer. */
+/** How far the service's clock is ahead of this one, by its last answer. */
 let ahead = 0
 
-/** What the service's clock says, in milliseconds since 1970. */
+/** Time on the service's clock, in milliseconds since 1970. */
 export const serviceTime = () => Date.now() + ahead
 
-/** A request to the service; asks for a key when it is refused for want of one. */
+/** Sends a request to the service; asks for a key when one is missing. */
 export async function request(path: string, options: RequestInit = {}): Promise<Response> {
   for (;;) {
     const key = keyOfTab()
     const headers = { ...options.headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
     const response = await fetch(path, { ...options, headers, cache: "no-store" })
     const told = Date.parse(response.headers.get("date") ?? "")
-    // The header has whole seconds: less than one says nothing.
+    // The header has whole seconds: ignore differences below one.
     if (!Number.isNaN(told)) ahead = Math.abs(told - Date.now()) > 1500 ? told - Date.now() : 0
     if (response.ok) return response
     const refused = new ApiError(response.status, await messageOf(response))
@@ -32,7 +32,7 @@ export async function request(path: string, options: RequestInit = {}): Promise<
       continue
     }
     if (response.status !== 401) throw refused
-    // Somebody else may have been asked meanwhile.
+    // Another request may have asked for the key meanwhile.
     if (key !== null && key === keyOfTab()) forgetKey()
     await askForKey(key === null ? "This service asks for a key." : "That key was refused.")
   }
@@ -47,7 +47,7 @@ export async function postJson<T>(path: string, body: unknown): Promise<T> {
   return (await (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json()) as T
 }
 
-/** Where the service tells of an id. Browsers take these two for steps in a path, however they are written. */
+/** The path of an id. Browsers resolve "." and ".." in a path, even when they are encoded. */
 export function pathOf(side: "user" | "item", id: string): string {
   if (id === "." || id === "..") throw new Error(`id: expected one that can be part of an address, got "${id}"`)
   return `/v1/${side}s/${encodeURIComponent(id)}`

@@ -1,4 +1,4 @@
-/** Lists for the owner's eyes: previews, which write nothing and are not counted. */
+/** Lists shown to the owner: previews, which write nothing and are not counted. */
 
 import { ApiError, getJson, pathOf, postJson } from "./api.ts"
 import type { Recommendation } from "./types.ts"
@@ -14,7 +14,7 @@ export async function previewList(user: string, items: readonly Trial[] = [], co
   try {
     return await postJson<Recommendation[]>(`${path}/preview`, { items, count, include: ["title"] })
   } catch (error) {
-    // Some models cannot preview; the list as it is they have.
+    // Some models cannot preview; they still have the current list.
     if (items.length > 0 || !(error instanceof ApiError) || error.status === 404) throw error
     return getJson<Recommendation[]>(`${path}/recommendations?count=${count}&include=title&counted=false`)
   }

@@ -1,4 +1,4 @@
-/** Gorse's items: categories and hiding are dess's own, the rest is noted. Deleted is hidden and not to be found. */
+/** Gorse's items: dess has categories and hidden items itself, the rest is kept as a note. Deleted items are hidden and not found. */
 
 import type { Static } from "typebox"
 import type { ItemView, Recommender } from "../../engine/types.ts"
@@ -8,7 +8,7 @@ import { type Route, route } from "../route.ts"
 import * as schema from "./schemas.ts"
 import { addNotes, readCursor, userNote } from "./users.ts"
 
-/** What Go prints for no time. */
+/** Go's zero time. */
 const NO_TIME = "0001-01-01T00:00:00Z"
 
 export function itemRoutes({ recommender }: RouteContext<Recommender>): Route[] {
@@ -31,7 +31,7 @@ export function itemRoutes({ recommender }: RouteContext<Recommender>): Route[] 
   }
   const put = async (items: Static<typeof schema.Items>) => {
     const live = recommender()
-    // First: they may be refused.
+    // First, since they may be refused.
     await addNotes(
       live,
       "item",
@@ -49,7 +49,7 @@ export function itemRoutes({ recommender }: RouteContext<Recommender>): Route[] 
     )
     return { RowAffected: items.length }
   }
-  /** Inserting overwrites: what is left out is set back. */
+  /** Inserting overwrites: fields that are left out are reset. */
   const whole = (items: Static<typeof schema.Items>) =>
     put(
       items.map((item) => ({
