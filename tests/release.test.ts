@@ -1,23 +1,27 @@
 /** The image and the workflows, as far as they can be tried without a builder: each step of the Dockerfile in a clean folder. */
 
 import { execFileSync, spawn, spawnSync } from "node:child_process"
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs"
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
 import { addressLinks, isIn } from "../tools/package-links.mjs"
+import { startServer } from "../tools/redis-cluster.mjs"
 import { dess } from "./support/command.ts"
 
 const ROOT = join(import.meta.dirname, "..")
 const folder = mkdtempSync(join(realpathSync(tmpdir()), "dess-release-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
+const hasRedis = spawnSync(process.env.REDIS_SERVER ?? "redis-server", ["--version"]).status === 0
 const lines = readFileSync(join(ROOT, "Dockerfile"), "utf8").split("\n")
 const second = lines.findLastIndex((line) => line.startsWith("FROM"))
 const runs = (from: readonly string[]) => from.flatMap((line) => (line.startsWith("RUN ") ? line.slice(4) : []))
 
 function run(command: string, cwd: string): void {
-  const { NODE_OPTIONS: _, CI: __, ...env } = process.env
+  const { NODE_OPTIONS: _, CI: __, ...inherited } = process.env
+  // What npm has fetched before is not asked for again.
+  const env = { ...inherited, npm_config_prefer_offline: "true", npm_config_audit: "false", npm_config_fund: "false" }
   execFileSync("sh", ["-c", command], { cwd, env, stdio: ["ignore", "ignore", "pipe"], timeout: 240_000 })
 }
 
@@ -81,6 +85,41 @@ test("trainers of the compose file have no health check, and that of the image a
   expect(text.slice(text.indexOf("  trainer:"), text.indexOf("  service:"))).toContain("healthcheck: { disable: true }")
   expect(lines.find((line) => line.startsWith("HEALTHCHECK"))).toContain("process.env.DESS_PORT")
 })
+
+test.skipIf(!hasRedis && process.env.CI !== "true")(
+  "the compose file joins three empty Redis nodes, and finds them joined the next time",
+  { timeout: 60_000 },
+  async () => {
+    const text = readFileSync(join(ROOT, "deploy/compose.yaml"), "utf8")
+    const addresses = [...text.matchAll(/ipv4_address: ([\d.]+)/g)].map(([, address]) => address)
+    expect(addresses).toHaveLength(3)
+    const [, folded] = /^ {2}cluster:\n(?:.*\n)*?.*command: >\n((?: {6}.+\n)+)/m.exec(text) ?? []
+    const command = folded.replaceAll(/\n */g, " ").trim().replaceAll("$$", "$")
+    const first = 20_000 + (process.pid % 20_000)
+    const nodes = await Promise.all(
+      addresses.map((_, n) =>
+        startServer({ folder: join(folder, `redis-${n}`), port: first + n, bus: first + 10 + n, settings: [] }),
+      ),
+    )
+    try {
+      // In the place of redis-cli: the same with the addresses that the nodes have here.
+      const here = addresses.map(
+        (address, n) => `-e 's/-h redis-${n + 1}/-p ${first + n}/' -e 's/${address}:6379/127.0.0.1:${first + n}/'`,
+      )
+      const path = `${folder}:${process.env.PATH}`
+      const real = execFileSync("sh", ["-c", "command -v redis-cli"], { encoding: "utf8" }).trim()
+      writeFileSync(join(folder, "redis-cli"), `#!/bin/sh\nexec ${real} $(echo "$@" | sed ${here.join(" ")})\n`, {
+        mode: 0o755,
+      })
+      const up = () =>
+        spawnSync("sh", ["-c", command], { encoding: "utf8", timeout: 25_000, env: { ...process.env, PATH: path } })
+      expect(up()).toMatchObject({ status: 0, stdout: expect.stringContaining("All 16384 slots covered") })
+      expect(up()).toMatchObject({ status: 0, stdout: "PONG\nPONG\nPONG\n" })
+    } finally {
+      await Promise.all(nodes.map((node) => node.stop()))
+    }
+  },
+)
 
 test("the release checks the version, sets the addresses and publishes with provenance", () => {
   const text = readFileSync(join(ROOT, ".github/workflows/release.yml"), "utf8")
