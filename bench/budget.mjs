@@ -15,7 +15,7 @@ const BATCH = 1000
 const MEGABYTE = 1024 * 1024
 const CLI = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url))
 /** Events between two rows of what is told on the way. */
-const STRIDE = 100_000
+const STRIDE = 1_000_000
 
 function residentBytes(pid = "self") {
   const status = readFileSync(`/proc/${pid}/status`, "utf8")
@@ -104,7 +104,8 @@ async function asService({ task, budget, events }) {
     return await feed({ resident: () => residentBytes(child.pid), observe, recommend, status }, events)
   } finally {
     child.kill()
-    if (child.exitCode === null && child.signalCode === null) await new Promise((resolve) => child.once("exit", resolve))
+    if (child.exitCode === null && child.signalCode === null)
+      await new Promise((resolve) => child.once("exit", resolve))
     rmSync(directory, { recursive: true, force: true })
   }
 }

@@ -1,6 +1,7 @@
 /** `dess run`: one method along one stream. */
 
 import { describeLiked, type Liked, likedOf } from "../datasets/data-stream.ts"
+import { boundHeaps } from "../engine/process-memory.ts"
 import { checkTask, DATA_OPTIONS, isImplicit, openEntry } from "../experiments/data.ts"
 import { runOptionsOf, splitMethod } from "../experiments/method-text.ts"
 import { loadPlugin } from "../experiments/plugin.ts"
@@ -130,6 +131,8 @@ export async function runCommand(args: string[]): Promise<void> {
   const horizon = Math.min(limit ?? Number.POSITIVE_INFINITY, stream.interactions ?? Number.POSITIVE_INFINITY)
   const known = { horizon: Number.isFinite(horizon) ? horizon : undefined, likeThreshold: stream.likeThreshold }
   const whole = { ...given, ...dropUndefined(known) }
+  // What a segment leaves behind would else be most of what a run takes.
+  await boundHeaps()
   const lines: string[] = []
   // Only for the file: thousands of reports are most of what a long run would keep.
   const report = out === undefined ? undefined : (segment: SegmentReport) => lines.push(`${JSON.stringify(segment)}\n`)

@@ -185,6 +185,17 @@ describe.concurrent("dess run --json", () => {
     },
   )
 
+  test("keeps V8's young generation small: it would grow to 32 MB, more than all vectors take", async () => {
+    const probe = `import v8 from "node:v8"
+      const young = () => v8.getHeapSpaceStatistics().find((space) => space.space_name === "new_space").space_size
+      process.on("exit", () => console.error("young generation " + young()))`
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(probe)}` }
+    const { stderr } = await dess(["run", "--interactions", "100000", "--threads", "1", "--json"], { env })
+    const bytes = Number(/young generation (\d+)/.exec(stderr)?.[1])
+    expect(bytes).toBeGreaterThan(0)
+    expect(bytes).toBeLessThanOrEqual(4 * 1024 * 1024)
+  })
+
   test("--out writes the object and one line per segment, and leaves nothing half-written", async () => {
     const out = join(FOLDER, "deep", "results")
     const printed = parse(await dess([...SMALL, "--json", "--out", out]))
