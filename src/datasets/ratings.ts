@@ -7,7 +7,7 @@ import type { TextFile } from "./bytes.ts"
 import { type ColumnPlaces, type ColumnRole, type Reading, readHeader } from "./header.ts"
 import { type FileChoice, type RatingsLayout, SAMPLE } from "./layout.ts"
 import type { NameTable } from "./names.ts"
-import { fieldText, parseNumber, type RecordBlock, readRecords, recordTexts } from "./records.ts"
+import { fieldText, parseNumber, parseObject, type RecordBlock, readRecords, recordTexts } from "./records.ts"
 import { parseTime, toSeconds } from "./time.ts"
 
 /** The outside ids met so far. */
@@ -428,16 +428,6 @@ function widthMessage(texts: string[], width: number, where: string): string {
 
 function rowOf(texts: string[], { user, item, rating, timestamp }: ColumnPlaces): LooseRow {
   return { user: texts[user], item: texts[item], rating: texts[rating], timestamp: texts[timestamp] }
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  } catch {
-    // None.
-  }
-  return undefined
 }
 
 const objectMessage = (text: string, where: string) => `line: expected a JSON object, got ${show(text)} (${where})`

@@ -260,3 +260,14 @@ function refuseBinary(path: string, bytes: Buffer, scanner: RecordScanner): void
   for (let p = bytes.indexOf(LINE_FEED); p >= 0 && p < nul; p = bytes.indexOf(LINE_FEED, p + 1)) line++
   throw new DessError("INVALID_DATA", `data file: expected text, got a NUL byte (${path}, line ${line})`)
 }
+
+/** A JSON object in a text; undefined where it is none. */
+export function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch {
+    // None.
+  }
+  return undefined
+}

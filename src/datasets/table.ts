@@ -7,7 +7,7 @@ import { detectPacking, type TextFile, textFile } from "./bytes.ts"
 import { openDuck, quote, quoteName } from "./duck.ts"
 import { chooseDelimiter } from "./layout.ts"
 import { describeParquet } from "./parquet.ts"
-import { fieldText, readRecords, recordTexts } from "./records.ts"
+import { fieldText, parseObject, readRecords, recordTexts } from "./records.ts"
 
 export interface TableBlock {
   rows: Record<string, unknown>[]
@@ -88,16 +88,6 @@ function refuse(message: string, onBad: TableOptions["onBad"]): void {
   const error = new DessError("INVALID_DATA", message)
   if (!onBad) throw error
   onBad(error)
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  } catch {
-    // None.
-  }
-  return undefined
 }
 
 async function* readParquet(path: string, { onShare }: TableOptions): AsyncGenerator<TableBlock> {

@@ -89,11 +89,6 @@ export function* statePieces(state: State): Generator<Uint8Array> {
   for (const array of named) yield* bytesOf(array)
 }
 
-/** The same, copied. */
-export function encodeState(state: State): Uint8Array[] {
-  return Array.from(statePieces(state), (piece) => Uint8Array.from(piece))
-}
-
 /** Where an array lies in a file of arrays alone. */
 export interface FiledArray {
   name: string
@@ -153,10 +148,6 @@ export interface Source {
   readonly length: number
   /** Fills the target with the bytes from a place on. */
   read(target: Uint8Array, from: number): void
-}
-
-export function bytesSource(bytes: Uint8Array): Source {
-  return { length: bytes.length, read: (target, from) => target.set(bytes.subarray(from, from + target.length)) }
 }
 
 const damaged = (what: string, cause?: unknown) =>
@@ -231,9 +222,4 @@ export function hashState(state: State): string {
   const hash = createHash("sha256")
   for (const piece of statePieces(state)) for (const part of piecesOf(piece)) hash.update(part)
   return hash.digest("hex")
-}
-
-/** A state that shares nothing with its owner. */
-export function copyState(state: State): State {
-  return decodeState(bytesSource(Buffer.concat(encodeState(state))))
 }

@@ -2,9 +2,9 @@
 
 import { expect, test } from "vitest"
 import { Catalogue } from "../../src/engine/catalogue.ts"
-import { copyState } from "../../src/engine/safetensors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
+import { copyState } from "../support/states.ts"
 
 function loaded(catalogue: Catalogue): Catalogue {
   const state = new State()

@@ -4,10 +4,10 @@ import { expect, test } from "vitest"
 import { best } from "../../src/engine/best.ts"
 import { Catalogue } from "../../src/engine/catalogue.ts"
 import { chooseSimilar } from "../../src/engine/choose.ts"
-import { copyState } from "../../src/engine/safetensors.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
 import type { Reader } from "../../src/learning/reader.ts"
+import { copyState } from "../support/states.ts"
 
 test("the best of many are those of a full sort, for any count, with equals and values that are left out", () => {
   const random = new Random(1, "best")

@@ -1,7 +1,7 @@
 /** A run that is saved, loaded into a fresh one and continued goes on to the same bits. */
 
 import { describe, expect, test } from "vitest"
-import { copyState, hashState } from "../../src/engine/safetensors.ts"
+import { hashState } from "../../src/engine/safetensors.ts"
 import { State } from "../../src/kernels/state.ts"
 import { Run } from "../../src/learning/loop.ts"
 import type { RunOptions } from "../../src/learning/options.ts"
@@ -9,6 +9,7 @@ import type { SegmentReport } from "../../src/learning/report.ts"
 import { cutSegments } from "../../src/stream/segments.ts"
 import { synthetic } from "../../src/stream/synthetic/synthetic.ts"
 import type { Segment } from "../../src/types.ts"
+import { copyState } from "../support/states.ts"
 
 const LIVE = { testUsers: 4, smallestBatch: 32, remembered: 100 }
 const stream = synthetic({ interactions: 1500, users: 60, items: 90, seed: 5 })

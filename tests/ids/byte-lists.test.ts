@@ -1,8 +1,8 @@
 import { expect, it } from "vitest"
-import { copyState } from "../../src/engine/safetensors.ts"
 import { ByteLists } from "../../src/ids/byte-lists.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
+import { copyState } from "../support/states.ts"
 
 /** Of any length in bytes: about as many small ones as large ones. */
 const randomNumber = (random: Random) => Math.floor(2 ** (31 * random.next())) - 1

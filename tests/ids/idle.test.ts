@@ -1,7 +1,7 @@
 /** Who leaves when: at any rate, without events, and whatever a clock says for a moment. */
 
 import { describe, expect, test } from "vitest"
-import { copyState, hashState } from "../../src/engine/safetensors.ts"
+import { hashState } from "../../src/engine/safetensors.ts"
 import { Idle, type Limits, tickMilliseconds, toleranceMilliseconds } from "../../src/ids/idle.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
@@ -11,6 +11,7 @@ import type { RunOptions } from "../../src/learning/options.ts"
 import { EmbeddingTable } from "../../src/models/embedding-table.ts"
 import type { Segment, Side } from "../../src/types.ts"
 import { type Row, segmentOf } from "../support/planted.ts"
+import { copyState } from "../support/states.ts"
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

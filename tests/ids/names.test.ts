@@ -2,11 +2,11 @@
 
 import { execFileSync } from "node:child_process"
 import { describe, expect, test } from "vitest"
-import { copyState } from "../../src/engine/safetensors.ts"
 import { hash, Names } from "../../src/ids/names.ts"
 import { Random } from "../../src/kernels/random.ts"
 import { State } from "../../src/kernels/state.ts"
 import { buildCommand } from "../support/command.ts"
+import { copyState } from "../support/states.ts"
 
 /** What an index is called, which may be given out, last first, and how to take back what is not settled. */
 class Model {
