@@ -63,6 +63,14 @@ describe.each(names)("docs/lab/%s.json", (name) => {
   })
 })
 
+test("the runs of a folder are of one learning, so that a table compares methods and not builds", () => {
+  const learnings = names.map((name) => [
+    name,
+    [...new Set(readResults(join(DOCS, "results", name)).map(({ provenance }) => provenance?.versions.learning))],
+  ])
+  expect(learnings.filter(([, found]) => found?.length !== 1)).toEqual([])
+})
+
 test("docs/lab/results.md has tables of every folder of the paper's recipe", () => {
   const own = names.filter((name) => /^(ml-1m|movietweetings|ml-latest-small)-/.test(name))
   expect(new Set([...page.matchAll(/^<!-- rows (\S+) /gm)].map(([, folder]) => folder))).toEqual(new Set(own))
