@@ -38,11 +38,19 @@ async function readText(file: TextFile, p: FileChoice, options: ReadOptions): Pr
   return { reading: layout.reading, blocks: readRatings(file, layout, options) }
 }
 
-/** The parts of a set that is published cut by time (Amazon's benchmark: .train, .valid, .test), from its first part on. */
+/** How sets that are published cut by time name their parts: the first, and what stands in its place in the others. */
+const CUTS: readonly (readonly [RegExp, readonly string[]])[] = [
+  // Amazon's benchmark.
+  [/\.train(?=\.(csv|tsv|inter|jsonl)(\.gz)?$)/i, [".valid", ".test"]],
+  // KuaiRand; what was shown at random in the second part's weeks is a file of its own.
+  [/\blog_standard_4_08_to_4_21(?=_\w+\.csv$)/, ["log_standard_4_22_to_5_08"]],
+]
+
+/** The parts of a set that is published cut by time, from its first part on. */
 export function partsOf(path: string): string[] {
-  const cut = /\.train(?=\.(csv|tsv|inter|jsonl)(\.gz)?$)/i
-  if (!cut.test(path)) return [path]
-  return [path, ...["valid", "test"].map((part) => path.replace(cut, `.${part}`)).filter((other) => existsSync(other))]
+  const [cut, others] = CUTS.find(([first]) => first.test(path)) ?? []
+  if (!cut || !others) return [path]
+  return [path, ...others.map((other) => path.replace(cut, other)).filter((part) => existsSync(part))]
 }
 
 /** The rows of one file after the other; all have to have the same columns. */

@@ -17,6 +17,9 @@ export interface Source {
 
 const DATA_FILE = /\.(csv|tsv|txt|json|jsonl|ndjson|inter|parquet)(\.gz|\.zst)?$/i
 
+/** Of a published folder with several files (Yelp, Gowalla and Brightkite, RetailRocket) the one with the interactions. */
+const PUBLISHED_FILE = /^(yelp_academic_dataset_review\.json|loc-\w+_totalCheckins\.txt|events\.csv)(\.gz)?$/
+
 /** What is left of a prepared folder without its manifest is no data. */
 const PREPARED = [INTERACTIONS, ITEMS, USERS, FEATURES]
 
@@ -47,7 +50,7 @@ export async function findSource(path: string): Promise<Source> {
   const files = readdirSync(path)
     .filter((name) => DATA_FILE.test(name) && !name.startsWith(".") && !PREPARED.includes(name))
     .sort()
-  const first = files.filter((name) => partsOf(join(path, name)).length > 1)
+  const first = files.filter((name) => PUBLISHED_FILE.test(name) || partsOf(join(path, name)).length > 1)
   if (first.length === 1) return describeFile(join(path, first[0]))
   for (const ending of [".inter", ".parquet", ""]) {
     const alike = files.filter((name) => name.endsWith(ending)).map((name) => join(path, name))

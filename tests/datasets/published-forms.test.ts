@@ -214,6 +214,58 @@ describe.each(FORMS)("$name", ({ files, options, rows, implicit = false, notes =
   })
 })
 
+describe("a folder as it is published, with other files beside the interactions", () => {
+  const shown = (time: number) => `0,3824,20220408,1900,${time},1,0,0,0,0,0,1,12000,11000,0,0,0,0,1`
+  test.each([
+    [
+      "KuaiRand, whose two logs follow each other",
+      {
+        "log_random_4_22_to_5_08_pure.csv": `${KUAI}\n${shown(9e12)}\n`,
+        "log_standard_4_08_to_4_21_pure.csv": `${KUAI}\n${shown(1649415860000)}\n`,
+        "log_standard_4_22_to_5_08_pure.csv": `${KUAI}\n${shown(1650600000000)}\n`,
+        "user_features_pure.csv": "user_id,user_active_degree\n0,full_active\n",
+        "video_features_basic_pure.csv": "video_id,author_id\n3824,1\n",
+      },
+      ["0 3824 1649415860 5", "0 3824 1650600000 5"],
+    ],
+    [
+      "Yelp",
+      {
+        "yelp_academic_dataset_business.json": '{"business_id":"b1","stars":3.5}\n',
+        "yelp_academic_dataset_review.json":
+          '{"user_id":"u1","business_id":"b1","stars":3.0,"date":"2018-07-07 22:09:11"}\n',
+        "yelp_academic_dataset_user.json": '{"user_id":"u1","review_count":3}\n',
+      },
+      ["u1 b1 1531001351 3"],
+    ],
+    [
+      "Gowalla",
+      {
+        "loc-gowalla_edges.txt": "0\t1\n",
+        "loc-gowalla_totalCheckins.txt": "0\t2010-10-19T23:55:27Z\t30.2359091167\t-97.7951395833\t22847\n",
+      },
+      ["0 22847 1287532527 5"],
+    ],
+    [
+      "RetailRocket",
+      {
+        "category_tree.csv": "categoryid,parentid\n1016,213\n",
+        "events.csv": "timestamp,visitorid,event,itemid,transactionid\n1433221332117,257597,view,355908,\n",
+        "item_properties_part1.csv": "timestamp,itemid,property,value\n1435460400000,460429,categoryid,1338\n",
+      },
+      ["257597 355908 1433221332.117 5"],
+    ],
+  ])("%s", async (_, files, rows) => {
+    expect(rowsOf(await openData(folder(files)))).toEqual(rows)
+  })
+
+  test("files that could all be it are refused by their names", async () => {
+    await expect(openData(folder({ "a.csv": "user,item\n1,2\n", "b.csv": "user,item\n1,2\n" }))).rejects.toThrow(
+      /one data file, got a\.csv, b\.csv/,
+    )
+  })
+})
+
 async function parquet(sql: string, name: string): Promise<string> {
   const path = join(folder({}), name)
   const duck = await openDuck({ memoryBytes: 2 ** 28, threads: 1, temporary: home })
