@@ -24,6 +24,8 @@ function renderTable({ id, title, columns, rows, notes }: Table): string {
     "\\begin{table}",
     `\\caption{${escapeLatex(title)}. ${escapeLatex(notes[0] ?? "")}}`,
     `\\label{tab:${id}}`,
+    // A caption above a table has no room below it.
+    "\\smallskip\\centering",
     // What is wider than the page is made as small as it has to be.
     "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
     `\\begin{tabular}{${columns.map(({ text }) => (text ? "l" : "r")).join("")}}`,

@@ -26,7 +26,7 @@ const AWKWARD = [
 
 /** What a table may be made of; anything else with a backslash is a fault. */
 const COMMANDS =
-  "begin end caption label resizebox ifdim width linewidth else fi toprule midrule bottomrule cmidrule multicolumn textbf boldmath pm dagger to dots textbackslash textasciitilde textasciicircum".split(
+  "begin end caption label smallskip centering resizebox ifdim width linewidth else fi toprule midrule bottomrule cmidrule multicolumn textbf boldmath pm dagger to dots textbackslash textasciitilde textasciicircum".split(
     " ",
   )
 
