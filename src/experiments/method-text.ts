@@ -70,7 +70,7 @@ export function runOptionsOf(text: string, sizes: readonly number[], plugin: Plu
   const ownPolicy = plugin && Object.hasOwn(plugin.policies, method) ? plugin.policies[method] : undefined
   const defaults = { ...ownPolicy?.options, ...ownModel?.options }
   const builtIn = ownPolicy || (ownModel && model === undefined) ? undefined : method
-  if (builtIn !== undefined) parseMethod(builtIn, sizes)
+  if (builtIn !== undefined) checkName(builtIn, sizes, plugin)
   const forDess: Record<string, unknown> = {}
   const forOwn: Record<string, OwnOptions[string]> = { ...defaults }
   for (const [key, value] of Object.entries(options)) {
@@ -91,6 +91,16 @@ export function runOptionsOf(text: string, sizes: readonly number[], plugin: Plu
     ...(ownModel ? { model: ownModel.create } : {}),
     ...(ownPolicy || ownModel ? { ownOptions: forOwn } : {}),
     ...forDess,
+  }
+}
+
+/** Refuses a name that no method has; it may be one of a plugin that was not named. */
+function checkName(name: string, sizes: readonly number[], plugin: Plugin | undefined): void {
+  try {
+    parseMethod(name, sizes)
+  } catch (error) {
+    if (plugin || !(error instanceof DessError)) throw error
+    throw new DessError(error.code, `${error.message}; a method of your own comes with --plugin <file>`)
   }
 }
 

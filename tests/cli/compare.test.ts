@@ -140,7 +140,10 @@ describe("a comparison in processes", () => {
 describe("the command", () => {
   test("refuses with exit code 2 and one line", async () => {
     const refusals: [string[], RegExp][] = [
-      [["--methods", "nonsense"], /^dess: method: expected one of .*, got "nonsense"\n$/],
+      [
+        ["--methods", "nonsense"],
+        /^dess: method: expected one of .*, got "nonsense"; a method of your own comes with --plugin <file>\n$/,
+      ],
       [["--tasks", "binary,,topk"], /^dess: --tasks: expected values with commas between them/],
       [["--seeds", "none"], /^dess: --seeds: expected a whole number from 1 to 1000, got "none"\n$/],
       [["--jobs", "0"], /^dess: --jobs: expected a whole number from 1, got "0"\n$/],
