@@ -115,8 +115,10 @@ const linksOf = (text: string) =>
 
 test("every file that package.json names is in the package", () => {
   const { bin, exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"))
-  const { import: imported, require: required } = exports["."]
-  const paths = [bin.dess, imported.types, imported.default, required.types, required.default]
+  const paths = [exports["."], exports["./testing"]].flatMap(({ import: imported, require: required }) => [
+    ...[imported.types, imported.default, required.types, required.default],
+  ])
+  paths.push(bin.dess)
   const named = paths.map((path: string) => path.replace(/^\.\//, ""))
   expect(files).toEqual(expect.arrayContaining(named))
 })
@@ -135,10 +137,47 @@ for await (const { accuracy } of run) scores.push(accuracy ?? 0)
 export const isOurs = (error: unknown): boolean => error instanceof DessError
 `
 
-/** The same from a module that requires: no await at the top, and the names by `import = require`. */
+/** A policy and a model of the author's own, and their contract. */
+const OWN = `
+import { type CreatePolicy, type ModelStart, type OwnRowModel, runStream, type SizePolicy, synthetic } from "dess"
+import { type Check, modelChecks, policyChecks } from "dess/testing"
+
+export const grow: CreatePolicy = ({ options, seed, sizes }) => {
+  const policy: SizePolicy = {
+    context: "fre",
+    firstSegment: 2,
+    learn: (_side, { length }) => new Uint8Array(length).fill(seed + sizes.length > 0 ? 1 : 0),
+    decide: (_side, { length, frequencies, steps }) =>
+      Uint8Array.from({ length }, (_, i) => (frequencies[i] >= Number(options.least) * 2 ** steps[i] ? 1 : 0)),
+  }
+  return policy
+}
+export const model = ({ outputs }: ModelStart): OwnRowModel => ({
+  head: 1,
+  fill: (row, { from }) => row.fill(0, from),
+  score: (z, user, item) => z.fill(user[0] + item[0], 0, outputs),
+  step: (errors, user, item) => {
+    user[0] -= errors[0]
+    item[0] -= errors[0]
+  },
+})
+// @ts-expect-error: a policy says what it reads
+export const wrong: CreatePolicy = () => ({ firstSegment: 1, learn: () => new Uint8Array(), decide: () => new Uint8Array() })
+export const checks: readonly Check[] = [...policyChecks(grow, { options: { least: 2 } }), ...modelChecks(model)]
+for await (const { accuracy } of runStream(synthetic(), { policy: grow, ownOptions: { least: 2 } })) accuracy?.toFixed(3)
+`
+
+/** The first again from a module that requires: no await at the top, and the names by `import = require`. */
 const REQUIRE = `
 import dess = require("dess")
+import testing = require("dess/testing")
 
+export const checks: readonly testing.Check[] = testing.policyChecks(() => ({
+  context: "none",
+  firstSegment: 1,
+  learn: (_side, { length }) => new Uint8Array(length),
+  decide: (_side, { length }) => new Uint8Array(length),
+}))
 const options: dess.RecommenderOptions = { memoryBudget: "64MB" }
 export async function use(): Promise<number[]> {
   const recommender: dess.Recommender = await dess.Recommender.open(options)
@@ -160,6 +199,7 @@ test.each([
   { module: "esnext", moduleResolution: "bundler", file: "use.ts" },
 ])("its types are found and checked whole under $moduleResolution in $file", ({ file, ...form }) => {
   writeFileSync(join(PROJECT, file), file === "use.cts" ? REQUIRE : USE)
+  writeFileSync(join(PROJECT, "own.mts"), OWN)
   const compilerOptions = {
     ...form,
     target: "es2022",
@@ -169,7 +209,7 @@ test.each([
     skipLibCheck: false,
     noEmit: true,
   }
-  const tsconfig = { compilerOptions: { ...compilerOptions, types: [] }, files: [file] }
+  const tsconfig = { compilerOptions: { ...compilerOptions, types: [] }, files: [file, "own.mts"] }
   writeFileSync(join(PROJECT, "tsconfig.json"), JSON.stringify(tsconfig))
   const compiler = join(ROOT, "node_modules", "typescript", "bin", "tsc")
   const { status, stdout } = spawnSync(process.execPath, [compiler, "-p", PROJECT], { encoding: "utf8" })
