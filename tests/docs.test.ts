@@ -150,7 +150,7 @@ test("the walk of one event is ten files at most, and all of them are there", ()
 
 /** Commands by which figures were made; a prototype that is no part of the project is named as such. */
 const SOURCE =
-  /`(npm run (bench|lab|torture)|dess (run|compare|sweep|report)|node (tools|bench)\/|tests\/)|<!-- figures |bench\/\w+\.(mjs|py)|[Pp]rototype|npm start/
+  /`(npm run (bench|lab|torture)|dess (run|compare|sweep|report)|node (tools|bench)\/|tests\/)|<!-- (figures|says) |bench\/\w+\.(mjs|py)|[Pp]rototype|npm start/
 
 test.each(["README.md", ...pages.filter((page) => /^docs\/(guide\/|method\/|lab\/(?!.*-notebook))/.test(page))])(
   "%s: a section with measured figures names the command, the test or the results they come from",

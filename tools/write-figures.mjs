@@ -263,7 +263,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const page of ["README.md", ...pages]) {
     if (!page.endsWith(".md") || /^docs.(api|results)\b/.test(page)) continue
     const before = readFileSync(join(root, page), "utf8")
-    if (!/^<!-- (figures|rows) /m.test(before)) continue
+    if (!/^<!-- (figures|rows|says|verdict) /m.test(before)) continue
     const { text, wrong } = writeFigures(before, readFolder)
     for (const one of wrong) console.error(`${page}: ${one}`)
     if (!process.argv.includes("--check") && text !== before) writeFileSync(join(root, page), text)
