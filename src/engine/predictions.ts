@@ -4,8 +4,7 @@ import type { Asker, LabelledTrial, Reader } from "../learning/reader.ts"
 import { findAsker } from "./asking.ts"
 import type { Catalogue } from "./catalogue.ts"
 import { checkName, checkOptionNames } from "./check.ts"
-import { chances, expected, scoresOf, sigmoid, softmax, sumPowers } from "./choose.ts"
-import { drawToKin, type Scored } from "./newcomers.ts"
+import { chances, expected, scoreItems, scoresOf, sigmoid, softmax, sumPowers } from "./choose.ts"
 import type { Pause } from "./turns.ts"
 import type { Id, Prediction } from "./types.ts"
 
@@ -77,54 +76,55 @@ function placesByUser(pairs: readonly CheckedPair[]): Iterable<number[]> {
 
 /** Predicts for the pairs at some places, all of one user. */
 function predictAt(
-  { catalogue, reader, recent }: PredictionSource,
+  source: PredictionSource,
   { checked, places, predictions }: { checked: CheckedPair[]; places: readonly number[]; predictions: Prediction[] },
 ): void {
+  const { catalogue, reader, recent } = source
   const { user } = checked[places[0]]
   const asker = findAsker(catalogue, reader, { user: catalogue.find("user", user), recent: recent(user) })
-  const userKnown = asker !== undefined
-  const scored: number[] = []
-  const known: boolean[] = []
-  for (const place of places) {
-    const item = catalogue.names.item.find(checked[place].item)
-    const itemKnown = item !== undefined && reader.knows("item", item)
-    known.push(itemKnown)
-    if (userKnown && itemKnown) scored.push(item)
+  const items = places.map((place) => catalogue.names.item.find(checked[place].item))
+  const isKnown = (item: number | undefined): item is number => item !== undefined && reader.knows("item", item)
+  const about = (i: number) => ({
+    user,
+    item: checked[places[i]].item,
+    known: { user: asker !== undefined, item: isKnown(items[i]) },
+  })
+  if (reader.follow) {
+    const isNamed = items.some((item) => item !== undefined)
+    const chanceOf = asker && isNamed ? chancesOf(source, asker) : undefined
+    // What nothing is known of has the chance of any item.
+    const any = 1 / (reader.items.length + 1)
+    items.forEach((item, i) => {
+      const chance = item === undefined ? undefined : chanceOf?.(item)
+      predictions[places[i]] = { ...about(i), score: chance ?? any }
+    })
+    return
   }
-  const logits = scored.length > 0 ? scoresOf(reader, asker as Asker, Int32Array.from(scored)) : undefined
+  const scored = asker ? items.filter(isKnown) : []
+  const logits = scored.length > 0 ? scoresOf(reader, asker as Asker, Int32Array.from(scored)) : new Float32Array(0)
   const average = catalogue.average()
-  // Of lists: the chance of all items that this one comes next, and of one that is not known that of any.
-  const all = logits && reader.follow ? reader.follow(asker as Asker) : undefined
-  const drawn = all && drawToKin({ items: reader.items, values: all }, catalogue)
-  const chance = drawn ? chances(sumPowers(reader, drawn.values)) : sigmoid
-  const newcomers = drawn && valuesOfNewcomers(catalogue, drawn, scored)
-  const any = reader.follow ? 1 / (reader.items.length + 1) : average.likes
   const { outputs } = reader
   let at = 0
-  for (let i = 0; i < places.length; i++) {
-    const from = logits && known[i] ? outputs * at++ : undefined
-    const { item } = checked[places[i]]
-    const both = { user: userKnown, item: known[i] }
+  items.forEach((item, i) => {
+    const from = asker && isKnown(item) ? outputs * at++ : undefined
     if (outputs === 1) {
-      const score = logits && from !== undefined ? chance(newcomers?.get(scored[from]) ?? logits[from]) : any
-      predictions[places[i]] = { user, item, score, known: both }
-      continue
+      const score = from === undefined ? average.likes : sigmoid(logits[from])
+      predictions[places[i]] = { ...about(i), score }
+      return
     }
-    const probabilities =
-      logits && from !== undefined ? softmax(logits.subarray(from, from + outputs)) : average.classes
-    predictions[places[i]] = { user, item, score: expected(probabilities), probabilities, known: both }
-  }
+    const probabilities = from === undefined ? average.classes : softmax(logits.subarray(from, from + outputs))
+    predictions[places[i]] = { ...about(i), score: expected(probabilities), probabilities }
+  })
 }
 
-/** What newcomers among the scored are worth once drawn to items like them; no pass over all items where there are none. */
-function valuesOfNewcomers(
-  catalogue: Catalogue,
-  { items, values }: Scored,
-  scored: readonly number[],
-): ReadonlyMap<number, number> {
-  const drawn = new Map<number, number>()
-  const sought = new Set(scored.filter((item) => catalogue.isNewcomer(item)))
-  if (sought.size === 0) return drawn
-  for (let i = 0; i < items.length; i++) if (sought.has(items[i])) drawn.set(items[i], values[i])
-  return drawn
+/** Of items that a list has a score for: the chance that of all items this one comes next, as the list says it. */
+function chancesOf({ catalogue, reader }: PredictionSource, asker: Asker): (item: number) => number | undefined {
+  const { items, values } = scoreItems(catalogue, reader, { asker }).drawn
+  const toChance = chances(sumPowers(reader, values))
+  const places = new Int32Array(catalogue.itemCount).fill(-1)
+  for (let i = 0; i < items.length; i++) places[items[i]] = i
+  return (item) => {
+    const chance = places[item] < 0 ? Number.NaN : toChance(values[places[item]])
+    return Number.isNaN(chance) ? undefined : chance
+  }
 }

@@ -62,6 +62,30 @@ test("an item nobody knows is predicted below the good ones and above the bad on
   expect(score).toBeGreaterThan(list[50].score)
 })
 
+test("predict gives what a list says, of what may come back and of what was put and not met, too", async () => {
+  await learned({ types: { view: 0.2, buy: 1 }, leaveOut: [] })
+  const put = ["i1", "i4", "i7", "new"].map((item) => ({ item, categories: ["red"] }))
+  await recommender.putItems([...put, { item: "alone" }])
+  // People look at things twice.
+  const views = colours(400).flatMap((event, n) =>
+    [0, 0.5].map((more) => ({ ...event, type: "view", timestamp: n + more })),
+  )
+  await recommender.observe(views)
+  await recommender.drain()
+  await recommender.observe(["i3", "i9", "unheard of"].map((item) => ({ user: "u1", item, type: "view" })))
+  const list = await recommender.recommend("u1", { count: 70, seen: true })
+  const ofModel = list.filter(({ source }) => source === "model")
+  expect(ofModel.map(({ item }) => item)).toEqual(expect.arrayContaining(["unheard of", "new", "i3", "i4", "i2"]))
+  const predicted = await recommender.predict(ofModel.map(({ item }) => ({ user: "u1", item })))
+  predicted.forEach(({ score }, i) => {
+    expect(score / ofModel[i].score, ofModel[i].item).toBeCloseTo(1, 4)
+  })
+  // Of the others nothing is known.
+  const { score, known } = await recommender.predict("u1", "alone")
+  expect(score).toBeCloseTo(1 / 61, 6)
+  expect(known).toEqual({ user: true, item: false })
+})
+
 test("chances are kept within a factor of three: of events that come next, what was given a chance of p happens in about p of all cases", async () => {
   await learned()
   const random = new Random(9, "next")
