@@ -2,7 +2,7 @@
 
 import { DessError, show } from "../errors.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { checkCategories, checkCount, checkOptionNames } from "./check.ts"
+import { checkCategories, checkCount, checkObject, checkOptionNames } from "./check.ts"
 import { FilterCompiler, type ItemTest } from "./filter.ts"
 import type { Boost, ListOptions } from "./types.ts"
 
@@ -10,6 +10,8 @@ const MOST_BOOSTS = 100
 const MOST_CAPS = 8
 const LEAST_BOOST = 0.001
 const MOST_BOOST = 1000
+/** What several boosts make together lies between this and 1 over it: beyond, a chance is 0 or 1 to every digit. */
+const MOST_TOGETHER = 1e6
 /** Compiled rules kept, and their bytes: the ones used last. */
 const MOST_KEPT = 64
 const MOST_BYTES = 2 ** 23
@@ -125,8 +127,9 @@ export class RuleBook {
   }
 
   #caps(cap: unknown, compiler: FilterCompiler): Cap[] {
-    const names = typeof cap === "object" && cap !== null && !Array.isArray(cap) ? Object.entries(cap) : undefined
-    if (!names || names.length > MOST_CAPS)
+    checkObject("cap", cap)
+    const names = Object.entries(cap as object)
+    if (names.length > MOST_CAPS)
       throw new DessError(
         "INVALID_ARGUMENT",
         `cap: expected an object with at most ${MOST_CAPS} of category and properties, got ${show(cap)}`,
@@ -163,8 +166,7 @@ function checkDiversity(value: unknown): number {
 function compileBoosts(boosts: unknown, compiler: FilterCompiler, items: number): Float32Array {
   if (!Array.isArray(boosts) || boosts.length > MOST_BOOSTS)
     throw new DessError("INVALID_ARGUMENT", `boost: expected a list of at most ${MOST_BOOSTS}, got ${show(boosts)}`)
-  const factors = new Float32Array(items).fill(1)
-  boosts.forEach((boost: Boost, n) => {
+  const compiled = boosts.map((boost: Boost, n) => {
     const where = `boost[${n}]`
     checkOptionNames(where, boost, ["filter", "by"])
     const { filter, by } = boost
@@ -173,8 +175,13 @@ function compileBoosts(boosts: unknown, compiler: FilterCompiler, items: number)
         "INVALID_ARGUMENT",
         `${where}.by: expected a number from ${LEAST_BOOST} to ${MOST_BOOST}, got ${show(by)}`,
       )
-    const passes = compiler.compile(filter, `${where}.filter`)
-    for (let item = 0; item < items; item++) if (passes(item)) factors[item] *= by
+    return { passes: compiler.compile(filter, `${where}.filter`), by }
   })
+  const factors = new Float32Array(items)
+  for (let item = 0; item < items; item++) {
+    let product = 1
+    for (const { passes, by } of compiled) if (passes(item)) product *= by
+    factors[item] = Math.min(MOST_TOGETHER, Math.max(1 / MOST_TOGETHER, product))
+  }
   return factors
 }
