@@ -9,7 +9,7 @@
  *   fresh-n  the same, and n of 10 places are kept for new items
  *
  * `--from 40000 --limit 300000`: lists are asked for from that event on, up to that one; `--firsts 4`: of first events,
- * before every fourth.
+ * before every fourth; `--seed 2`: another start.
  */
 
 import { existsSync, readFileSync } from "node:fs"
@@ -37,8 +37,8 @@ function readData(folder) {
   return { events, genres }
 }
 
-async function follow({ events, genres }, { hasGenres, fresh, from, limit, ahead, every, firsts }) {
-  const recommender = await Recommender.open({ seed: 1 })
+async function follow({ events, genres }, { hasGenres, fresh, from, limit, ahead, every, firsts, seed }) {
+  const recommender = await Recommender.open({ seed })
   const counts = new Map()
   const put = new Set()
   let next = 0
@@ -86,6 +86,7 @@ export async function run(given) {
     ahead: Number(flag("ahead", "2000")),
     every: Number(flag("every", "50")),
     firsts: Number(flag("firsts", "1")),
+    seed: Number(flag("seed", "1")),
   }
   const rows = []
   for (const name of flag("ways", "none,kin,fresh-1,fresh-2").split(",")) {

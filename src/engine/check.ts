@@ -188,17 +188,17 @@ function checkEvent(event: unknown, p: EventRules & { where: string }): CheckedE
       "INVALID_DATA",
       `event timestamp: expected at most a day in the future, got ${show(timestamp)}${place}`,
     )
-  if (key !== undefined && !(typeof key === "string" && key.length > 0 && key.length <= LONGEST_KEY)) {
-    const got = typeof key === "string" ? `${key.length} characters` : show(key)
+  if (key !== undefined && !isText(key, LONGEST_KEY)) {
+    const got = typeof key === "string" && key.length > LONGEST_KEY ? `${key.length} characters` : show(key)
     throw new DessError(
       "INVALID_DATA",
-      `event key: expected a text of 1 to ${LONGEST_KEY} characters, got ${got}${place}`,
+      `event key: expected a well-formed text of 1 to ${LONGEST_KEY} characters, got ${got}${place}`,
     )
   }
-  if (comment !== undefined && !(typeof comment === "string" && comment.length <= LONGEST_COMMENT))
+  if (comment !== undefined && comment !== "" && !isText(comment, LONGEST_COMMENT))
     throw new DessError(
       "INVALID_DATA",
-      `event comment: expected a text of at most ${LONGEST_COMMENT} characters, got ${show(comment)}${place}`,
+      `event comment: expected a well-formed text of at most ${LONGEST_COMMENT} characters, got ${show(comment)}${place}`,
     )
   const named = type === undefined ? undefined : checkType(type, place)
   const own = weight === undefined ? undefined : checkWeight("event weight", weight, place)
@@ -281,7 +281,8 @@ export function checkTrials(given: readonly Trial[], scale: RatingScale): Checke
 
 /** Category names, each once. */
 export function checkCategories(given: readonly string[], most = 1000): string[] {
-  const fine = Array.isArray(given) && given.length <= most && given.every((name) => isText(name, LONGEST_CATEGORY))
+  const fine =
+    Array.isArray(given) && given.length <= most && Array.from(given).every((name) => isText(name, LONGEST_CATEGORY))
   if (fine) return [...new Set(given)]
   throw new DessError(
     "INVALID_DATA",
@@ -323,7 +324,9 @@ export function checkNotes(
   side: Side,
   given: readonly { id: Id; note: Note | null }[],
 ): { id: string; note: Note | null }[] {
-  return toArray("notes", given).map(({ id, note }) => {
+  return toArray("notes", given).map((one) => {
+    checkOptionNames("note", one, ["id", "note"])
+    const { id, note } = one
     const length = jsonLength(note)
     if (length <= LONGEST_NOTE) return { id: checkName(side, id), note }
     throw new DessError(

@@ -9,6 +9,7 @@
 
 import { DessError, show } from "../errors.ts"
 import type { Catalogue } from "./catalogue.ts"
+import { checkObject } from "./check.ts"
 import { LONGEST_TEXT, type PropertyColumn, type Scalar } from "./item-properties.ts"
 
 const MOST_CONDITIONS = 100
@@ -46,12 +47,13 @@ export class FilterCompiler {
 
   /** `where` is for errors. */
   compile(filter: unknown, where: string, depth = 0): ItemTest {
-    if (typeof filter !== "object" || filter === null || Array.isArray(filter))
-      throw new DessError("INVALID_ARGUMENT", `${where}: expected an object, got ${show(filter)}`)
+    checkObject(where, filter)
     if (depth > DEEPEST)
       throw new DessError("INVALID_ARGUMENT", `${where}: expected a depth of at most ${DEEPEST}, got more`)
     return allOf(
-      Object.entries(filter).map(([name, value]) => this.#part(name, value, { where: `${where}.${name}`, depth })),
+      Object.entries(filter as object).map(([name, value]) =>
+        this.#part(name, value, { where: `${where}.${name}`, depth }),
+      ),
     )
   }
 

@@ -96,7 +96,8 @@ function checkProperties(given: unknown, place: string): Record<string, Property
 
 function isProperty(value: unknown): value is PropertyValue {
   if (Array.isArray(value))
-    return value.length <= MOST_IN_A_LIST && value.every((one) => typeof one !== "boolean" && isScalar(one))
+    // Array.from: a hole is no value.
+    return value.length <= MOST_IN_A_LIST && Array.from(value).every((one) => typeof one !== "boolean" && isScalar(one))
   return isScalar(value)
 }
 

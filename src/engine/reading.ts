@@ -217,11 +217,11 @@ export class Reading {
       total: offset + count,
       count,
       counted: checkTruth("counted", options.counted),
-      exclude: this.#findItems("exclude", options.exclude ?? []),
-      only: options.only && this.#findItems("only", options.only),
+      exclude: options.exclude === undefined ? [] : this.#findItems("exclude", options.exclude),
+      only: options.only === undefined ? undefined : this.#findItems("only", options.only),
       rules: this.rules.compile(options),
     }
-    return { offset, include: checkIncluded(options.include ?? []), query }
+    return { offset, include: options.include === undefined ? [] : checkIncluded(options.include), query }
   }
 
   /** The part of a list that is asked for, with what is to come with its items. */

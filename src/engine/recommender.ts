@@ -28,6 +28,7 @@ import {
   checkSide,
   checkSource,
   checkTrials,
+  checkTruth,
   checkType,
   type GivenList,
   isCounted,
@@ -304,6 +305,7 @@ export class LiveRecommender implements Recommender {
   async #observe(given: Event | readonly Event[], options: ObserveOptions): Promise<Accepted> {
     this.#check()
     checkOptionNames("options", options, ["replace", "source"])
+    const replace = checkTruth("replace", options.replace)
     const source = checkSource(options.source)
     const events = this.#checkEvents(given)
     if (events.some(({ key, type }) => key !== undefined || type !== undefined)) {
@@ -320,7 +322,7 @@ export class LiveRecommender implements Recommender {
         "BUSY",
         `queue: expected room for ${events.length} events, ${this.#queue()} are waiting; try again later`,
       )
-    const duplicates = this.#intake.observe(events, options.replace)
+    const duplicates = this.#intake.observe(events, replace)
     if (source) this.#intake.moveSource(source)
     this.#intake.count()
     await this.#journal.committed()
@@ -639,6 +641,7 @@ export class LiveRecommender implements Recommender {
   }
 
   reports(signal?: AbortSignal, options: { last?: number } = {}): AsyncIterableIterator<LiveReport> {
+    checkOptionNames("options", options, ["last"])
     const last = checkCount("last", options.last, { least: 0, most: MOST_PAST, otherwise: 0 })
     return this.#reports.listen(signal, last === 0 ? [] : this.#pastReports(last))
   }

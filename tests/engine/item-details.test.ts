@@ -102,6 +102,8 @@ describe.each(["memory", "directory"])("an item, in %s", (kind) => {
     ["a date after the year 9999", { item: "lamp", expires: "+010000-01-01T00:00Z" }],
     ["seconds that are none", { item: "lamp", expires: 1e300 }],
     ["half a surrogate pair in a category", { item: "lamp", categories: ["\ud83d"] }],
+    ["a hole in a list", { item: "lamp", properties: { tags: Array(2) } }],
+    ["a hole in categories", { item: "lamp", categories: Array(2) }],
     ["properties in a map", { item: "lamp", properties: new Map([["price", 1]]) }],
     ["more than 4 KB", { item: "lamp", properties: { text: "x".repeat(4100) } }],
     [

@@ -289,6 +289,8 @@ describe("validation", () => {
     ["an infinite time", { ...ok, timestamp: Number.POSITIVE_INFINITY }, /timestamp: expected/],
     ["a long key", { ...ok, key: "k".repeat(10_000) }, /event key: expected/],
     ["an empty key", { ...ok, key: "" }, /event key: expected/],
+    ["half an emoji in a key", { ...ok, key: "\ud83d" }, /event key: expected a well-formed text/],
+    ["half an emoji in a comment", { ...ok, comment: "\ud83d" }, /event comment: expected a well-formed text/],
   ]
   test("what is not an event is refused, and nothing of the array is taken", async () => {
     const recommender = await open()

@@ -213,7 +213,16 @@ describe("rules that are wrong", () => {
     ["a cap that is no object", { cap: 2 }],
     ["diversity above 1", { diversity: 2 }],
     ["an include nobody knows", { include: ["events"] }],
+    ["a filter that is a Map", { filter: new Map([["price", 3]]) }],
+    ["a filter that is a date", { filter: new Date() }],
+    ["a boost of a Map", { boost: [{ filter: new Map([["price", 3]]), by: 2 }] }],
+    ["a cap that is a Map", { cap: new Map([["category", 1]]) }],
     ["exclude that is no list", { exclude: "dune" }],
+    ["exclude that is null", { exclude: null }],
+    ["only that is null", { only: null }],
+    ["only that is an empty text", { only: "" }],
+    ["include that is null", { include: null }],
+    ["categories with a hole", { categories: Array(2) }],
     ["seen that is a text", { seen: "yes" }],
     ["a count that is a text", { count: "3" }],
   ]
@@ -274,6 +283,37 @@ test("boosts hold while what they go by stays as it is, and follow it when it ch
   expect(await first()).toBe("a")
   await put("a", "Nova", ["sale", "gift"], 9)
   expect(await first()).toBe("b")
+})
+
+test("many boosts together stay numbers: the list is whole, its order that of one boost, its reasons add up", async () => {
+  const recommender = await open(undefined)
+  const items = Array.from({ length: 40 }, (_, n) => ({ item: `item ${n}`, properties: { isEven: n % 2 === 0 } }))
+  await recommender.putItems(items)
+  await recommender.observe(
+    Array.from({ length: 900 }, (_, n) => ({ user: `user ${n % 30}`, item: `item ${(7 * n + (n >> 5)) % 30}` })),
+  )
+  await recommender.drain()
+  for (const by of [1000, 0.001]) {
+    const boostOf = (times: number) => Array.from({ length: times }, () => ({ filter: { isEven: true }, by }))
+    const rules = { count: 40, boost: boostOf(100) }
+    const lists = {
+      user: await recommender.recommend("user 3", { ...rules, seen: true, why: true }),
+      lasting: await recommender.recommend("user 3", { ...rules, seen: true, lasting: true }),
+      similar: await recommender.similar("item 39", { ...rules, count: 39 }),
+      popular: await recommender.popular(rules),
+      new: await recommender.newest(rules),
+    }
+    for (const [kind, list] of Object.entries(lists)) {
+      expect(list, kind).toHaveLength(rules.count - (kind === "similar" ? 1 : 0))
+      for (const { score, item } of list) expect(Number.isFinite(score), `${kind}: ${item}`).toBe(true)
+    }
+    for (const { why, score, source } of lists.user.filter(({ source }) => source === "model")) {
+      const sum = Object.values(why?.parts ?? {}).reduce((all, part) => all + part, 0)
+      expect(Math.abs(sum - Math.log(score / (1 - score))), source).toBeLessThan(0.001)
+    }
+    const twice = await recommender.recommend("user 3", { count: 40, seen: true, boost: boostOf(2) })
+    expect(lists.user.map(({ item }) => item)).toEqual(twice.map(({ item }) => item))
+  }
 })
 
 test("what a filter names without a value is refused, whatever was asked for before", async () => {
@@ -344,6 +384,10 @@ test("what is misspelt is refused wherever the library takes an object", async (
     ["ids", async () => recommender.ids("item", odd)],
     ["history", async () => recommender.history("ada", odd)],
     ["feedback", () => recommender.feedback(odd)],
+    ["reports", async () => recommender.reports(undefined, odd)],
+    ["notes", () => recommender.putNotes("user", [{ id: "ada", note: null, ...(odd as object) }])],
+    ["a note that is none", () => recommender.putNotes("user", [null as never])],
+    ["replace", () => recommender.observe({ user: "ada", item: "dune", type: "view" }, { replace: "yes" as never })],
   ]
   for (const [name, call] of calls)
     await expect((async () => call())(), name).rejects.toMatchObject({ code: expect.stringMatching(/^INVALID_/) })
