@@ -5,7 +5,7 @@ import type { Asker, LabelledTrial, Powers, Reader } from "../learning/reader.ts
 import { findAsker, type Someone, trialsOf } from "./asking.ts"
 import { Blocked } from "./blocked.ts"
 import type { Catalogue } from "./catalogue.ts"
-import { append, type Candidates, drawToKin, findUnknown, orderFresh, type Scored } from "./newcomers.ts"
+import { append, type Candidates, drawToKin, findUnknown, freshPlaces, type Scored } from "./newcomers.ts"
 import type { Rules } from "./rules.ts"
 import { type Chosen, type Ranked, type Rankings, Selection } from "./selection.ts"
 import type { Recommendation, Source } from "./types.ts"
@@ -94,15 +94,15 @@ function selectFresh(
   const whole = count * Math.ceil(total / count)
   const selection = new Selection({ catalogue, reader, rules: query.rules, total: whole })
   const before = asking === undefined || total === count ? [] : catalogue.freshPages.of(asking)
-  const items = orderFresh(candidates, catalogue, before)
-  const taken = selection.takePages(rankings, { items, count, most: Math.min(fresh, count) })
+  const of = freshPlaces(candidates, catalogue, { before, whole, count })
+  const taken = selection.takePages(rankings, { of, count, most: Math.min(fresh, count) })
   if (asking !== undefined)
     catalogue.freshPages.set(
       asking,
-      taken.map(({ item }) => item),
+      taken.map((page) => page.map(({ item }) => item)),
     )
   const list = selection.chosen.slice(0, total)
-  const isNew = new Set(taken)
+  const isNew = new Set(taken.flat())
   if (counted) for (const one of list.slice(total - count)) if (isNew.has(one)) catalogue.shown.add(one.item)
   return list
 }

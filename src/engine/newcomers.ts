@@ -14,8 +14,10 @@
  *
  * Places kept by `fresh` go to items with less than 5 events, by the upper bound z' + log((n + ½)/(1 + s/20)), s: places it
  * was given before. n + ½ is half an event more than it had: what is new is given credit, what was taken up gets on, and
- * what was shown 20 times and not taken up has half its odds and goes again. Of an item without events and items like it
- * nothing is known but that it is new: its z' is the mean of all new ones and their deviation.
+ * what was shown 20 times and not taken up has half its odds and goes again. Where even the highest is below a tenth of the
+ * odds of what stands at the end of the page otherwise, that stays: it costs the others a third of what it does else.
+ * Of an item without events and items like it nothing is known but that it is new: its z' is the mean of all new ones and
+ * their deviation, and its first 20 places need not be worth it.
  */
 
 import { Random } from "../kernels/random.ts"
@@ -34,6 +36,8 @@ const FRESH_EVENTS = 5
 /** Events an item is given credit for, and places given to it by which its odds are halved. */
 const CREDIT = 0.5
 const SHOWN = 20
+/** A place is given where the upper bound is at least this much of the odds of the item that stands there otherwise. */
+const WORTH = 0.1
 /** Places that new items are looked for at first. */
 const FIRST_PLACES = 16
 /** Planes: so many times, and how many of them a group has in common. */
@@ -333,32 +337,60 @@ function isFresh(item: number, catalogue: Catalogue): boolean {
   return catalogue.events(item) < FRESH_EVENTS && catalogue.isNewcomer(item)
 }
 
-/** New items in the order of their upper bounds; first those that pages before had, in the order they had them. */
-export function* orderFresh(
+/**
+ * New items of each page of a list: those that the page had before; on others in the order of their upper bounds, down to
+ * a share of what the page ends with otherwise, then those that nothing is known of, each for its first places.
+ */
+export function freshPlaces(
   { known, unknown, blocked }: Candidates,
   catalogue: Catalogue,
-  before: readonly number[],
-): Generator<Chosen> {
+  { before, whole, count }: { before: readonly (readonly number[])[]; whole: number; count: number },
+): (page: number) => Iterable<Chosen> {
   const { items, values } = append(known, unknown)
+  const sought = new Set(before.flat())
   const places = new Map<number, number>()
   const bounds = Float64Array.from(items, (item, i) => {
-    if (before.includes(item)) places.set(item, i)
+    if (sought.has(item)) places.set(item, i)
     if (!isFresh(item, catalogue)) return Number.NEGATIVE_INFINITY
     return values[i] + Math.log((catalogue.events(item) + CREDIT) / (1 + catalogue.shown.count(item) / SHOWN))
   })
-  const isOut = (place: number) => blocked.has(items[place])
+  const order = {
+    isOut: (place: number) => blocked.has(items[place]),
+    tie: (place: number) => catalogue.born(items[place]),
+  }
   const toChosen = (place: number): Chosen => ({
     ...{ item: items[place], value: values[place] },
     source: place < known.items.length ? "model" : "new",
   })
-  for (const item of before) {
-    const place = places.get(item)
-    if (place !== undefined && values[place] > Number.NEGATIVE_INFINITY && !isOut(place)) yield toChosen(place)
+  const ends = bestOf(known.values, whole, order)
+  const worthy = bestFirst(bounds, order)
+  const first = known.items.length
+  const free = bestFirst(bounds.subarray(first), {
+    isOut: (n) => order.isOut(first + n) || catalogue.shown.count(unknown.items[n]) >= SHOWN,
+    tie: (n) => order.tie(first + n),
+  })
+  let next = worthy.next()
+  return function* (page) {
+    for (const item of before[page] ?? []) {
+      const place = places.get(item)
+      if (place !== undefined && values[place] > Number.NEGATIVE_INFINITY && !order.isOut(place)) yield toChosen(place)
+    }
+    if (page < before.length) return
+    const end = ends[(page + 1) * count - 1]
+    const least = end === undefined ? Number.NEGATIVE_INFINITY : known.values[end] + Math.log(WORTH)
+    while (!next.done && bounds[next.value] >= least) {
+      const place = next.value
+      next = worthy.next()
+      yield toChosen(place)
+    }
+    for (let one = free.next(); !one.done; one = free.next()) yield toChosen(first + one.value)
   }
-  const order = { isOut, tie: (place: number) => catalogue.born(items[place]) }
+}
+
+function* bestFirst(values: Float64Array, order: Parameters<typeof bestOf>[2]): Generator<number, undefined> {
   for (let wanted = FIRST_PLACES, seen = 0; ; wanted *= 4) {
-    const best = bestOf(bounds, wanted, order)
-    for (; seen < best.length; seen++) yield toChosen(best[seen])
-    if (best.length < wanted) return
+    const best = bestOf(values, wanted, order)
+    for (; seen < best.length; seen++) yield best[seen]
+    if (best.length < wanted) return undefined
   }
 }

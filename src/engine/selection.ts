@@ -38,9 +38,10 @@ export interface Ranked {
 /** Rankings that follow each other: one is made when those before it are used up. */
 export type Rankings = Iterable<Ranked>
 
-/** New items in the order they are given places in, so many at the end of every page. */
+/** Places for new items, so many at the end of every page. */
 export interface NewPlaces {
-  items: Iterable<Chosen>
+  /** New items of a page in the order they are given its places in. */
+  of(page: number): Iterable<Chosen>
   /** Length of a page. */
   count: number
   most: number
@@ -69,16 +70,16 @@ export class Selection {
     this.#takeSome(this.#inOrder(rankings), this.#total)
   }
 
-  /** The same page by page: what is new has its places first, and stands at the end. Returns the new items. */
-  takePages(rankings: Rankings, { items, count, most }: NewPlaces): Chosen[] {
-    const [others, fresh] = [this.#inOrder(rankings), items[Symbol.iterator]()]
-    const taken: Chosen[] = []
+  /** The same page by page: what is new has its places first, and stands at the end. Returns the new items of each. */
+  takePages(rankings: Rankings, { of, count, most }: NewPlaces): Chosen[][] {
+    const others = this.#inOrder(rankings)
+    const taken: Chosen[][] = []
     for (let from = 0; from < this.#total; from = this.chosen.length) {
-      this.#takeSome(fresh, Math.min(from + most, this.#total))
+      this.#takeSome(of(taken.length)[Symbol.iterator](), Math.min(from + most, this.#total))
       const own = this.chosen.splice(from)
       this.#takeSome(others, Math.min(from + count, this.#total) - own.length)
       this.chosen.push(...own)
-      taken.push(...own)
+      taken.push(own)
       if (this.chosen.length < from + count) break
     }
     return taken

@@ -57,23 +57,27 @@ export class ShownItems {
 
 /** Bytes of pages that are remembered, of all askers together: of those who asked last. */
 const MOST_BYTES = 2 ** 21
-/** Approximate bytes of an asker, and of an item of theirs. */
+/** Approximate bytes of an asker, of a page of theirs, and of an item there. */
 const BYTES_PER_ASKER = 120
+const BYTES_PER_PAGE = 32
 const BYTES_PER_PLACE = 8
+
+/** Page by page: new items that it was given. */
+type Pages = readonly (readonly number[])[]
 
 /** The new items on the pages that somebody was given, so that the next page has others: that they were shown changes their order. */
 export class FreshPages {
-  readonly #pages = new Map<number | string, readonly number[]>()
+  readonly #pages = new Map<number | string, Pages>()
   #bytes = 0
 
-  of(asking: number | string): readonly number[] {
+  of(asking: number | string): Pages {
     return this.#pages.get(asking) ?? []
   }
 
-  set(asking: number | string, items: readonly number[]): void {
+  set(asking: number | string, pages: Pages): void {
     this.drop(asking)
-    this.#pages.set(asking, items)
-    this.#bytes += bytesOf(asking, items)
+    this.#pages.set(asking, pages)
+    this.#bytes += bytesOf(asking, pages)
     for (const oldest of this.#pages.keys()) {
       if (this.#bytes <= MOST_BYTES) break
       this.drop(oldest)
@@ -81,13 +85,15 @@ export class FreshPages {
   }
 
   drop(asking: number | string): void {
-    const items = this.#pages.get(asking)
-    if (items === undefined) return
+    const pages = this.#pages.get(asking)
+    if (pages === undefined) return
     this.#pages.delete(asking)
-    this.#bytes -= bytesOf(asking, items)
+    this.#bytes -= bytesOf(asking, pages)
   }
 }
 
-function bytesOf(asking: number | string, items: readonly number[]): number {
-  return BYTES_PER_ASKER + (typeof asking === "string" ? asking.length : 0) + BYTES_PER_PLACE * items.length
+function bytesOf(asking: number | string, pages: Pages): number {
+  const places = pages.reduce((sum, { length }) => sum + length, 0)
+  const own = typeof asking === "string" ? asking.length : 0
+  return BYTES_PER_ASKER + own + BYTES_PER_PAGE * pages.length + BYTES_PER_PLACE * places
 }

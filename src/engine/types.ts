@@ -298,8 +298,9 @@ export interface RecommendOptions extends ListOptions {
   lasting?: boolean | undefined
   /**
    * Of the places of the list so many, the last, are kept for items with less than 5 events: those that may be best, as far
-   * as is known of them and of items like them, and were not shown in vain. For users and guests the model knows. With
-   * `offset` every page of `count` has its own. Default 0.
+   * as is known of them and of items like them, and were not shown in vain. Where even that is less than a tenth of what
+   * stands there otherwise, that stays. For users and guests the model knows. With `offset` every page of `count` has its
+   * own. Default 0.
    */
   fresh?: number | undefined
   /** Says of each item what speaks for it; top-k with the default recipe only. Default false. */

@@ -180,7 +180,11 @@ export const RecommendQuery = shape({
     }),
   ),
   fresh: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: 1000, description: "Places kept for items with few events. Default 0." }),
+    Type.Integer({
+      minimum: 0,
+      maximum: 1000,
+      description: "Places kept for items with few events, where one may be worth it. Default 0.",
+    }),
   ),
   why: Type.Optional(Type.Boolean({ description: "Says of each item what speaks for it. Default false." })),
   after: After,

@@ -104,6 +104,25 @@ test("fresh keeps the last places for new items, each in turn, and the list is a
     ).not.toContain("new 3")
 })
 
+test("a place stays with what it costs too much to take it from, and is given further down", async () => {
+  await open()
+  await recommender.putItems({ item: "new comedy", categories: ["comedy"] })
+  const ask = async (user: string, options: RecommendOptions = {}) =>
+    (await recommender.recommend(user, { count: 5, seen: true, ...options })).map(({ item }) => item)
+  for (let n = 0; n < 3; n++) {
+    expect(await ask(`u${3 * n}`, { fresh: 1 })).toEqual(await ask(`u${3 * n}`))
+    expect((await ask(`u${3 * n + GENRES.indexOf("comedy")}`, { fresh: 1 })).at(-1)).toBe("new comedy")
+  }
+  // Page by page it comes once, where the others are as unlikely, and stays on its page.
+  const pages: string[][] = []
+  for (let page = 0; page < 13; page++) pages.push(await ask("u0", { fresh: 1, offset: 5 * page }))
+  expect(new Set(pages.flat()).size).toBe(61)
+  expect(pages.flat()).toHaveLength(61)
+  const page = pages.findIndex((items) => items.includes("new comedy"))
+  expect(page).toBeGreaterThan(1)
+  expect(pages[page].at(-1)).toBe("new comedy")
+})
+
 test("an item that nothing is known of gets its turn at a place that is kept, and only there", async () => {
   await open()
   const names = Array.from({ length: 4 }, (_, i) => `new ${i}`)

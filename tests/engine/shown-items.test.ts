@@ -10,8 +10,8 @@ test("pages with fresh are remembered in a limited number of bytes: of those who
   ]) {
     const pages = new FreshPages()
     const nameOf = (n: number) => `${n}`.padEnd(length)
-    for (let n = 0; n < count; n++) pages.set(nameOf(n), [n])
-    const isKept = Array.from({ length: count }, (_, n) => pages.of(nameOf(n)).includes(n))
+    for (let n = 0; n < count; n++) pages.set(nameOf(n), [[n]])
+    const isKept = Array.from({ length: count }, (_, n) => pages.of(nameOf(n)).flat().includes(n))
     const kept = isKept.filter((yes) => yes).length
     expect(kept * length).toBeLessThan(2 ** 21)
     expect(kept).toBeGreaterThan(900)

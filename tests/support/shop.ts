@@ -61,13 +61,14 @@ export const REQUESTS: Request[] = RULES.flatMap((rules): Request[] => [
   post("/v1/new", rules, (live) => live.newest(rules)),
 ])
 
-/** With what only the top-k task has: reasons, lists that last. */
+/** With what only the top-k task has: reasons, lists that last, places for new items. */
 export const TOPK_REQUESTS: Request[] = [
   ...REQUESTS,
   ...RULES.flatMap((rules) =>
     [
       { ...rules, why: true },
       { ...rules, why: true, lasting: true, seen: true },
+      { ...rules, fresh: 2, counted: false },
     ].flatMap((more) => [forUser(more), forGuest(more)]),
   ),
 ]
