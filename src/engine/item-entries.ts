@@ -119,6 +119,22 @@ function checkFeatureRow(row: readonly number[], columns: readonly string[] | un
       throw new DessError("INVALID_DATA", `item features: expected numbers of at most 1e6, got ${show(x)}${place}`)
 }
 
+/** Bytes that are kept of an item with some categories and properties, of a value of a list, and of a number of a vector. */
+const USUAL_ITEM = 512
+const BYTES_PER_VALUE = 24
+const BYTES_PER_FEATURE = 8
+
+/** About what an entry adds to what is kept of items, at most of what is usual; `inMemory`: titles and texts, too. */
+export function bytesOfPut(
+  { title, properties, features }: CheckedItem,
+  { isKnown, inMemory }: { isKnown: boolean; inMemory: boolean },
+): number {
+  const values = Object.values(properties ?? {}).flat().length
+  const own = BYTES_PER_VALUE * values + BYTES_PER_FEATURE * (features?.length ?? 0)
+  const texts = inMemory ? Buffer.byteLength(JSON.stringify([title, properties])) : 0
+  return Math.max(own, isKnown ? 0 : USUAL_ITEM) + texts
+}
+
 /** What an item is once it is put: a merge patch of what it was. Refuses one that is too large then. */
 export function mergeItem(before: StoredItem, put: CheckedItem): StoredItem {
   const { categories, hidden, features } = put

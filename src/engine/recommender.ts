@@ -41,7 +41,7 @@ import { type EventTypes, weighRows } from "./event-types.ts"
 import { Experiments, ListCounts } from "./experiments.ts"
 import { FormerNames, formerIndicesOf, nameEvents, portions } from "./former-names.ts"
 import { hashName, Intake } from "./intake.ts"
-import { type CheckedItem, checkItems } from "./item-entries.ts"
+import { bytesOfPut, type CheckedItem, checkItems } from "./item-entries.ts"
 import { MOST_NAMES } from "./item-properties.ts"
 import { Journal } from "./journal.ts"
 import { Learning } from "./learning.ts"
@@ -90,8 +90,6 @@ import type {
 const NUMBERS_PER_EVENT = 4
 /** The most that is kept of items, and of keys, feedback and notes, of what may grow. */
 const MOST_OF_ITEMS = 0.75
-/** Bytes that are kept of an item with some categories and properties. */
-const USUAL_ITEM = 512
 /** Milliseconds that lists may have been given before it is journalled. */
 const COUNT_EVERY = 1000
 /** Milliseconds between two tries of erasures that failed. */
@@ -413,8 +411,8 @@ export class LiveRecommender implements Recommender {
 
   /** Names of properties are few, and what is kept of items leaves some of what may grow to users and rows. */
   #refuseTooManyProperties(entries: readonly CheckedItem[]): void {
-    const added = entries.flatMap(({ properties }) => Object.keys(properties ?? {}))
-    const names = new Set(added.length === 0 ? [] : [...this.#catalogue.properties.names, ...added])
+    const named = entries.flatMap(({ properties }) => Object.keys(properties ?? {}))
+    const names = new Set(named.length === 0 ? [] : [...this.#catalogue.properties.names, ...named])
     if (names.size > MOST_NAMES)
       throw new DessError(
         "INVALID_DATA",
@@ -422,12 +420,16 @@ export class LiveRecommender implements Recommender {
       )
     const { bytes } = this.#options.limits
     if (bytes === undefined) return
-    const most = MOST_OF_ITEMS * governedBytes(bytes)
+    const isKnown = ({ item }: CheckedItem) => this.#catalogue.names.item.find(item) !== undefined
+    // A full catalogue can still be told what is sold out.
+    const most = (entries.every(isKnown) ? 1 : MOST_OF_ITEMS) * governedBytes(bytes)
     const held = this.#catalogue.bytes.entries + (this.#lookup.current?.keptBytes ?? 0)
-    if (held + USUAL_ITEM * entries.length > most)
+    let added = 0
+    for (const entry of entries) added += bytesOfPut(entry, { isKnown: isKnown(entry), inMemory: !this.#directory })
+    if (held + added > most)
       throw new DessError(
         "INVALID_ARGUMENT",
-        `items: expected what is kept of them to need at most ${Math.floor(most)} bytes, three quarters of what the memory budget leaves to what grows, got ${held} without these`,
+        `items: expected what is kept of them to need at most ${Math.floor(most)} bytes of what the memory budget leaves to what grows, got ${held}, and about ${added} with these`,
       )
   }
 

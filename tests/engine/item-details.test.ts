@@ -193,4 +193,23 @@ test("what is kept of items is counted, stays on disk but for properties, and le
   await expect(put()).rejects.toMatchObject({ code: "INVALID_ARGUMENT", message: expect.stringMatching(/budget/) })
   expect(small.status().memory.parts.lookup).toBeLessThan(12_000_000)
   expect(small.item("item 0")?.title).toBe("Title 0")
+  // What is known can still be changed, and taken away.
+  await small.putItems({ item: "item 0", hidden: true, properties: { price: 5 } })
+  expect(small.item("item 0")).toMatchObject({ hidden: true, properties: { price: 5 } })
+  await expect(put()).rejects.toThrow(/budget/)
+  // One call alone is refused where it would be too much.
+  for (const directory of [undefined, folder()]) {
+    const other = await open(directory, { memoryBudget: "16MB" })
+    const kept = () => other.status().memory.parts.items + other.status().memory.parts.lookup
+    const before = kept()
+    const lists = Array.from({ length: 1500 }, (_, n) => ({
+      item: `item ${n}`,
+      properties: Object.fromEntries(
+        Array.from({ length: 16 }, (_, p) => [`p${p}`, Array.from({ length: 64 }, (_, v) => (n + v) % 97)]),
+      ),
+    }))
+    await expect(other.putItems(lists)).rejects.toThrow(/budget/)
+    expect(kept()).toBeLessThan(before + 100_000)
+    expect(other.has("item", "item 0")).toBe(false)
+  }
 })
