@@ -245,6 +245,18 @@ describeInBrowser("the shop's page", (browser) => {
       .toContain((await shop.product("plant-2")).title)
     const bought = (await shop.product("plant-3")).title as string
     expect(await titles("for-you")).not.toContain(bought)
+    // Who comes straight to a product has looked at it; what is sold out cannot be bought, what there is not makes no item.
+    await shop.ask("PUT", "/api/product", { item: "stool-9", title: "Tall stool", properties: { inStock: false } })
+    const other = await browser.open(`${shop.url}/#stool-9`)
+    await expect.poll(() => other.locator("#product button:disabled").count(), PATIENCE).toBe(2)
+    expect(await other.evaluate("sessionStorage.clicks")).toBe('["stool-9"]')
+    await other.reload()
+    await expect.poll(() => other.locator("#product button:disabled").count(), PATIENCE).toBe(2)
+    expect((await shop.product("stool-9")).events).toBe(1)
+    await other.close()
+    await expect(shop.tell("linus", "view", ["no such thing"])).rejects.toThrow("there is no such product")
+    expect(await shop.ask("GET", "/api/search?query=no+such")).toEqual([])
+    await shop.ask("DELETE", "/api/product?id=stool-9")
     // Signs in, out and in again: it is the same person.
     const signIn = async () => {
       await page.fill("[name=user]", "linus")
@@ -282,6 +294,12 @@ describeInBrowser("the shop's page", (browser) => {
     await page.fill("[name=query]", "lamp desk")
     await page.press("[name=query]", "Enter")
     await expect.poll(() => titles("found"), PATIENCE).toEqual(["Desk lamp"])
+    // From a product's page, too.
+    await page.goto(`${shop.url}/#plant-1`)
+    await expect.poll(() => page.locator("#similar").count(), PATIENCE).toBe(1)
+    await page.fill("[name=query]", "lamp floor")
+    await page.press("[name=query]", "Enter")
+    await expect.poll(() => titles("found"), PATIENCE).toEqual(["Floor lamp"])
     await page.click("#forget")
     await expect.poll(() => page.locator("#message").textContent(), PATIENCE).toBe("Forgotten: done")
     expect(idsOf((await shop.home("linus", "count=48")).forYou)).toContain("plant-3")

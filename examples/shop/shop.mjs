@@ -56,7 +56,11 @@ const ROUTES = {
     similar: await recommender.similar(id, rulesOf(query)),
   }),
   "GET /api/search": ({ recommender, query: { query } }) => recommender.search(query, { count: 20 }),
-  "POST /api/event": ({ recommender, body }) => recommender.observe({ ...body, timestamp: Date.now() }),
+  // An event would make an item of whatever it names.
+  "POST /api/event": ({ recommender, body }) => {
+    if (recommender.has("item", body.item)) return recommender.observe({ ...body, timestamp: Date.now() })
+    throw Object.assign(new Error(`${body.item}: there is no such product`), { code: "NOT_FOUND" })
+  },
   "POST /api/sign-in": ({ recommender, body: { guest, user } }) => recommender.merge(guest, user),
   "PUT /api/product": ({ recommender, body }) => recommender.putItems(body),
   "DELETE /api/product": ({ recommender, query: { id } }) => recommender.deleteItems(id),
