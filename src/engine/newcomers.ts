@@ -313,16 +313,19 @@ export function append({ items, values }: Scored, more: Record<"items" | "values
 /** Items that were put, of which nothing is known, with what they may be: the mean of new ones and their deviation. */
 export function findUnknown({ items, values }: Scored, catalogue: Catalogue, only: Int32Array | undefined): Scored {
   const kin = findKin(catalogue)
-  const unknown = new Set(Array.from(kin.newcomers, (place) => kin.items[place]))
+  // By item: 1 where it may be unknown.
+  const open = new Uint8Array(catalogue.itemCount)
+  for (const place of kin.newcomers) open[kin.items[place]] = 1
   if (only) {
-    const wanted = new Set(only)
-    for (const item of unknown) if (!wanted.has(item)) unknown.delete(item)
+    const wanted = new Uint8Array(open.length)
+    for (const item of only) wanted[item] = open[item]
+    open.set(wanted)
   }
   let [count, sum, squares] = [0, 0, 0]
-  for (let i = 0; unknown.size > 0 && i < items.length; i++) {
+  for (let i = 0; i < items.length; i++) {
     const value = values[i]
     if (Number.isNaN(value)) continue
-    unknown.delete(items[i])
+    open[items[i]] = 0
     if (value === Number.NEGATIVE_INFINITY || !isFresh(items[i], catalogue)) continue
     count++
     sum += value
@@ -330,11 +333,28 @@ export function findUnknown({ items, values }: Scored, catalogue: Catalogue, onl
   }
   const mean = count === 0 ? 0 : sum / count
   const deviation = count === 0 ? 0 : Math.sqrt(Math.max(0, squares / count - mean ** 2))
-  return { items: Int32Array.from(unknown), values: new Float32Array(unknown.size).fill(mean + deviation) }
+  const unknown: number[] = []
+  for (const place of kin.newcomers) if (open[kin.items[place]] === 1) unknown.push(kin.items[place])
+  return { items: Int32Array.from(unknown), values: new Float32Array(unknown.length).fill(mean + deviation) }
 }
 
 function isFresh(item: number, catalogue: Catalogue): boolean {
   return catalogue.events(item) < FRESH_EVENTS && catalogue.isNewcomer(item)
+}
+
+/** What is added for a new item's events, and taken off for places it was given. */
+const CREDITS = Float64Array.from({ length: FRESH_EVENTS }, (_, events) => Math.log(events + CREDIT))
+
+/** The upper bounds of new items; −∞ for all others. */
+function boundsOf({ items, values }: Scored, catalogue: Catalogue): Float64Array {
+  const bounds = new Float64Array(items.length).fill(Number.NEGATIVE_INFINITY)
+  for (let i = 0; i < items.length; i++) {
+    const item = items[i]
+    if (!isFresh(item, catalogue)) continue
+    const shown = catalogue.shown.count(item)
+    bounds[i] = values[i] + CREDITS[catalogue.events(item)] - (shown === 0 ? 0 : Math.log(1 + shown / SHOWN))
+  }
+  return bounds
 }
 
 /**
@@ -349,11 +369,8 @@ export function freshPlaces(
   const { items, values } = append(known, unknown)
   const sought = new Set(before.flat())
   const places = new Map<number, number>()
-  const bounds = Float64Array.from(items, (item, i) => {
-    if (sought.has(item)) places.set(item, i)
-    if (!isFresh(item, catalogue)) return Number.NEGATIVE_INFINITY
-    return values[i] + Math.log((catalogue.events(item) + CREDIT) / (1 + catalogue.shown.count(item) / SHOWN))
-  })
+  for (let i = 0; sought.size > 0 && i < items.length; i++) if (sought.has(items[i])) places.set(items[i], i)
+  const bounds = boundsOf({ items, values }, catalogue)
   const order = {
     isOut: (place: number) => blocked.has(items[place]),
     tie: (place: number) => catalogue.born(items[place]),
