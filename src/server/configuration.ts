@@ -255,10 +255,16 @@ export function recommenderOptions(settings: Settings): RecommenderOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as RecommenderOptions
 }
 
+/** A source's address without who reads it and its options, which may hold a password, too. */
+function withoutSecrets(source: string): string {
+  const { protocol, username, host, pathname } = new URL(source)
+  return `${protocol}//${username === "" ? "" : "…@"}${host}${pathname}`
+}
+
 /** What --check prints: everything but the keys, of which only whether they are set. */
 export function describeConfiguration({ settings, keys }: Configuration, engine: EngineOptions): object {
   const say = (key: string | undefined) => (key === undefined ? "not set" : "set")
-  const source = settings.source?.replace(/\/\/[^@/]*@/, "//…@")
+  const source = settings.source && withoutSecrets(settings.source)
   const cluster = settings.cluster?.replace(/\/\/[^@/,]*@/g, "//…@")
   const { run, segment, delay, publishDelay, snapshotEvents, snapshotDelay, queue, keepJournal, scale } = engine
   const { task, method, model, recipe, sizes, seed, negatives, threads, price } = run

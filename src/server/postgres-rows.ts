@@ -7,7 +7,7 @@
  */
 
 import { createHash } from "node:crypto"
-import type { Client } from "pg"
+import type { Client, QueryConfig } from "pg"
 import { DessError, show } from "../errors.ts"
 
 export interface RowsOptions {
@@ -19,6 +19,8 @@ export interface RowsOptions {
   batch: number
   /** What tells a row from others with its cursor. Other columns may be added or updated, it stays the same row. */
   identify: (fields: Record<string, unknown>) => readonly unknown[]
+  /** Milliseconds the server may take for what asks nothing of it. */
+  patience: number
 }
 
 export interface Row {
@@ -52,6 +54,10 @@ export interface Portion {
   rows: Row[]
   /** Whether there are more right now. */
   isMore: boolean
+  /** Whether not all were read, or some have to wait. */
+  isBehind: boolean
+  /** When rows that wait for an open transaction began to. */
+  waitingSince: number | undefined
   /** The position once rows with these ids are taken; with all of them the settled cursor moves on. */
   after(ids: readonly string[]): string
 }
@@ -81,6 +87,8 @@ export async function readPortion(client: Client, options: RowsOptions, given: s
   return {
     rows,
     isMore: isCut && rows.length > 0,
+    isBehind: isCut || rows.length < fresh.length,
+    waitingSince: rows.length < fresh.length ? before.next?.time : undefined,
     after(ids) {
       if (ids.length < rows.length) return JSON.stringify({ ...before, taken: [...before.taken, ...ids] })
       const byId = rows.filter(isById).map(({ id }) => id)
@@ -102,23 +110,22 @@ async function query(client: Client, options: RowsOptions & { limit: number }, {
   const text = `SELECT rows.*, ${column}::text AS "dess cursor",
     ${isBeforeNext} AS "dess before" FROM ${from} AS rows WHERE ${where}
     ORDER BY ${column} FETCH FIRST ${limit} ROWS WITH TIES`
-  await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-  try {
-    const { rows: running } = await client.query<{ oldest: string; newest: string }>(RUNNING)
-    const { rows } = await client.query<Record<string, unknown>>(text, values)
-    const seen = new Map<string, number>()
-    const found = rows.map((row): Found => {
-      const { "dess cursor": at, "dess before": isBeforeNext, ...fields } = row
-      const same = `${at}/${hashOf(identify(fields))}`
-      const count = (seen.get(same) ?? 0) + 1
-      seen.set(same, count)
-      const id = count === 1 ? same : `${same}/${count}`
-      return { id, cursor: String(at), isBeforeNext: isBeforeNext === true, fields }
-    })
-    return { found, ...running[0] }
-  } finally {
-    await client.query("ROLLBACK").catch(() => {})
-  }
+  const soon = (text: string): QueryConfig & { query_timeout: number } => ({ text, query_timeout: options.patience })
+  await client.query(soon("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+  const { rows: running } = await client.query<{ oldest: string; newest: string }>(soon(RUNNING))
+  const { rows } = await client.query<Record<string, unknown>>(text, values)
+  // After an error the connection is given up, and the transaction with it.
+  await client.query(soon("ROLLBACK"))
+  const seen = new Map<string, number>()
+  const found = rows.map((row): Found => {
+    const { "dess cursor": at, "dess before": isBeforeNext, ...fields } = row
+    const same = `${at}/${hashOf(identify(fields))}`
+    const count = (seen.get(same) ?? 0) + 1
+    seen.set(same, count)
+    const id = count === 1 ? same : `${same}/${count}`
+    return { id, cursor: String(at), isBeforeNext: isBeforeNext === true, fields }
+  })
+  return { found, ...running[0] }
 }
 
 function hashOf(values: readonly unknown[]): string {

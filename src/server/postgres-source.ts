@@ -1,5 +1,6 @@
 /** Follows a Postgres table: its rows are observed, each once, through any crash of either side. */
 
+import { Socket } from "node:net"
 import { setTimeout as wait } from "node:timers/promises"
 import type { Client } from "pg"
 import { type ColumnChoice, describeColumns, readIdHeader } from "../datasets/header.ts"
@@ -24,6 +25,8 @@ export interface PostgresSourceOptions {
   columns: ColumnChoice
   /** Milliseconds between two looks. */
   every: number
+  /** Milliseconds a server may be silent before the connection counts as lost. */
+  patience?: number | undefined
   signal: AbortSignal
   /** Something is wrong and tried again, or is well again. */
   onError(error: unknown): void
@@ -33,58 +36,98 @@ export interface PostgresSourceOptions {
 
 const BATCH = 1000
 /** Milliseconds before the connection is tried again: doubled each time up to the longest. */
-const FIRST_PAUSE = 500
+const FIRST_PAUSE = 100
 const LONGEST_PAUSE = 10_000
+const PATIENCE = 30_000
+/** Milliseconds a server has to take leave. */
+const LEAVING = 1000
 
 /** Resolves when the signal says so. Whatever fails is told and tried again. */
 export async function followPostgres(recommender: Recommender, options: PostgresSourceOptions): Promise<void> {
   const { Client } = await loadPackage()
-  const { signal, onError, url } = options
+  const { signal, onError, url, patience = PATIENCE } = options
   // What they know of the columns outlives a connection.
   const observing = observer(recommender, options)
   const removing = remover(recommender, options)
   let pause = FIRST_PAUSE
   let reported = ""
+  const report = (problem?: DessError) => {
+    const { message } = problem ?? { message: "" }
+    if (message !== reported) onError(problem ?? new DessError("CLOSED", "source: it is read again"))
+    reported = message
+  }
   while (!signal.aborted) {
-    const client = new Client({ connectionString: url, application_name: "dess" })
+    const socket = new Socket()
+    const client = new Client({
+      ...{ connectionString: url, application_name: "dess", stream: () => socket },
+      // Nothing else says that the other machine is gone.
+      ...{ connectionTimeoutMillis: patience, keepAlive: true, keepAliveInitialDelayMillis: patience },
+    })
     // Without a listener a lost connection would end the process; the next query says it, too.
     client.on("error", () => {})
+    // An error ends what is under way, connecting and a long query, too.
+    const leave = () => socket.destroy(new Error("it is stopping"))
+    signal.addEventListener("abort", leave)
     try {
       await client.connect()
       await follow(client, recommender, {
-        ...options,
-        observing,
-        removing,
-        onRead: () => {
-          if (reported !== "") onError(new DessError("CLOSED", "source: it is read again"))
-          reported = ""
+        ...{ ...options, patience, observing, removing },
+        onRead(problem) {
+          report(problem)
           pause = FIRST_PAUSE
         },
       })
     } catch (error) {
       if (signal.aborted) break
-      const problem = describe(error)
-      if (problem.message !== reported) onError(problem)
-      reported = problem.message
+      report(describe(error))
       await wait(pause, undefined, { signal }).catch(() => {})
       pause = Math.min(LONGEST_PAUSE, 2 * pause)
     } finally {
-      await client.end().catch(() => {})
+      signal.removeEventListener("abort", leave)
+      await disconnect(client, socket)
     }
   }
 }
 
-type Following = PostgresSourceOptions & { onRead: () => void; observing: Taker; removing: Taker }
+/** Takes leave of a server that may not be there any more. */
+async function disconnect(client: Client, socket: Socket): Promise<void> {
+  const late = setTimeout(() => socket.destroy(), LEAVING)
+  await client.end().catch(() => {})
+  clearTimeout(late)
+}
+
+interface Following extends PostgresSourceOptions {
+  patience: number
+  observing: Taker
+  removing: Taker
+  /** Called after each look, with what is wrong although the server answers. */
+  onRead(problem: DessError | undefined): void
+}
 
 async function follow(client: Client, recommender: Recommender, options: Following): Promise<void> {
-  const { every, signal, onRead, observing, removing } = options
+  const { every, signal, onRead, observing, removing, patience, url } = options
+  const read = (followed: FollowedTable, taker: Taker) =>
+    lookAt(client, recommender, { ...followed, name: nameOf(url, followed), taker, patience })
   while (!signal.aborted) {
-    let isMore = await step(client, recommender, { ...options, followed: options.events, taker: observing })
-    if (options.deletes)
-      isMore = (await step(client, recommender, { ...options, followed: options.deletes, taker: removing })) || isMore
-    onRead()
+    // Deletes are read before the events and applied after them: what they take back is there by then.
+    const deletes = options.deletes && (await read(options.deletes, removing))
+    const events = await read(options.events, observing)
+    await events.take()
+    const { isBehind } = events.portion
+    if (!isBehind) await deletes?.take()
+    onRead(problemOf(events.portion, patience))
+    const isMore = events.portion.isMore || (deletes?.portion.isMore === true && !isBehind)
     if (!isMore) await wait(every, undefined, { signal }).catch(() => {})
   }
+}
+
+/** Rows that wait for a transaction that does not end. */
+function problemOf({ waitingSince }: Portion, patience: number): DessError | undefined {
+  if (waitingSince === undefined || Date.now() < waitingSince + patience) return undefined
+  return new DessError(
+    "BUSY",
+    "source: expected transactions to end, got one that stays open; new rows wait for its end, as it may write rows that come before them (pg_stat_activity and pg_prepared_xacts show it)",
+  )
 }
 
 interface Taker {
@@ -93,19 +136,23 @@ interface Taker {
   apply(rows: readonly Row[], source: { name: string; portion: Portion }): Promise<void>
 }
 
-/** Takes the rows that are new; returns whether there are more. */
-async function step(
+/** The rows that are new, and what takes them. */
+async function lookAt(
   client: Client,
   recommender: Recommender,
-  { followed, url, taker }: Following & { followed: FollowedTable; taker: Taker },
-): Promise<boolean> {
-  const name = nameOf(url, followed)
-  const before = recommender.source(name)
-  const portion = await readPortion(client, { ...followed, batch: BATCH, identify: taker.identify }, before)
-  if (portion.rows.length > 0) await taker.apply(portion.rows, { name, portion })
-  const position = portion.after(portion.rows.map(({ id }) => id))
-  if (recommender.source(name) !== position) await recommender.observe([], { source: { name, position } })
-  return portion.isMore
+  { name, taker, ...followed }: FollowedTable & { name: string; taker: Taker; patience: number },
+) {
+  const portion = await readPortion(
+    client,
+    { ...followed, batch: BATCH, identify: taker.identify },
+    recommender.source(name),
+  )
+  const take = async () => {
+    if (portion.rows.length > 0) await taker.apply(portion.rows, { name, portion })
+    const position = portion.after(portion.rows.map(({ id }) => id))
+    if (recommender.source(name) !== position) await recommender.observe([], { source: { name, position } })
+  }
+  return { portion, take }
 }
 
 /** Observes rows with their position, so that both are kept or neither. A row that is no event is told and passed over. */

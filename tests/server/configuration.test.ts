@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
 import { Recommender } from "../../src/engine/open.ts"
 import { tryOptions } from "../../src/engine/try-options.ts"
-import { configure, recommenderOptions, SETTINGS } from "../../src/server/configuration.ts"
+import { configure, describeConfiguration, recommenderOptions, SETTINGS } from "../../src/server/configuration.ts"
 import { SettingsSchema } from "../../src/server/settings.ts"
 import { createCheck } from "../../src/server/validate.ts"
 import { removeFolder, temporaryFolder } from "../support/service.ts"
@@ -74,4 +74,18 @@ test("the recommender gets its options under its own names", () => {
     idle: { leave: "30d" },
     keys: 5,
   })
+})
+
+test("a source is Postgres, and --check shows its address without the password, wherever that stands", async () => {
+  const table = { "source-table": "purchases" }
+  for (const source of ["http://db/shop", "db/shop"])
+    expect(() => configure({ ...table, source }, {})).toThrow(/source: expected pattern "\^postgres/)
+  for (const source of ["postgres://ada:se@cret@db:5433/shop", "postgresql://db/shop?user=ada&password=se@cret"]) {
+    const configuration = configure({ ...table, source }, {})
+    const shown = JSON.stringify(
+      describeConfiguration(configuration, await tryOptions(recommenderOptions(configuration.settings))),
+    )
+    expect(shown).toMatch(/"source":"postgres(ql)?:\/\/(…@)?db(:5433)?\/shop"/)
+    expect(shown).not.toMatch(/cret|ada/)
+  }
 })

@@ -1,6 +1,7 @@
 /** Rows of a Postgres table as events, each once. */
 
 import { spawn } from "node:child_process"
+import { connect as connectTo, createServer, type Socket } from "node:net"
 import { join } from "node:path"
 import { setTimeout as wait } from "node:timers/promises"
 import pg from "pg"
@@ -29,7 +30,7 @@ describeWithPostgres("a Postgres source", () => {
   })
   afterAll(async () => {
     await client?.end().catch(() => {})
-    server?.remove()
+    await server?.remove()
     removeFolder(folder)
   })
 
@@ -81,6 +82,73 @@ describeWithPostgres("a Postgres source", () => {
     const items: string[] = []
     for await (const { item } of recommender.events()) items.push(item)
     return items
+  }
+
+  /** Writes about 50 rows a second through a server that comes and goes; `stop` gives how many there are. */
+  function writeOn(name: string): { stop(): Promise<number> } {
+    let [rows, isWriting] = [0, true]
+    const written = (async () => {
+      while (isWriting) {
+        let writer: pg.Client | undefined
+        try {
+          writer = await connect()
+          // Whether the last ones are there is asked, not guessed.
+          const { rows: found } = await writer.query(`SELECT count(*)::int AS count FROM ${name}`)
+          rows = found[0].count
+          while (isWriting) {
+            await writer.query(
+              `INSERT INTO ${name} (user_id, item_id) SELECT 'u' || n % 50, 'i' || n FROM generate_series(${rows}, ${rows + 1}) n`,
+            )
+            rows += 2
+            await wait(40)
+          }
+        } catch {
+          await wait(20)
+        }
+        await writer?.end().catch(() => {})
+      }
+    })()
+    return {
+      async stop() {
+        isWriting = false
+        await written
+        return rows
+      },
+    }
+  }
+
+  /** A line to a server that may go silent, as when a machine between the two is switched off. */
+  async function wire(to: number) {
+    let isCut = false
+    const sockets = new Set<Socket>()
+    const line = createServer((from) => {
+      const there = connectTo(to, "127.0.0.1")
+      for (const [one, other] of [
+        [from, there],
+        [there, from],
+      ]) {
+        sockets.add(one)
+        one.on("error", () => {})
+        one.on("data", (bytes) => isCut || other.write(bytes))
+        one.on("close", () => isCut || other.destroy())
+      }
+    })
+    await new Promise<void>((resolve) => line.listen(0, "127.0.0.1", resolve))
+    return {
+      port: (line.address() as { port: number }).port,
+      cut() {
+        isCut = true
+      },
+      /** For new connections: what went silent stays so. */
+      mend() {
+        for (const socket of sockets) socket.removeAllListeners("data").pause()
+        isCut = false
+      },
+      async close() {
+        for (const socket of sockets) socket.destroy()
+        await new Promise((resolve) => line.close(resolve))
+      },
+    }
   }
 
   test("takes what there is and what comes, each row once, with its time", async () => {
@@ -182,15 +250,84 @@ describeWithPostgres("a Postgres source", () => {
     await until(async () => accepted() === 20)
     await until(async () => errors.length === 2)
     expect(errors[1]).toMatch(/read again/)
-    server.kill()
+    await server.kill()
     await until(async () => errors.length === 3)
     expect(errors[2]).toMatch(/expected a Postgres that answers/)
-    server.start()
+    await server.start()
     await client.end().catch(() => {})
     client = await connect()
     await insert("changing", 20, 10)
     await until(async () => accepted() === 30)
     expect(errors.join()).not.toContain("shop@")
+  })
+
+  test("a connection that has gone silent is given up, told and made again; stopping waits for nobody", async () => {
+    await table("silent")
+    await insert("silent", 0, 10)
+    const line = await wire(Number(new URL(server.url).port))
+    const url = server.url.replace(/:\d+\//, `:${line.port}/`)
+    const { recommender, accepted, errors } = await follow("silent", {
+      url,
+      events: { table: "silent", cursor: "id" },
+      patience: 300,
+    })
+    await until(async () => accepted() === 10)
+    line.cut()
+    await insert("silent", 10, 10)
+    await until(async () => errors.length === 1)
+    expect(errors[0]).toMatch(/expected a Postgres that answers, got: Query read timeout/)
+    line.mend()
+    await until(async () => accepted() === 20)
+    await until(async () => errors.at(-1)?.includes("read again") === true)
+    expect(await itemsOf(recommender)).toHaveLength(20)
+    // While it connects to nobody, and while a query takes long.
+    line.cut()
+    await until(async () => errors.length > 2)
+    const stopping = performance.now()
+    await leave()
+    const slow = "SELECT *, pg_sleep(60) AS pause FROM silent"
+    await follow("silent", { events: { table: slow, cursor: "id" } })
+    await wait(200)
+    await leave()
+    expect(performance.now() - stopping).toBeLessThan(5000)
+    await line.close()
+  })
+
+  test("a transaction that stays open is told when rows wait for its end", async () => {
+    await table("held")
+    await table("held_gone", "user_id text")
+    const slow = await connect()
+    await slow.query("BEGIN")
+    await slow.query("INSERT INTO held (user_id, item_id) VALUES ('slow', 'slow')")
+    await insert("held", 0, 5500)
+    await client.query("INSERT INTO held_gone (user_id) VALUES ('u1')")
+    const { recommender, accepted, errors } = await follow("held", {
+      deletes: { table: "held_gone", cursor: "id" },
+      patience: 300,
+    })
+    const forget = vi.spyOn(recommender, "forget")
+    await until(async () => errors.length === 1)
+    expect(errors[0]).toMatch(/expected transactions to end, got one that stays open; new rows wait/)
+    expect([accepted(), forget.mock.calls.length]).toEqual([5000, 0])
+    await slow.query("COMMIT")
+    await slow.end()
+    await until(async () => accepted() === 5501)
+    await until(async () => !recommender.has("user", "u1"))
+    await until(async () => errors.at(-1)?.includes("read again") === true)
+  })
+
+  test("deletes come after the events they take back, however many wait", async () => {
+    await table("bulk")
+    await table("bulk_gone", "user_id text, item_id text")
+    await insert("bulk", 0, 4000)
+    await client.query("INSERT INTO bulk_gone (user_id) VALUES ('u7')")
+    const { recommender, accepted } = await follow("bulk", { deletes: { table: "bulk_gone", cursor: "id" } })
+    await until(async () => accepted() === 4000)
+    await until(async () => !recommender.has("user", "u7"))
+    await wait(300)
+    const users: unknown[] = []
+    for await (const { user } of recommender.events()) users.push(user)
+    expect([users.length, users.includes("u7")]).toEqual([3920, false])
   })
 
   test("rows wait while the column of the users or items has another name: none is passed over, nobody is erased", async () => {
@@ -273,65 +410,47 @@ describeWithPostgres("a Postgres source", () => {
     expect([items.length, new Set(items).size]).toEqual([23, 23])
   })
 
-  test("applies every row once though either side is killed 50 times", { timeout: 900_000 }, async () => {
+  test("applies every row once though each side is killed 50 times while rows are written and followed", {
+    timeout: 900_000,
+  }, async () => {
     await table("torture")
+    const writer = writeOn("torture")
     const directory = join(folder, "tortured")
-    let rows = 0
-    let isWriting = true
-    /** Writes on, through a server that comes and goes. */
-    const writing = (async () => {
-      let writer: pg.Client | undefined
-      while (isWriting) {
-        try {
-          writer ??= await connect()
-          await writer.query(
-            `INSERT INTO torture (user_id, item_id) SELECT 'u' || n % 50, 'i' || n FROM generate_series(${rows}, ${rows + 9}) n`,
-          )
-          rows += 10
-        } catch {
-          await writer?.end().catch(() => {})
-          writer = undefined
-          // Whether the last ones are there is asked, not guessed.
-          for (;;) {
-            try {
-              const asking = await connect()
-              const { rows: found } = await asking.query("SELECT count(*)::int AS count FROM torture")
-              await asking.end()
-              rows = found[0].count
-              break
-            } catch {
-              await wait(20)
-            }
-          }
-        }
-        await wait(5)
-      }
-      await writer?.end().catch(() => {})
-    })()
+    const script = join(import.meta.dirname, "../support/follow-child.mjs")
     let problems = ""
+    let met = 0
     for (let kill = 0; kill < 50; kill++) {
-      const script = join(import.meta.dirname, "../support/follow-child.mjs")
       const child = spawn(process.execPath, [script, directory, server.url, "torture"])
+      let accepted = 0
+      child.stdout.on("data", (text) => {
+        accepted = Number(String(text).trim().split("\n").pop())
+      })
       child.stderr.on("data", (text) => {
         problems += text
       })
       const end = new Promise((resolve) => child.once("exit", resolve))
-      await new Promise((resolve) => child.stdout.once("data", resolve))
-      await wait((37 * kill) % 150)
-      if (kill % 5 === 4) {
-        server.kill()
-        server.start()
+      /** Until it takes rows that nobody has taken before. */
+      const follows = async () => {
+        const before = Math.max(accepted, met)
+        await until(async () => accepted > before || child.exitCode !== null).catch(() => {})
+        if (accepted <= before) throw new Error(`kill ${kill}: expected more than ${before} rows\n${problems}`)
       }
-      await wait((53 * kill) % 70)
+      await follows()
+      await wait((37 * kill) % 50)
+      await server.kill()
+      // Every third time it never sees the server come again.
+      const isLeftAlone = kill % 3 === 2
+      if (!isLeftAlone) {
+        await server.start()
+        await follows()
+        await wait((53 * kill) % 50)
+      }
+      met = accepted
       child.kill("SIGKILL")
       await end
+      if (isLeftAlone) await server.start()
     }
-    for (let kill = 0; kill < 40; kill++) {
-      server.kill()
-      server.start()
-    }
-    isWriting = false
-    await writing
+    const rows = await writer.stop()
     await client.end().catch(() => {})
     client = await connect()
     const { recommender, accepted } = await follow("tortured", { events: { table: "torture", cursor: "id" } })
@@ -339,6 +458,7 @@ describeWithPostgres("a Postgres source", () => {
     await wait(300)
     const items = await itemsOf(recommender)
     expect([items.length, new Set(items).size], problems).toEqual([rows, rows])
+    expect(problems).toContain("expected a Postgres that answers")
   })
 
   test("the service follows a table by its settings, and hides the password", async () => {

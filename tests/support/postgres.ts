@@ -1,10 +1,12 @@
 /** A Postgres server of the tests' own, from Debian's package. */
 
-import { execFileSync } from "node:child_process"
+import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { once } from "node:events"
 import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { setTimeout as wait } from "node:timers/promises"
 import { describe, test } from "vitest"
 
 const VERSIONS = "/usr/lib/postgresql"
@@ -18,10 +20,10 @@ function programs(): string | undefined {
 
 export interface Postgres {
   url: string
-  start(): void
-  /** As a power failure would. */
-  kill(): void
-  remove(): void
+  start(): Promise<void>
+  /** kill -9 of the server's first process: the others end when they see that it is gone. */
+  kill(): Promise<void>
+  remove(): Promise<void>
 }
 
 /** A suite with a server. With CI=true a missing one is a failure. */
@@ -37,12 +39,11 @@ export function describeWithPostgres(name: string, body: () => void): void {
   }
 }
 
-/** The server refuses to run as root. */
-function run(program: string, args: readonly string[]): void {
-  const path = join(programs() ?? "", program)
-  const isRoot = process.getuid?.() === 0
-  const [command, words] = isRoot ? ["runuser", ["-u", "postgres", "--", path, ...args]] : [path, [...args]]
-  execFileSync(command, words, { stdio: ["ignore", "ignore", "pipe"], cwd: tmpdir(), timeout: 60_000 })
+/** Who it runs as: it refuses to run as root. */
+function user(): { uid?: number; gid?: number } {
+  if (process.getuid?.() !== 0) return {}
+  const [uid, gid] = ["-u", "-g"].map((flag) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" })))
+  return { uid, gid }
 }
 
 async function freePort(): Promise<number> {
@@ -54,29 +55,62 @@ async function freePort(): Promise<number> {
 }
 
 export async function startPostgres(): Promise<Postgres> {
+  const bin = programs() ?? ""
   const folder = mkdtempSync(join(tmpdir(), "dess-postgres-"))
-  if (process.getuid?.() === 0) {
-    const [uid, gid] = ["-u", "-g"].map((flag) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" })))
-    chownSync(folder, uid, gid)
-  }
+  const owner = user()
+  if (owner.uid !== undefined && owner.gid !== undefined) chownSync(folder, owner.uid, owner.gid)
   chmodSync(folder, 0o700)
   const data = join(folder, "data")
-  run("initdb", ["-D", data, "-A", "trust", "-U", "shop", "--no-sync", "-E", "UTF8"])
+  const making = ["-D", data, "-A", "trust", "-U", "shop", "--no-sync", "-E", "UTF8"]
+  execFileSync(join(bin, "initdb"), making, { stdio: ["ignore", "ignore", "pipe"], cwd: tmpdir(), ...owner })
   const port = await freePort()
-  const options = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=${folder} -c fsync=off -c shared_buffers=4MB -c wal_level=minimal -c max_wal_senders=0`
-  const start = () => run("pg_ctl", ["-D", data, "-w", "-l", join(folder, "log"), "-o", options, "start"])
-  const kill = () => run("pg_ctl", ["-D", data, "-m", "immediate", "stop"])
-  start()
+  const settings = {
+    listen_addresses: "127.0.0.1",
+    unix_socket_directories: folder,
+    // What a killed process wrote is in the system's memory: this would help against a power failure only.
+    fsync: "off",
+    shared_buffers: "1MB",
+    wal_level: "minimal",
+    max_wal_senders: "0",
+  }
+  const words = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+  let server: ChildProcess | undefined
+  /** It does not start before the processes of the one that was killed have ended. */
+  const start = async () => {
+    for (let tries = 0; ; tries++) {
+      const child = spawn(join(bin, "postgres"), ["-D", data, "-p", String(port), ...words], {
+        ...{ stdio: ["ignore", "ignore", "pipe"], cwd: tmpdir() },
+        ...owner,
+      })
+      let log = ""
+      const ready = new Promise<void>((resolve) => {
+        child.stderr?.on("data", (text) => {
+          log += log.length < 10_000 ? text : ""
+          if (log.includes("ready to accept")) resolve()
+        })
+      })
+      const exit = once(child, "exit")
+      server = child
+      await Promise.race([ready, exit])
+      if (child.exitCode === null) return
+      if (tries === 200) throw new Error(log)
+      await wait(20)
+    }
+  }
+  const kill = async () => {
+    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return
+    const exit = once(server, "exit")
+    server.kill("SIGKILL")
+    await exit
+  }
+  await start()
   return {
     url: `postgres://shop@127.0.0.1:${port}/postgres`,
     start,
     kill,
-    remove() {
-      try {
-        kill()
-      } finally {
-        rmSync(folder, { recursive: true, force: true })
-      }
+    async remove() {
+      await kill()
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10 })
     },
   }
 }
