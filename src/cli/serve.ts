@@ -73,10 +73,6 @@ export async function serveCommand(args: string[]): Promise<void> {
       if (service.state() === "learning") sayReady()
     }, 200).unref()
   } else sayReady()
-  if (settings.demo) {
-    const kept = place ? `; its users and items stay in ${place}, use another for yours` : ""
-    say(`feeding a simulated film shop: its first 50,000 events at once, then ${settings.rate} per second${kept}`)
-  }
   await stopped
 }
 

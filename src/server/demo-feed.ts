@@ -11,27 +11,36 @@ const LEARNED_BEFORE = 50_000
 /** Maximum queue of events meanwhile. */
 const MOST_WAITING = 10_000
 
+export interface FeedOptions {
+  /** Events per second. */
+  rate: number
+  signal: AbortSignal
+  /** Called with what is fed. */
+  say?: ((text: string) => void) | undefined
+}
+
 export interface DemoFeed {
   /** Names of the item features; the recommender must be opened with them. */
   features: readonly string[]
   /** Puts the items, observes what is learned beforehand, then events at a rate until the signal. */
-  run(recommender: ServedRecommender, options: { rate: number; signal: AbortSignal }): Promise<void>
+  run(recommender: ServedRecommender, options: FeedOptions): Promise<void>
 }
 
 export function createDemoFeed(): DemoFeed {
   return { features: GENRES, run }
 }
 
-async function run(
-  recommender: ServedRecommender,
-  { rate, signal }: { rate: number; signal: AbortSignal },
-): Promise<void> {
+async function run(recommender: ServedRecommender, { rate, signal, say }: FeedOptions): Promise<void> {
   await recommender.putItems(listFilms())
   const events = happenings()
   const take = (count: number) => Array.from({ length: count }, (): Event => events.next().value)
   // After a restart it continues where it stopped.
   let sent = recommender.status().events.accepted
   for (let skipped = 0; skipped < sent; skipped++) events.next()
+  const first = sent === 0 ? "its first" : "the rest of its first"
+  const begin =
+    sent < LEARNED_BEFORE ? `${first} ${LEARNED_BEFORE.toLocaleString("en")} events at once, then` : "it goes on with"
+  say?.(`feeding a simulated film shop: ${begin} ${rate} per second`)
   while (sent < LEARNED_BEFORE && !signal.aborted) {
     if (recommender.status().events.queue > MOST_WAITING) await pause(signal)
     else {

@@ -111,11 +111,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       following = followPostgres(onOneMachine(live, "source"), {
         ...source,
         signal,
-        onError: (error) => onError(error, "source"),
+        onError: (error) => onError(error, "postgres"),
         say: options.say,
-      }).catch((error) => onError(error, "source"))
+      }).catch((error) => onError(error, "postgres"))
     if (!feed) return
-    feeding = feed.run(live, { rate, signal }).catch((error) => {
+    const place = settings.directory ?? (settings.cluster && "the cluster")
+    const kept = place ? `; its users and items stay in ${place}, use another for yours` : ""
+    feeding = feed.run(live, { rate, signal, say: (text) => options.say?.(`${text}${kept}`) }).catch((error) => {
       if (!signal.aborted) onError(error, "demo")
     })
   })
