@@ -10,7 +10,7 @@ import { checkTypes } from "../engine/event-types.ts"
 import { estimateRatio, interval, rateOf } from "../engine/experiments.ts"
 import { Recommender } from "../engine/open.ts"
 import { givenOptions } from "../engine/rebuild.ts"
-import type { Event, ExperimentRate, RecommendOptions, Variant, Variants } from "../engine/types.ts"
+import type { Event, ExperimentRate, Variant, Variants } from "../engine/types.ts"
 import { checkVariants } from "../engine/variants.ts"
 import { DessError, show } from "../errors.ts"
 import { describeFlags, parseFlags } from "./flags.ts"
@@ -56,12 +56,14 @@ Examples
   dess estimate --directory data
   dess estimate --directory data --of purchase --types '{"view":0.1,"purchase":1}'`
 
+/** Items of a user that are remembered. */
+const MOST_MET = 10_000
 /** Events that are learned at a time. */
 const SEGMENT = 500
 const USUAL: Variants = { model: { share: 0.5 }, popular: { share: 0.5, list: "popular" } }
 
-/** By user: lists made, and by setting how many were hits. */
-type Sums = Map<string, { lists: number; hits: number[] }>
+/** By user: lists made, how many of them before an item the user had met, and by setting how many were hits. */
+type Sums = Map<string, { lists: number; met: number; hits: number[] }>
 
 export interface Estimate {
   name: string
@@ -95,14 +97,14 @@ export async function estimateCommand(args: string[]): Promise<void> {
       every,
       of: flags.of,
     })
-    const lists = [...sums.values()].reduce((sum, one) => sum + one.lists, 0)
+    const [lists, met] = [...sums.values()].reduce(([lists, met], one) => [lists + one.lists, met + one.met], [0, 0])
     if (lists === 0)
       throw new DessError(
         "INVALID_DATA",
         `journal: expected events to predict, got none${flags.of ? ` of type ${show(flags.of)}` : ""}`,
       )
     const estimates = settings.map(([name], s) => estimateOf(sums, name, s))
-    if (json) return console.log(JSON.stringify({ lists, users: sums.size, count, settings: estimates }))
+    if (json) return console.log(JSON.stringify({ lists, met, users: sums.size, count, settings: estimates }))
     console.log(
       `A list of ${count} was made before each of ${lists.toLocaleString("en")} events of ${sums.size.toLocaleString("en")} users. How many had the event's item:\n`,
     )
@@ -114,7 +116,13 @@ export async function estimateCommand(args: string[]): Promise<void> {
     console.log(
       formatTable([{ title: "setting" }, { title: "hits, %" }, { title: `more than ${settings[0][0]}, points` }], rows),
     )
-    console.log(`\n${CAVEAT}`)
+    console.log("")
+    for (const one of estimates.slice(1)) console.log(verdictOf(one, settings[0][0]))
+    if (met > 0)
+      console.log(
+        `${met.toLocaleString("en")} of these events are of items that their user had met before: a list may have those with seen: true, or where their type leaves nothing out (--leave-out).`,
+      )
+    console.log(CAVEAT)
   } finally {
     await contents.close()
   }
@@ -159,11 +167,12 @@ async function replay(contents: Contents, plan: Plan): Promise<Sums> {
       if (n >= from && isLike && due++ % plan.every === 0) {
         if (waiting.length > 0) await recommender.observe(waiting, { replace: true })
         waiting = []
-        const known = sums.get(event.user) ?? { lists: 0, hits: plan.settings.map(() => 0) }
+        const known = sums.get(event.user) ?? { lists: 0, met: 0, hits: plan.settings.map(() => 0) }
         sums.set(event.user, known)
         known.lists++
+        if (recommender.history(event.user, { count: MOST_MET }).includes(event.item)) known.met++
         for (let s = 0; s < plan.settings.length; s++) {
-          const list = await listOf(recommender, event.user, { ...plan.settings[s][1], count: plan.count })
+          const list = await recommender.recommendAs(plan.settings[s][1], event.user, { count: plan.count })
           if (list.some(({ item }) => item === event.item)) known.hits[s]++
         }
       }
@@ -183,14 +192,6 @@ async function replay(contents: Contents, plan: Plan): Promise<Sums> {
   return sums
 }
 
-async function listOf(recommender: Recommender, user: string, { list, options, count }: Variant & { count: number }) {
-  const asked: RecommendOptions = { ...options, count }
-  if (list !== "popular") return recommender.recommend(user, asked)
-  const { seen, lasting: _, fresh: __, why: ___, after: ____, ...rest } = asked
-  const met = seen === true ? [] : recommender.history(user, { count: 10_000 })
-  return recommender.popular({ ...rest, exclude: [...(rest.exclude ?? []), ...met] })
-}
-
 function estimateOf(sums: Sums, name: string, s: number): Estimate {
   const users = [...sums.values()]
   const lists = Float64Array.from(users, (one) => one.lists)
@@ -201,6 +202,13 @@ function estimateOf(sums: Sums, name: string, s: number): Estimate {
     hits: rateOf(hits, lists),
     difference: s === 0 ? undefined : interval(estimateRatio(more, lists)),
   }
+}
+
+function verdictOf({ name, difference }: Estimate, first: string): string {
+  const { low = null, high = null } = difference ?? {}
+  if (low !== null && low > 0) return `${name} has more hits than ${first}.`
+  if (high !== null && high < 0) return `${name} has fewer hits than ${first}.`
+  return `Whether ${name} or ${first} has more hits cannot be said from so few events (--every 1 or a larger --last takes more).`
 }
 
 function formatRate({ estimate, low, high }: ExperimentRate): string {

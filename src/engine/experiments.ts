@@ -231,8 +231,8 @@ export function estimateRatio(
   }
   if (total === 0) return undefined
   const rate = sum / total
-  // Nothing in n lists: with 95 % less than 3/n.
-  if (events.every((count) => count === 0)) return { rate, variance: (3 / total / WIDTH) ** 2 }
+  // Nothing in n lists: with 95 % less than 3/n, and than one a list.
+  if (events.every((count) => count === 0)) return { rate, variance: (Math.min(1, 3 / total) / WIDTH) ** 2 }
   let squares = 0
   for (let b = 0; b < lists.length; b++) squares += (events[b] - rate * lists[b]) ** 2
   const variance = filled < 2 ? Number.POSITIVE_INFINITY : ((filled / (filled - 1)) * squares) / total ** 2

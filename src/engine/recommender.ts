@@ -84,6 +84,7 @@ import type {
   SnapshotInfo,
   Status,
   Trial,
+  Variant,
 } from "./types.ts"
 
 /** Feature numbers that take as much of the journal as an event. */
@@ -526,6 +527,10 @@ export class LiveRecommender implements Recommender {
     const user = checkName("user", first)
     const variant = this.#experiments.settingsOf(this.#experiments.variantOf(user))
     return this.#give("recommend", this.#read().recommendAs(variant, user, options), { ...options, user })
+  }
+
+  async recommendAs(setting: Variant, user: Id, options: RecommendOptions = {}): Promise<Recommendation[]> {
+    return this.#read().recommendAs(setting, user, options)
   }
 
   /** Counts a list and gives it its id. */

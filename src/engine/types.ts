@@ -715,6 +715,8 @@ export interface Recommender extends ServedRecommender {
   observe(events: Event | readonly Event[], options?: ObserveOptions): Promise<Accepted>
   /** Erasures under way end as `pending` and go on at the next start: for a process that is about to close. */
   suspendErasures(): void
+  /** What a setting of lists gives a user, whichever variant is the user's. It is not counted. */
+  recommendAs(setting: Variant, user: Id, options?: RecommendOptions): Promise<Recommendation[]>
   /** The position that was given last with events of a source. */
   source(name: string): string | undefined
   /** Types of events and what they weigh, as they are set now. */

@@ -72,6 +72,22 @@ test("of one type alone, as a table that says what it is", async () => {
   expect(printed).toContain("without seeing these lists")
 })
 
+test("each setting gives what the service would, and a sentence says what can be said", async () => {
+  // Everybody has met everything, and no type leaves anything out: popular items are met ones, too.
+  await estimateCommand(["--directory", directory, "--every", "3"])
+  expect(printed).toMatch(/popular +[1-9]\d*\.\d \(/)
+  expect(printed).toContain("popular has fewer hits than model.")
+  expect(printed).toMatch(/2\d\d of these events are of items that their user had met before/)
+  printed = ""
+  await estimateCommand(["--directory", directory, "--last", "0.01", "--every", "40"])
+  expect(printed).toMatch(/Whether popular or model has more hits cannot be said from so few events/)
+  expect(printed).not.toMatch(/to [2-9]\d\d\.\d\)/)
+  printed = ""
+  const variants = { one: { share: 0.5 }, same: { share: 0.5 } }
+  await estimateCommand(["--directory", directory, "--every", "20", "--variants", JSON.stringify(variants)])
+  expect(printed).toContain("Whether same or one has more hits cannot be said from so few events")
+})
+
 test.each([
   [["--of", "gift"], /expected events to predict, got none of type "gift"/],
   [["--variants", "{"], /--variants: expected JSON/],
