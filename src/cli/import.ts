@@ -5,7 +5,7 @@
  * kept with the events, so that a second try goes on where the first one stopped. A service gets a key for every row.
  */
 
-import { createHash } from "node:crypto"
+import { createHash, randomUUID } from "node:crypto"
 import { createReadStream } from "node:fs"
 import { openEventFiles } from "../datasets/event-files.ts"
 import { describeSignal } from "../datasets/formats.ts"
@@ -94,6 +94,8 @@ const BATCH = 2000
 const MOST_SORTED = 2_000_000
 /** Milliseconds between two lines about progress where there is no terminal. */
 const LINE_EVERY = 5000
+/** Keys a service remembers where nothing else is said. */
+const KEYS_OF_A_SERVICE = 1_000_000
 /** Bad rows that are named. */
 const MOST_NAMED = 5
 
@@ -119,20 +121,26 @@ export async function importCommand(args: string[]): Promise<void> {
   refuseIdle(values)
   const started = performance.now()
   // A directory that is there says what types weigh; one that is not is made when the file is known to be good.
-  const known = directory !== undefined && readCreated(directory) ? await openDirectory(values) : undefined
-  const file = new ImportFile(path, values, known?.types)
+  const made = directory !== undefined && readCreated(directory) ? await openDirectory(values) : undefined
+  const file = new ImportFile(path, values, made?.types)
   const total = await file.check().catch(async (error) => {
-    await known?.close()
+    await made?.close()
     throw error
   })
   const { content, reading } = await file.hash()
-  // A service is told apart row by row, by keys; a directory knows the file, and how it was read.
-  const name = url === undefined ? `import:${content}` : `import:${content}:${reading}`
+  // A directory knows how far it has taken a file, a service the key of each row: whatever the columns are called.
+  const again = url !== undefined && values.again ? `:${randomUUID()}` : ""
+  const name = `import:${content}${again}`
   const target: Target =
-    known ?? (url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY))
+    made ?? (url === undefined ? await openDirectory(values) : openRemote(url, process.env.DESS_WRITE_KEY))
   // From the first batch on: sorting before it says nothing of the time that taking needs.
   let progress: Progress | undefined
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
+  let repeated = 0
+  if (url !== undefined && !items && total > KEYS_OF_A_SERVICE)
+    note(
+      `a service remembers the keys of its last ${KEYS_OF_A_SERVICE.toLocaleString("en")} events (--idempotency-keys): should this stop, a second try may take rows twice; --directory is safe`,
+    )
   try {
     const before = values.again ? 0 : takenBefore(target.source?.(name), reading)
     for await (const batch of file.batches()) {
@@ -148,6 +156,7 @@ export async function importCommand(args: string[]): Promise<void> {
           : await target.observe(events.map((event, e) => ({ key: `${name}:${from + e}`, ...event })))
         counts.accepted += done.accepted
         counts.duplicates += done.duplicates + taken
+        repeated += done.duplicates
       }
       progress.update(counts.rows)
     }
@@ -166,11 +175,17 @@ export async function importCommand(args: string[]): Promise<void> {
   const seconds = (performance.now() - started) / 1000
   const bad = file.bad
   if (values.json) return console.log(JSON.stringify({ ...counts, bad, seconds: Number(seconds.toFixed(1)) }))
-  const again = counts.duplicates > 0 ? `, ${counts.duplicates.toLocaleString("en")} known already` : ""
+  if (repeated > 0)
+    note(
+      `${repeated.toLocaleString("en")} of the rows ${url === undefined ? "repeat the user, item, type and time of another, and count once" : "were taken before (--again takes them once more), or repeat others"}`,
+    )
+  const known = counts.duplicates > 0 ? `, ${counts.duplicates.toLocaleString("en")} known already` : ""
   const passed = bad > 0 ? `, ${bad.toLocaleString("en")} bad rows passed over` : ""
   const noun = items ? "items" : "events"
-  console.log(`${counts.accepted.toLocaleString("en")} ${noun} taken${again}${passed}, in ${formatSeconds(seconds)}`)
+  console.log(`${counts.accepted.toLocaleString("en")} ${noun} taken${known}${passed}, in ${formatSeconds(seconds)}`)
 }
+
+const note = (text: string) => process.stderr.write(`dess: ${text}\n`)
 
 /** Rows of a file that a directory has taken; refuses to take them once more in another reading. */
 function takenBefore(position: string | undefined, reading: string): number {
@@ -187,11 +202,11 @@ function takenBefore(position: string | undefined, reading: string): number {
 /** Refuses options that would change nothing. */
 function refuseIdle(values: Flags): void {
   const given = (names: readonly string[]) => names.find((name) => values[name as keyof Flags] !== undefined)
-  const kept = given([...Object.keys(TYPE_FLAGS), ...Object.keys(CREATION_FLAGS), "again"])
+  const kept = given([...Object.keys(TYPE_FLAGS), ...Object.keys(CREATION_FLAGS)])
   if (values.url !== undefined && kept !== undefined)
     throw new DessError(
       "INVALID_ARGUMENT",
-      `--${flagOf(kept)}: expected with --directory only: a service has its own settings and knows every row it took`,
+      `--${flagOf(kept)}: expected with --directory only: a service has its own settings`,
     )
   const ofEvents = values.items ? given(["type", "as", "again", ...Object.keys(TYPE_FLAGS)]) : undefined
   if (ofEvents !== undefined)
@@ -244,8 +259,8 @@ class ImportFile {
     }
     if (rows === 0 && this.bad === 0) refuseEmpty(this.#path)
     this.#isChecked = true
-    const note = this.#values.items ? undefined : this.#times.note(MOST_SORTED)
-    if (note !== undefined) process.stderr.write(`dess: ${note}\n`)
+    const order = this.#values.items ? undefined : this.#times.note(MOST_SORTED)
+    if (order !== undefined) note(order)
     return rows
   }
 
@@ -322,7 +337,7 @@ class ImportFile {
     }
     if (batch.length > 0) yield batch
     if (this.#isChecked) return
-    for (const note of describeSignal(reading, tally)) process.stderr.write(`dess: ${note}\n`)
+    for (const text of describeSignal(reading, tally)) note(text)
     if (isLatin1()) noteLatin1(this.#path)
   }
 

@@ -111,6 +111,13 @@ test("a file that was taken is not taken once more because its columns are named
   expect(await accepted()).toBe(80)
 })
 
+test("rows that repeat others count once, and a sentence says why", async () => {
+  const file = fileOf(["user,item,type,timestamp", ...["1", "1", "2"].map((time) => `ada,dune,view,${time}`)])
+  await importCommand([file, "--directory", directory, "--types", '{"view":1}'])
+  expect(printed).toMatch(/^2 events taken, 1 known already/)
+  expect(told).toContain("dess: 1 of the rows repeat the user, item, type and time of another, and count once\n")
+})
+
 test("an import that was interrupted goes on where it stopped", async () => {
   const file = fileOf(["user,item,rating,timestamp", ...rows(4500)])
   // As it is after the first batch of 2,000: those events, and how far the file was taken.
@@ -227,7 +234,6 @@ test.each([
   [["--url", "http://127.0.0.1:1", "--method", "uniform-16"], /--method: expected with --directory only/],
   [["--url", "http://127.0.0.1:1", "--rating-scale", "0-10"], /--rating-scale: expected with --directory only/],
   [["--url", "http://127.0.0.1:1", "--types", "{}"], /--types: expected with --directory only/],
-  [["--url", "http://127.0.0.1:1", "--again"], /--again: expected with --directory only/],
   [["--directory", "none", "--items", "--as", "view"], /--as: expected with events, got it with --items/],
   [["--directory", "none", "--items", "--type", "kind"], /--type: expected with events, got it with --items/],
 ])("refuses options that would change nothing: %s", async (words, message) => {

@@ -89,6 +89,7 @@ test("--demo feeds a simulated shop, and lists with titles come of it", async ()
   expect(stderr()).toContain(`its users and items stay in ${demo}, use another for yours`)
   child.kill("SIGINT")
   expect(await exit).toBe(0)
+  expect(stderr()).toContain("its first 50,000 events at once, then 2000 per second")
 })
 
 test("import to a running service, and refusals that name file and line", async () => {
@@ -97,6 +98,12 @@ test("import to a running service, and refusals that name file and line", async 
   writeFileSync(file, "userId,movieId,rating,timestamp\n1,10,4.5,1112486027\n1,11,3,1112484676\n")
   expect((await dess(["import", file, "--url", url])).stdout).toContain("2 events taken")
   expect(await (await fetch(`${url}/v1/users/1`)).json()).toMatchObject({ events: 2 })
+  // A second try doubles nothing, whatever the columns are called.
+  const again = ["import", file, "--url", url, "--columns", "user=movieId,item=userId"]
+  const second = await dess(again)
+  expect(second.stdout).toContain("0 events taken, 2 known already")
+  expect(second.stderr).toContain("2 of the rows were taken before (--again takes them once more), or repeat others")
+  expect((await dess([...again, "--again"])).stdout).toContain("2 events taken")
   writeFileSync(file, "userId,movieId,rating\n1,10,4.5\n1,11,good\n")
   const bad = await dess(["import", file, "--url", url])
   expect(bad).toMatchObject({
