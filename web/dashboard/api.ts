@@ -3,6 +3,7 @@
 import { askForKey, forgetKey, keyOfTab } from "./key.ts"
 
 export class ApiError extends Error {
+  /** 0: nobody answered. */
   readonly status: number
   constructor(status: number, message: string) {
     super(message)
@@ -21,17 +22,14 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   for (;;) {
     const key = keyOfTab()
     const headers = { ...options.headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
-    const response = await fetch(path, { ...options, headers, cache: "no-store" })
+    const response = await fetch(path, { ...options, headers, cache: "no-store" }).catch((): never => {
+      throw new ApiError(0, "The service does not answer. Try again in a moment.")
+    })
     const told = Date.parse(response.headers.get("date") ?? "")
     // The header has whole seconds: ignore differences below one.
     if (!Number.isNaN(told)) ahead = Math.abs(told - Date.now()) > 1500 ? told - Date.now() : 0
     if (response.ok) return response
-    const refused = new ApiError(response.status, await messageOf(response))
-    if (response.status === 403 && key !== null) {
-      if (!(await askForKey("This key is not for that. Is there another?", { optional: true }))) throw refused
-      continue
-    }
-    if (response.status !== 401) throw refused
+    if (response.status !== 401) throw new ApiError(response.status, await messageOf(response))
     // Another request may have asked for the key meanwhile.
     if (key !== null && key === keyOfTab()) forgetKey()
     await askForKey(key === null ? "This service asks for a key." : "That key was refused.")

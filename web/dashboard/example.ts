@@ -21,7 +21,7 @@ export function titlesOf(items: readonly { item: string; title?: string | null }
 export async function showExample(): Promise<void> {
   try {
     const users = await getJson<string[]>(`/v1/users?count=${TRIED}`)
-    if (users.length === 0) return
+    if (users.length === 0) return find("#example").replaceChildren()
     const all = await Promise.all(users.map((user) => getJson<Explanation>(pathOf("user", user))))
     const { id, met = [] } = all.reduce((most, one) => (one.events > most.events ? one : most))
     const list = await previewList(id)
@@ -30,7 +30,12 @@ export async function showExample(): Promise<void> {
       element(
         "div",
         { class: "pair" },
-        element("section", {}, element("p", {}, "recently chose"), titlesOf(met.slice(0, SHOWN), "No events yet.")),
+        element(
+          "section",
+          {},
+          element("p", {}, "recently chose or rated"),
+          titlesOf(met.slice(0, SHOWN), "No events yet."),
+        ),
         element("section", {}, element("p", {}, "is recommended now"), titlesOf(list.slice(0, SHOWN), "Nothing yet.")),
       ),
     )

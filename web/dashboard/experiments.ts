@@ -49,15 +49,18 @@ export async function openExperiments(): Promise<void> {
 }
 
 function show({ variants, differences }: ExperimentsView): HTMLElement[] {
-  const rows = variants.flatMap(({ name, share, lists }) =>
-    lists.map((list) => [
+  if (variants.every(({ lists }) => lists.length === 0))
+    return [element("p", { class: "quiet" }, "No lists were given yet.")]
+  const rows = variants.flatMap(({ name, share, lists }) => {
+    const users = `${Math.round(100 * share)} %`
+    if (lists.length === 0) return [[name, "none yet", "–", "–", "–", ...["0", "0", "0"], users]]
+    return lists.map((list) => [
       ...[name, KINDS[list.kind] ?? list.kind],
       ...[list.clickRate, list.conversionRate, list.outcomeRate].map((rate) => formatRate(rate)),
       ...[list.impressions, list.clicks, list.conversions].map(formatNumber),
-      `${Math.round(100 * share)} %`,
-    ]),
-  )
-  if (rows.length === 0) return [element("p", { class: "quiet" }, "No lists were given yet.")]
+      users,
+    ])
+  })
   const columns = [
     ...[
       { title: "Variant", text: true },

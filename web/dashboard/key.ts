@@ -29,11 +29,11 @@ function showButton(): void {
   find("#forget-key").hidden = keyOfTab() === null
 }
 
-let asking: Promise<boolean> | undefined
+let asking: Promise<void> | undefined
 
-/** One question at a time, however many requests wait for the answer; false where an optional one was declined. */
-export function askForKey(reason: string, { optional = false } = {}): Promise<boolean> {
-  asking ??= new Promise<boolean>((resolve) => {
+/** One question at a time, however many requests wait for the answer. */
+export function askForKey(reason: string): Promise<void> {
+  asking ??= new Promise<void>((resolve) => {
     const input = element("input", { type: "password", name: "key", required: true, autocomplete: "off" })
     const wrong = element("p", { class: "wrong", role: "status" })
     const form = element(
@@ -43,24 +43,11 @@ export function askForKey(reason: string, { optional = false } = {}): Promise<bo
       element("label", {}, "Key", input),
       wrong,
       element("button", { class: "primary" }, "Use it"),
-      element("p", { class: "quiet" }, "It is kept until this tab is closed."),
+      element("p", { class: "quiet" }, "Whoever runs the service has it. It is kept until this tab is closed."),
     )
     const dialog = element("dialog", { "aria-label": "Key" }, form)
-    const end = (given: boolean) => {
-      dialog.remove()
-      asking = undefined
-      showButton()
-      resolve(given)
-    }
-    if (optional) {
-      const decline = element("button", { type: "button" }, "No")
-      decline.addEventListener("click", () => end(false))
-      find("button", form).after(" ", decline)
-    }
-    dialog.addEventListener("cancel", (event) => {
-      event.preventDefault()
-      if (optional) end(false)
-    })
+    // Without a key there is nothing to see.
+    dialog.addEventListener("cancel", (event) => event.preventDefault())
     form.addEventListener("submit", (event) => {
       event.preventDefault()
       const key = input.value.trim()
@@ -70,7 +57,10 @@ export function askForKey(reason: string, { optional = false } = {}): Promise<bo
         return
       }
       sessionStorage.setItem(KEY, key)
-      end(true)
+      dialog.remove()
+      asking = undefined
+      showButton()
+      resolve()
     })
     document.body.append(dialog)
     dialog.showModal()

@@ -36,6 +36,7 @@ class Live {
   #status: Status
   #outlook: Outlook | null = null
   #lost: number | undefined
+  #isListening = false
   #waiting = false
   readonly #views: RunViews
   readonly #health = new FigureView(healthFigure([]))
@@ -55,20 +56,23 @@ class Live {
     method.append(fold(this.#memory.element, "Where is the memory?"), fold(this.#health.element, "Is it healthy?"))
     find("#figures").prepend(this.#quality.element)
     this.#draw()
-    showExample()
     setInterval(() => this.#drawTiles(), TILES_INTERVAL)
     setInterval(() => this.#refresh(), STATUS_INTERVAL)
     listen<LiveMessage>(`/v1/events?last=${MOST_REPORTS}`, {
       hear: (report) => this.#hear(report),
-      connection: (state) => this.#tell(state),
+      connection: (state) => this.#listening(state),
     })
   }
 
   async #refresh(): Promise<void> {
     try {
       this.#status = await getJson<Status>("/v1/status")
+      if (this.#isListening && this.#lost !== undefined) this.#tell("connected")
       this.#show()
-    } catch {}
+    } catch (error) {
+      // A line that has gone silent looks like one on which nothing happens.
+      if (isSilence(error)) this.#tell("lost")
+    }
   }
 
   #hear(report: LiveMessage): void {
@@ -82,13 +86,20 @@ class Live {
     this.#show()
   }
 
+  #listening(state: Connection): void {
+    this.#isListening = state === "connected"
+    this.#tell(state)
+    if (!this.#isListening) return
+    // All there are come again. It may be another service, without what this one knew.
+    this.#reports.length = 0
+    this.#refresh()
+    showExample()
+  }
+
   #tell(state: Connection): void {
     this.#lost = state === "lost" ? (this.#lost ?? serviceTime()) : undefined
     tell(state)
-    if (state === "connected") {
-      this.#refresh()
-      if (this.#reports.length === 0) find("#connection").textContent = NOTHING_YET
-    }
+    if (state === "connected" && this.#reports.length === 0) find("#connection").textContent = NOTHING_YET
     this.#drawTiles()
   }
 
@@ -121,6 +132,8 @@ class Live {
   }
 }
 
+const isSilence = (error: unknown) => error instanceof ApiError && error.status === 0
+
 function tell(state: Connection): void {
   const connection = find("#connection")
   connection.textContent = WORDS[state]
@@ -135,7 +148,7 @@ export async function startLive(): Promise<void> {
       new Live(await getJson<Status>("/v1/status"))
       return
     } catch (error) {
-      if (error instanceof ApiError) find("#connection").textContent = error.message
+      if (error instanceof Error && !isSilence(error)) find("#connection").textContent = error.message
       else tell("lost")
       await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY))
     }

@@ -76,7 +76,7 @@ function draw(): void {
 }
 
 /** A chance between 0 and 1 with two digits; what is tiny is said to be so. */
-const formatShare = (share: number) => (share < 0.0005 ? "< 0.1 %" : `${Number((100 * share).toPrecision(2))} %`)
+const formatShare = (share: number) => (share < 0.001 ? "< 0.1 %" : `${Number((100 * share).toPrecision(2))} %`)
 
 function createRow({ item, title, score, source }: Recommendation): HTMLElement {
   const done = liked.includes(item)

@@ -46,7 +46,7 @@ export function healthTiles({ reports, status, now, lost }: Health): Tile[] {
           value: status?.state ?? "–",
           note: status?.reason ?? (status ? `for ${formatDuration(Math.max(0, now - status.opened))}` : " "),
         }
-      : { value: "unreachable", note: `for ${formatDuration(Math.max(0, now - lost))}` }
+      : { value: "offline", note: `for ${formatDuration(Math.max(0, now - lost))}` }
   return [
     { name: "State", ...state },
     { name: "Events", value: status ? formatNumber(status.events.accepted) : "–", note: known },
