@@ -390,8 +390,10 @@ describeInBrowser("the dashboard of a shop that is restarted and counts its list
       expect((await post(events)).status).toBe(200)
       await until(async () => (await ask<Status>(`${shop.url}/v1/status`)).events.queue === 0)
     }
+    let ofPopular = ""
     for (let n = 0; n < 40; n++) {
       const response = await fetch(`${shop.url}/v1/users/u${n}/recommendations`)
+      if (response.headers.get("dess-variant") === "popular") ofPopular = `u${n}`
       const [first] = (await response.json()) as { item: string }[]
       if (n % 3 === 0)
         await post([{ user: `u${n}`, item: first.item, list: response.headers.get("dess-list"), place: 1 }])
@@ -419,8 +421,10 @@ describeInBrowser("the dashboard of a shop that is restarted and counts its list
       )
     const before = await given()
     expect(before.map(([, kind]) => kind)).toEqual(["recommend", "recommend"])
-    await page.goto(`${shop.url}/#explore/user/u1`)
-    await page.getByText("What are they recommended?").waitFor(PATIENCE)
+    await page.goto(`${shop.url}/#explore/user/${ofPopular}`)
+    const list = page.locator("#explore section", { hasText: "What are they recommended?" }).locator("tbody tr")
+    await expect.poll(() => list.count(), PATIENCE).toBeGreaterThan(0)
+    for (const row of await list.allTextContents()) expect(row).toMatch(/trending$/)
     await page.goto(`${shop.url}/#explore/item/i1`)
     await page.getByText("What is like it?").waitFor(PATIENCE)
     await page.goto(`${shop.url}/#try`)

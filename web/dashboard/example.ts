@@ -3,7 +3,7 @@
 import { element, find } from "../components/element.ts"
 import { getJson, pathOf } from "./api.ts"
 import { idLink, noteTitles } from "./list-table.ts"
-import { previewList } from "./lists.ts"
+import { givenList } from "./lists.ts"
 import type { Explanation } from "./types.ts"
 
 const SHOWN = 8
@@ -24,7 +24,7 @@ export async function showExample(): Promise<void> {
     if (users.length === 0) return find("#example").replaceChildren()
     const all = await Promise.all(users.map((user) => getJson<Explanation>(pathOf("user", user))))
     const { id, met = [] } = all.reduce((most, one) => (one.events > most.events ? one : most))
-    const list = await previewList(id)
+    const list = await givenList(id)
     find("#example").replaceChildren(
       element("b", {}, "For example, user ", idLink("user", id)),
       element(

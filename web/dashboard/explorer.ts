@@ -11,7 +11,7 @@ import { findItems, offerIds } from "./choices.ts"
 import { titlesOf } from "./example.ts"
 import { historyFigure, historyTable } from "./history.ts"
 import { idLink, listTable, noteTitles, placeOf, titleOf, usersTable } from "./list-table.ts"
-import { previewList } from "./lists.ts"
+import { givenList } from "./lists.ts"
 import { createPreview } from "./preview.ts"
 import type { Explanation, Recommendation, SimilarUser, Status } from "./types.ts"
 
@@ -76,7 +76,7 @@ async function ask(side: Side, id: string): Promise<Answer> {
   const [explanation, status, list, users] = await Promise.all([
     getJson<Explanation>(path),
     getJson<Status>("/v1/status"),
-    side === "user" ? previewList(id) : getJson<Recommendation[]>(`${path}/similar?include=title&counted=false`),
+    side === "user" ? givenList(id) : getJson<Recommendation[]>(`${path}/similar?include=title&counted=false`),
     side === "user" ? getJson<SimilarUser[]>(`${path}/similar`) : [],
   ])
   if (explanation.entry) noteTitles([explanation.entry])
