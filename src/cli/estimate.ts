@@ -141,7 +141,18 @@ interface Plan {
 
 async function replay(contents: Contents, plan: Plan): Promise<Sums> {
   let total = 0
-  for await (const _ of contents.events()) total++
+  const found = new Set<string>()
+  for await (const { type } of contents.events()) {
+    total++
+    if (type !== undefined) found.add(type)
+  }
+  if (plan.of !== undefined && !found.has(plan.of)) {
+    const there = found.size > 0 ? `there are ${[...found].slice(0, 8).join(", ")}` : "its events have no types"
+    throw new DessError(
+      "INVALID_DATA",
+      `journal: expected events to predict, got none of type ${show(plan.of)} (${there})`,
+    )
+  }
   const from = Math.floor((1 - plan.last) * total)
   const { types } = plan
   const recommender = await Recommender.open({

@@ -89,7 +89,10 @@ test("each setting gives what the service would, and a sentence says what can be
 })
 
 test.each([
-  [["--of", "gift"], /expected events to predict, got none of type "gift"/],
+  [
+    ["--of", "gift"],
+    /expected events to predict, got none of type "gift" \((there are view, purchase|there are purchase, view)\)/,
+  ],
   [["--variants", "{"], /--variants: expected JSON/],
   [["--variants", '{"a":{"share":1}}'], /variants: expected 2 to 16/],
   [["--last", "0"], /--last: expected more than 0/],
