@@ -191,6 +191,8 @@ test("a newcomer's questions are answered two clicks from the README, under a he
     .filter((line) => /^\| .*\? \|/.test(line))
   expect(rows).toHaveLength(29)
   for (const row of rows) expect(row, row).toMatch(/\]\([^)]+\) \|$/)
+  const [, users, items] = /^\| `256MB` \|.*\| ([\d,]+) and ([\d,]+) \|$/m.exec(read("docs/guide/memory.md")) ?? []
+  expect(rows.find((row) => row.includes("How many"))).toContain(`256MB\` for some ${users} users and ${items} items`)
 })
 
 test("every page is reached from the README in two clicks", () => {

@@ -413,7 +413,7 @@ describe.concurrent("bad input is refused with exit code 2", () => {
   })
 
   test.runIf(process.platform === "linux")("a standard output that is full", async () => {
-    const args = ["-c", 'exec "$0" "$@" > /dev/full', process.execPath, join("dist", "cli", "main.js"), ...SMALL]
+    const args = ["-c", 'exec "$0" "$@" > /dev/full', process.execPath, join("dist", "bundle", "main.js"), ...SMALL]
     const { status, stderr } = spawnSync("sh", args, { cwd: join(import.meta.dirname, "../.."), encoding: "utf8" })
     expect(stderr).toMatch(/^dess: standard output: expected to write to it, got ENOSPC[^\n]+\n$/)
     expect(status).toBe(2)

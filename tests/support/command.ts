@@ -1,11 +1,11 @@
-/** The command as a person runs it: a process of its own, from what was built. */
+/** The command as a person runs it: a process of its own, from what the package has. */
 
 import { execFileSync, spawn } from "node:child_process"
 import { existsSync, readdirSync, statSync } from "node:fs"
 import { join } from "node:path"
 
 const ROOT = join(import.meta.dirname, "..", "..")
-const MAIN = join(ROOT, "dist", "cli", "main.js")
+const MAIN = join(ROOT, "dist", "bundle", "main.js")
 
 export interface Outcome {
   code: number | null
@@ -24,8 +24,7 @@ export interface CommandOptions {
 export function buildCommand(): void {
   const sources = newest(join(ROOT, "src"))
   const pages = Math.max(sources, newest(join(ROOT, "web")))
-  const bundled = timeOf(join(ROOT, "dist", "bundle", "index.js"))
-  if (sources <= Math.min(timeOf(MAIN), bundled) && pages <= timeOf(join(ROOT, "dist", "web", "report.js"))) return
+  if (sources <= timeOf(MAIN) && pages <= timeOf(join(ROOT, "dist", "web", "report.js"))) return
   try {
     execFileSync(process.execPath, [join(ROOT, "tools", "build-kernels.mjs")], { cwd: ROOT, stdio: "pipe" })
     const compiler = join(ROOT, "node_modules", "typescript", "bin", "tsc")

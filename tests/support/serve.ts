@@ -28,7 +28,7 @@ export async function serve(args: string[], environment: Record<string, string> 
 
 /** The same, and waits until it listens. */
 export async function start(args: string[], environment: Record<string, string> = {}): Promise<Running> {
-  const main = join(import.meta.dirname, "..", "..", "dist", "cli", "main.js")
+  const main = join(import.meta.dirname, "..", "..", "dist", "bundle", "main.js")
   const child = spawn(process.execPath, [main, "serve", "--port", "0", ...args], {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "ignore", "pipe"],
