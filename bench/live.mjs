@@ -2,7 +2,7 @@
  * `npm run bench -- live --data <MovieLens folder>`: lists as the live recommender gives them, in the protocol of "Time to
  * Split" (RecSys '25): users and items with five events or more, consecutive repeats dropped, everything up to the .9
  * quantile of time learned before; every later event is asked for by `recommend` before it is `observe`d. What was observed
- * is waited for (`drain`) every so many events, or never.
+ * is waited for (`drain`) after every n events, or never.
  *
  * `--waits 20,500,never`, `--every 5` (asks for every fifth target; all are observed), `--build <folder>[,<folder>]`:
  * builds to compare, in turns, on the same learned state (default dist; the first one learns it, with `--seed n`, or it is

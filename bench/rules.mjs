@@ -1,6 +1,6 @@
 /**
  * `npm run bench -- rules [--items 27000] [--rounds 1000]`: what rules add to a list. In one process, in turns: the list without rules,
- * and with each of them; the same rules again and again, and rules whose property has changed since (compiled anew). Times
+ * and with each of them; the same rules again and again, and rules whose property has changed since (compiled again). Times
  * are CPU time, which is what a list takes where nothing else runs: it does not wait for anything.
  */
 

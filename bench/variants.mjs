@@ -150,7 +150,7 @@ function report(data, { learner, options, name }) {
 }
 
 /**
- * Sixty users who like one half of forty items, one rating in five wrong; after so many segments each likes another half.
+ * Sixty users who like one half of forty items, one rating in five wrong; after this many segments each likes another half.
  * Says after how many more segments ten in a row have an accuracy of .75, 8 numbers for everybody.
  */
 function drift(before) {

@@ -35,7 +35,7 @@ export function show(value: unknown): string {
   return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN - 3)}…` : text
 }
 
-/** JSON, cut off somewhere behind so many characters: what is shown may be large, or deep. */
+/** JSON, cut off somewhere behind this many characters: what is shown may be large, or deep. */
 function write(value: unknown, most: number): string {
   if (most < 0) return ""
   if (typeof value === "string") return JSON.stringify(value.slice(0, most))

@@ -1,5 +1,5 @@
 /**
- * Runs the configs named (docs/lab/<name>.json; all without a name) into docs/results/<name>, anew or, with --resume, those cells
+ * Runs the configs named (docs/lab/<name>.json; all without a name) into docs/results/<name>, again or, with --resume, those cells
  * that are not there, and prints their tables. Paths of this machine are not kept, and of users groups instead of every single one,
  * which would be most of the bytes: they are enough for the test over users. Then bring the figures into the pages:
  * node tools/write-figures.mjs

@@ -4,7 +4,7 @@ export interface Patience {
   say?: (line: string) => void
   /** Of a try; the command is ended then. Default 900. */
   seconds?: number
-  /** A line is said every so many seconds. Default 30. */
+  /** Seconds between two lines. Default 30. */
   every?: number
   /** Default 2. */
   tries?: number

@@ -64,7 +64,7 @@ function wrap(recommender) {
 }
 
 /**
- * Lets a process work and kills it so long after the first answer. `storm`: faults meanwhile; `isEarly`: all that from
+ * Lets a process work and kills it this long after the first answer. `storm`: faults meanwhile; `isEarly`: all that from
  * its start on. `settles`: before the kill the disk is well again, and so must everything else be. `onForgotten` is told of
  * users the moment their erasure is done. Returns what was told.
  */

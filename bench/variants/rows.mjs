@@ -84,7 +84,7 @@ const STEPS = {
   },
 }
 
-/** So many numbers for everybody, their vectors learned by another optimizer; the biases as in the default. */
+/** This many numbers for everybody, their vectors learned by another optimizer; the biases as in the default. */
 export function uniformLearner(variant, seed) {
   const { optimizer, rate, itemRate = rate / 4, start = 0.8, most = 10, power = 0.5, width = 8 } = variant
   const { passes = 2, shrink = 1 } = variant

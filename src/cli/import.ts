@@ -426,7 +426,7 @@ export class Times {
     return this.#areKnown && !this.#isOrdered
   }
 
-  /** What its owner should know, where so many can be sorted at once. */
+  /** What its owner should know, where this many can be sorted at once. */
   note(most: number): string | undefined {
     if (this.areMixed) {
       const parts = Math.ceil(this.#count / most)
@@ -437,7 +437,7 @@ export class Times {
     return "rows are not in order of time and are taken as they come: some have no time; lists are better when all have one"
   }
 
-  /** Spans of time with about so many events each; the upper end does not belong to a span. */
+  /** Spans of time with about this many events each; the upper end does not belong to a span. */
   spans(most: number): [number, number][] {
     const sorted = Float64Array.from(this.#sample).sort()
     const parts = Math.ceil(this.#count / most)

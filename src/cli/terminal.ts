@@ -82,7 +82,7 @@ export function formatBar(share: number, width = 24): string {
 
 /**
  * A bar on stderr that appears when a job takes longer than a moment. Where stderr is no terminal: nothing, or with `pause`
- * a line every so many milliseconds.
+ * a line at this interval, in milliseconds.
  */
 export class Progress {
   readonly #label: string

@@ -44,7 +44,7 @@ export class Leases {
     return fence === 0 ? undefined : String(fence)
   }
 
-  /** Acquires up to so many free partitions, beginning anywhere among the candidates; returns their fences. */
+  /** Acquires up to this many free partitions, beginning anywhere among the candidates; returns their fences. */
   async acquireSome(count: number, isCandidate: (partition: number) => boolean): Promise<Map<number, string>> {
     const candidates = this.#cluster.all.filter(isCandidate)
     const first = Math.floor(Math.random() * candidates.length)

@@ -58,7 +58,7 @@ export class Partition {
   /** Writes so far, and the last event in them. */
   seq = 0
   offset = START
-  /** Events up to which owners contain changes whose segment was lost with a master: learned anew with the same ends. */
+  /** Events up to which owners contain changes whose segment was lost with a master: learned again with the same ends. */
   #ends: string[] = []
   #users = 0
   readonly #index = new Map<string, number>()

@@ -1,6 +1,6 @@
 /**
  * The connection to a Redis or Valkey Cluster: the official client behind one method, `send`, with a time limit, and
- * built anew when it has lost its way. What comes back is bytes. Everything sent twice must be harmless.
+ * built again when it has lost its way. What comes back is bytes. Everything sent twice must be harmless.
  */
 
 import { setMaxListeners } from "node:events"

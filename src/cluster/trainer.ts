@@ -111,7 +111,7 @@ export class ClusterTrainer {
     return this.#leases.id
   }
 
-  /** Events learned by this process, its partitions, how often memory was read anew, users that made room, bytes of rows. */
+  /** Events learned by this process, its partitions, how often memory was read again, users that made room, bytes of rows. */
   get standing(): { learned: number; partitions: number[]; resets: number; evicted: number; heldBytes: number } {
     const { heldBytes } = this.#run.learner.status()
     const [learned, resets, evicted] = [this.#learned, this.#resets, this.#evicted]
@@ -247,7 +247,7 @@ export class ClusterTrainer {
     return full || lost.length > 0 || scrubbing.length > 0
   }
 
-  /** Owners that contained a segment before it was learned anew must not get it twice: their rows are read again. */
+  /** Owners that contained a segment before it was learned again must not get it twice: their rows are read again. */
   async #afterReplay(partition: Partition): Promise<void> {
     const again: number[] = []
     for (const [owner, waiting] of partition.inFlight) {

@@ -12,7 +12,7 @@ export interface OpenOptions {
   order?: Order
   /** Of the shuffle. */
   seed?: number
-  /** Only the first so many interactions, after ordering. */
+  /** Only this many interactions, the first, after ordering. */
   limit?: number
   /** The scale of the file's ratings, 0 to 5 unless declared. */
   ratingScale?: RatingScale

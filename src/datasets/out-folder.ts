@@ -7,7 +7,7 @@ import { DessError } from "../errors.ts"
 import { fullDisk } from "./duck.ts"
 import { isPrepared, type Manifest } from "./manifest.ts"
 
-/** Refuses a place that is taken by anything but a folder that may be made anew. */
+/** Refuses a place that is taken by anything but a folder that may be made again. */
 export function refuseTaken(out: string, replace: boolean): void {
   const stats = existsSync(out) ? statSync(out) : undefined
   if (stats === undefined || (stats.isDirectory() && readdirSync(out).length === 0)) return

@@ -16,7 +16,7 @@ const ENOUGH = 10
 export interface ListQuery extends Someone {
   /** Length of the list, what is left out at its beginning included. */
   total: number
-  /** Of these, so many at the end are asked for. */
+  /** Of these, this many at the end are asked for. */
   count: number
   exclude: readonly number[]
   only: readonly number[] | undefined
@@ -192,7 +192,7 @@ function describe(
 
 /**
  * From what is next to what lasts: ζ/3 + log(1 + t), t an item's decayed count of likes. What a session is about passes by,
- * what is popular of late stays; the odds of the model, less sure of themselves, say for whom.
+ * what is popular lately stays; the odds of the model, less sure of themselves, say for whom.
  */
 export function outlast(values: Float32Array, items: Int32Array, catalogue: Catalogue): void {
   for (let i = 0; i < values.length; i++) values[i] = values[i] / 3 + Math.log(1 + catalogue.trend(items[i]))

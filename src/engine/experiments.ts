@@ -1,7 +1,7 @@
 /**
  * Does it pay? Lists that were given, and what came of them, by kind of list and by variant.
  *
- * A user's variant follows from its id alone, so it never changes and every process agrees. Counts are kept in so many
+ * A user's variant follows from its id alone, so it never changes and every process agrees. Counts are kept in this many
  * buckets of users: a bucket's users are in it for good, so the spread between buckets is that between users, however often
  * each of them comes, and intervals hold without a count per user.
  */

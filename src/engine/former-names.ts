@@ -9,7 +9,7 @@ import { type EventsRecord, type ForgetRecord, GONE, type LeftRecord } from "./r
 import { giveWay } from "./turns.ts"
 import type { NamedEvent } from "./types.ts"
 
-/** After so many milliseconds or records, other work gets a turn. */
+/** After this many milliseconds or records, other work gets a turn. */
 const SLICE = 2
 const PORTION = 500
 

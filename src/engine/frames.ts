@@ -75,7 +75,7 @@ interface FrameHeader {
   count: number
   length: number
   isDeflated: boolean
-  /** So many records are gone. */
+  /** This many records are gone. */
   isGap: boolean
   checksum: number
 }

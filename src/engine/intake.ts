@@ -52,7 +52,7 @@ export interface IntakeParts {
   /** Undefined where nothing is looked up yet. */
   lookup(): Lookup | undefined
   learning: Learning
-  /** A segment closes at so many events, or so many milliseconds after its first. */
+  /** A segment closes at this many events, or this many milliseconds after its first. */
   segment: number
   delay: number
   limits: Limits

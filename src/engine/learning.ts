@@ -139,7 +139,7 @@ export class Learning implements ReadModel {
     }
   }
 
-  /** Resolves when at most so many segments wait to be learned. */
+  /** Resolves when at most this many segments wait to be learned. */
   async untilBacklog(most: number, onProgress: () => void = () => {}): Promise<void> {
     while (this.#waiting.length > most && !this.#ended)
       await this.thread.whileRunning(

@@ -40,7 +40,7 @@ export class LookupLayer {
   /** Bytes of memory, about, by table. */
   readonly #bytes = Object.fromEntries(TABLES.map((table) => [table, 0])) as Record<Table, number>
 
-  /** With limits it is all there is, and so many keys, and so many bytes of keys, of feedback and of notes are kept. */
+  /** With limits it is all there is, and this many keys, and this many bytes of keys, of feedback and of notes are kept. */
   constructor(limits?: { keys: number; bytes?: number | undefined }) {
     this.#most = limits && { f: MOST_IN_MEMORY, k: limits.keys, n: MOST_IN_MEMORY }
     this.#mostBytes = limits?.bytes ?? Number.POSITIVE_INFINITY

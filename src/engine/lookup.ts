@@ -138,7 +138,7 @@ export class Lookup {
   #isClosed = false
 
   /**
-   * Opens what is there. In memory the newest are kept: so many keys, and of keys, of feedback and of notes so many bytes.
+   * Opens what is there. In memory the newest are kept: this many keys, and of keys, of feedback and of notes this many bytes.
    * With a directory no more bytes are written together.
    */
   constructor(options: LookupOptions & { mostKeys: number; mostBytes?: number | undefined }) {

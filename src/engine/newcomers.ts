@@ -40,7 +40,7 @@ const SHOWN = 20
 const WORTH = 0.1
 /** Places that new items are looked for at first. */
 const FIRST_PLACES = 16
-/** Planes: so many times, and how many of them a group has in common. */
+/** Planes: this many times, and how many of them a group has in common. */
 const SIGNATURES = 8
 const LEVELS = [4, 8, 12, 16]
 const PLANES = 16

@@ -12,7 +12,7 @@ import type { MemoryParts } from "./types.ts"
 /** Bytes of an event that waits. */
 const EVENT = 64
 
-/** Budgets up to so many bytes leave more to ids and less to the heaps of the runtime. */
+/** Budgets up to this many bytes leave more to ids and less to the heaps of the runtime. */
 const SMALL_BUDGET = 128 * 1024 * 1024
 
 /** Bytes the process cannot give back: pages of mapped files do not count, where the system tells them apart. */

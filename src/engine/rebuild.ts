@@ -1,6 +1,6 @@
 /**
  * Makes a new directory from the journal of another: with another method, by another version, or where snapshots are
- * damaged. The events keep their order, times and segments; who leaves for idleness or room is decided anew.
+ * damaged. The events keep their order, times and segments; who leaves for idleness or room is decided again.
  */
 
 import { existsSync, readdirSync, rmdirSync, rmSync } from "node:fs"

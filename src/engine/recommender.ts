@@ -169,7 +169,7 @@ export class LiveRecommender implements Recommender {
       onAged: (aged) => {
         this.#standing = aged.standing
         this.#intake.release(aged)
-        // Only so many go at a time: the rest need not wait for the next tick.
+        // Only this many go at a time: the rest need not wait for the next tick.
         const { user, item } = aged.left
         if (Math.max(user.length, item.length) >= MOST_LEAVING && !this.#intake.isReplaying) this.#intake.tick()
       },

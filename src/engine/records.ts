@@ -103,7 +103,7 @@ export type OtherRecord =
   | { kind: "source"; name: string; position: string }
   /** Lists that were given and what came of them, and places that are kept for new items and were given to these. */
   | { kind: "outcomes"; counts: Count[]; shown?: Shown }
-  /** What is counted from here on, as a fingerprint of the settings: with another one all begins anew. */
+  /** What is counted from here on, as a fingerprint of the settings: with another one counting starts over. */
   | { kind: "experiment"; fingerprint: string; since: number }
   /** Which build learns from here on. */
   | { kind: "build"; version: string; learning: string }

@@ -175,7 +175,7 @@ export class Replay {
   }
 
   /**
-   * Stops at the end of the next segment, with a snapshot of what is done; at once where that, which takes about so many
+   * Stops at the end of the next segment, with a snapshot of what is done; at once where that, which takes about this many
    * milliseconds, does not come to an end soon: then what the training thread is doing is of no use any more. Says which.
    */
   async stop(snapshotMilliseconds: number): Promise<boolean> {

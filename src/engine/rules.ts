@@ -17,7 +17,7 @@ const MOST_KEPT = 64
 const MOST_BYTES = 2 ** 23
 
 export interface Cap {
-  /** The values of an item of which at most so many stand in a list. */
+  /** The values of an item of which at most this many stand in a list. */
   keys(item: number): readonly string[]
   most: number
 }

@@ -38,7 +38,7 @@ export interface Ranked {
 /** Rankings that follow each other: one is made when those before it are used up. */
 export type Rankings = Iterable<Ranked>
 
-/** Places for new items, so many at the end of every page. */
+/** Places for new items, this many at the end of every page. */
 export interface NewPlaces {
   /** New items of a page in the order they are given its places in. */
   of(page: number): Iterable<Chosen>
@@ -85,7 +85,7 @@ export class Selection {
     return taken
   }
 
-  /** Takes what comes next until the list has so many. */
+  /** Takes what comes next until the list has this many. */
   #takeSome(next: Iterator<Chosen>, length: number): void {
     while (this.chosen.length < length) {
       const { value, done } = next.next()

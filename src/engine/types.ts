@@ -43,22 +43,22 @@ export interface RecommenderOptions
   /** Types of events that count as conversions. Default "purchase". */
   conversions?: readonly string[] | undefined
   /**
-   * What events of each type weigh: so many events, −10 to 10; below 0 the item is disliked, 0 only says what the user
+   * What events of each type weigh: this many events, −10 to 10; below 0 the item is disliked, 0 only says what the user
    * looks at. Kept with the directory; may change, and counts for the events that come then. Default: as before, at
    * first any type weighs 1.
    */
   types?: Readonly<Record<string, number>> | undefined
   /** Types whose item is left out of the user's lists from then on. Default: of the highest weight, and those below 0. */
   leaveOut?: readonly string[] | undefined
-  /** A segment closes at so many events … Default 500. */
+  /** A segment closes at this many events … Default 500. */
   segment?: number | undefined
-  /** … or so long after its first. Default 1 s. */
+  /** … or this long after its first. Default 1 s. */
   delay?: Duration | undefined
-  /** Ids without an event for so long lose one step of their size, or leave. Default: only when the budget is short. */
+  /** Ids without an event for this long lose one step of their size, or leave. Default: only when the budget is short. */
   idle?: { shrink?: Duration | undefined; leave?: Duration | undefined } | undefined
-  /** A snapshot is written once so many events were learned since the last; four feature numbers count as one. Default 200,000. */
+  /** A snapshot is written once this many events were learned since the last; four feature numbers count as one. Default 200,000. */
   snapshotEvents?: number | undefined
-  /** … or, when something was learned, after so long. Default 15 m. */
+  /** … or, when something was learned, after this long. Default 15 m. */
   snapshotDelay?: Duration | undefined
   /** Accepted events that may wait to be learned; above it `observe` refuses with code BUSY. Default 100,000, with a budget below 320 MB one for 3,200 bytes of it. */
   queue?: number | undefined
@@ -276,7 +276,7 @@ export interface ListOptions {
   filter?: Filter | undefined
   /** At most 100: items that count for more, or less. */
   boost?: readonly Boost[] | undefined
-  /** Of a category, or a value of a property, at most so many: { category: 2, brand: 1 }. Best first; at most 8. */
+  /** Of a category, or a value of a property, at most this many: { category: 2, brand: 1 }. Best first; at most 8. */
   cap?: Readonly<Record<string, number>> | undefined
   /** 0 to 1: how much items that are alike (vectors, categories) are kept apart. Default 0: not at all. */
   diversity?: number | undefined
@@ -293,11 +293,11 @@ export interface RecommendOptions extends ListOptions {
   seen?: boolean | undefined
   /**
    * For a list that is kept, or sent: what the user will take over days, not the very next item. Top-k task only; scores
-   * then hold what is popular of late too, and order this list alone. Default false.
+   * then hold what is popular lately too, and order this list alone. Default false.
    */
   lasting?: boolean | undefined
   /**
-   * Of the places of the list so many, the last, are kept for items with less than 5 events: those that may be best, as far
+   * Of the places of the list this many, the last, are kept for items with less than 5 events: those that may be best, as far
    * as is known of them and of items like them, and were not shown in vain. Where even that is less than a tenth of what
    * stands there otherwise, that stays. For users and guests the model knows. With `offset` every page of `count` has its
    * own. Default 0.
@@ -577,7 +577,7 @@ export interface Status {
     fixed: number
     heldBytes: number
     embeddingBytes: number
-    /** Share of the loss of biases alone that vectors save of late, in rating prediction: below .01 they hardly pay. */
+    /** Share of the loss of biases alone that vectors save lately, in rating prediction: below .01 they hardly pay. */
     vectorsSave?: number
     sizes: Record<Side, Record<string, number>>
     /** Since the directory was created. */

@@ -7,7 +7,7 @@ import { endBytes, PHASES, relativeBytes } from "./cost-table.ts"
 import { paperMemory } from "./paper.ts"
 import { type Block, meanOf } from "./summary.ts"
 
-/** The size of a chart with so many rows. */
+/** The size of a chart with this many rows. */
 const sizeOf = (rows: number) => ({ width: 640, height: 50 + 18 * rows })
 
 /** Embedding memory of all methods that hold embeddings, fixed-128 = 1; the paper's as a tick. */

@@ -9,13 +9,13 @@
 import type { State } from "../kernels/state.ts"
 import { Columns, enlarged, growable } from "./columns.ts"
 
-/** Chunks are counted in units of so many bytes. */
+/** Chunks are counted in units of this many bytes. */
 const UNIT = 4
 /** Units of a chunk, by its size: 1, 2, 3, 4, 6, 8, 12, 16, … */
 const UNITS = [1, ...Array.from({ length: 56 }, (_, s) => (s % 2 === 0 ? 2 : 3) * (1 << (s >> 1)))]
 /** Addresses reserved for the lists, in units. */
 const RESERVED = 536_870_912
-/** The lists move together when more than an eighth of the units is free, and so many. */
+/** The lists move together when more than an eighth of the units is free, and this many. */
 const LEAST_FREE = 1024
 /** A part at a time, so that the extra memory is in proportion to a part. */
 const PARTS = 16
@@ -365,7 +365,7 @@ export class ByteLists {
   }
 }
 
-/** The smallest size that holds so many bytes. */
+/** The smallest size that holds this many bytes. */
 function sizeOf(bytes: number): number {
   let size = 0
   while (UNIT * UNITS[size] < bytes) size++

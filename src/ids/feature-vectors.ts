@@ -78,7 +78,7 @@ export class FeatureVectors {
     this.#byItem.clear(item)
   }
 
-  /** The hash is made anew by `load`. */
+  /** The hash is made again by `load`. */
   save(state: State): void {
     const { count } = this
     state.put("start", this.start.slice(0, count + 1))

@@ -177,7 +177,7 @@ export class Indicators {
     return side === "user" ? this.#individual(id) : this.#popular(id)
   }
 
-  /** Drops everything kept of ids that leave; they start anew when they come back. */
+  /** Drops everything kept of ids that leave; they start over when they come back. */
   forget(side: Side, ids: ReadonlySet<number>): void {
     for (const id of ids) {
       this.#met[side].clear(id)

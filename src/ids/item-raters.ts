@@ -1,8 +1,8 @@
 /**
  * Who has met every item, and POD from it: the mean of ‖Q_u − P‖ over the raters, Q_u = S_u/n_u as it is now, P their mean.
  *
- * The reference keeps every rater and takes POD anew at every event. The fast form keeps a uniform sample of at most
- * `reservoir` raters and takes POD anew, when asked, while there are no more than 32 raters and after that when they have
+ * The reference keeps every rater and takes POD again at every event. The fast form keeps a uniform sample of at most
+ * `reservoir` raters and takes POD again, when asked, while there are no more than 32 raters and after that when they have
  * grown by a quarter since the last time: at most 32 rows, or about five, per event however long the stream.
  */
 

@@ -16,7 +16,7 @@ import { randomInt } from "node:crypto"
 import type { State } from "../kernels/state.ts"
 import { Columns, enlarged, growable } from "./columns.ts"
 
-/** A name in UTF-8 has at most so many bytes. */
+/** A name in UTF-8 has at most this many bytes. */
 const LONGEST = 4 * 512
 /** The table is kept at most this full, and grows by this factor: 5.8 bytes a name on average, 7.1 at most. */
 const FULLEST = 0.85
@@ -26,7 +26,7 @@ const FIRST_SLOTS = 64
 const RESERVED = 1_073_741_824
 /** Bytes of an index beside its name: 4 of its start, 6 of the table. */
 const INDEX_BYTES = 10
-/** The slab is packed when more than an eighth of it, and so many bytes, belong to removed names. */
+/** The slab is packed when more than an eighth of it, and this many bytes, belong to removed names. */
 const LEAST_WASTE = 4096
 /** The first byte of a removed name; UTF-8 has no such byte. */
 const GONE = 0xff
@@ -219,7 +219,7 @@ export class Names {
   }
 
   /**
-   * Spreads the table over so many homes, no fewer than before. Cells without a gap between them move together, the last
+   * Spreads the table over this many homes, no fewer than before. Cells without a gap between them move together, the last
    * first: no home comes to lie before where they stood, so nothing that is yet to move is in their way.
    */
   #rehash(slots: number): void {
@@ -341,7 +341,7 @@ export class Names {
     return this.#changes.length - this.#settled
   }
 
-  /** The oldest so many changes are there to stay. */
+  /** The oldest this many changes are there to stay. */
   settle(count: number): void {
     const [changes, removed] = [this.#changes, this.#removed]
     const end = Math.min(this.#settled + count, changes.length)

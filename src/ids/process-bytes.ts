@@ -45,7 +45,7 @@ export class ProcessBytes {
     return this.#bytes + this.propertyBytes
   }
 
-  /** An event of an id whose name has so many bytes. */
+  /** An event of an id whose name has this many bytes. */
   meet(side: Side, id: number, nameBytes: number): void {
     const ids = this.#ids[side]
     ids.reserve(id)

@@ -1,5 +1,5 @@
 /**
- * How often ids come back: events per turn of ids met so often before (f) and not met for so long (τ, in turns), learned
+ * How often ids come back: events per turn of ids met so often before (f) and not met for this long (τ, in turns), learned
  * from the stream itself, since pauses differ by orders of magnitude from one stream to another.
  *
  *   rate(f, τ) = burst·hits / (looks + 10)      cells of ⌊log₄ f⌋ × ⌊log₂ 8τ⌋; both counts halve every 100 turns
@@ -21,11 +21,11 @@ const HALF_LIFE = 100
 /** Looks (ids found for a turn) that say nothing: a cell hardly looked at promises little, on a site of any size. */
 const DOUBT = 10
 const PAUSES = 16
-/** Pauses up to so many turns are of one class. */
+/** Pauses up to this many turns are of one class. */
 const SHORTEST = 1 / 8
 /** The first class of pauses of a turn and more. */
 const LONG = 3
-/** Events of a return that count: who comes back without a row has learned one anew after as many. */
+/** Events of a return that count: who comes back without a row has learned one again after as many. */
 const MOST_BURST = 12
 /** No count of another process is larger. */
 const MOST = 1e12

@@ -514,7 +514,7 @@ export interface Kernels {
   readonly threads: number
   /** Whether the calling thread does all the work and the others sleep; false at first. Changes no bit. */
   alone: boolean
-  /** The working memory. Take the views anew after `allocate`: it may have moved. */
+  /** The working memory. Take the views again after `allocate`: it may have moved. */
   readonly floats: Floats
   readonly ints: Int32Array
   /** Reserves a block, not cleared, aligned to a cache line. */

@@ -34,7 +34,7 @@ export function learnPairs({ floats: f, ints }: Memory, p: LearnPairs): void {
     }
 }
 
-/** q̂_k with the item cut to so many numbers. */
+/** q̂_k with the item cut to this many numbers. */
 function liftedOf({ floats: f, ints }: Memory, p: LearnPairs, at: { item: Address; k: number; held: number }): number {
   return at.k < at.held ? f[at.item + ROW_HEAD + at.k] : f[p.lift + ints[at.item + ROW_LIFT] + at.k]
 }

@@ -8,7 +8,7 @@ export class Tape {
   #floats = new Float32Array(this.words.buffer)
   #start = 0
 
-  /** Starts an operation, which is to be cut into so many parts. */
+  /** Starts an operation, which is to be cut into this many parts. */
   begin(code: number, parts: number): this {
     this.#start = this.length
     return this.put(code, 0, parts)

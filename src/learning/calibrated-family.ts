@@ -19,8 +19,8 @@ import { RungJudge } from "./rung-judge.ts"
 import type { SizedRows } from "./sized-rows.ts"
 
 /**
- * The frame is turned after so many turns of the clock, and a share of all there were: as rows settle, so does the frame.
- * At the latest after so many, since tastes move. That of ranking stays as it is: rows are wide from the start, and those
+ * The frame is turned after this many turns of the clock, and a share of all there were: as rows settle, so does the frame.
+ * At the latest after this many, since tastes move. That of ranking stays as it is: rows are wide from the start, and those
  * shorter than the widest would lose what a turn moves beyond their end.
  */
 const TURN = { first: 5, share: 0.5, last: 100 }

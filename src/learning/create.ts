@@ -161,7 +161,7 @@ function factorModel(method: Method, options: FullRunOptions): RowModel {
   return new FactorModel({ task, sizes, bits, start, seed, notes: method.family === "search" })
 }
 
-/** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to so many numbers. */
+/** Ranking is learned better wide, and grown numbers do not make up for it: a row starts with up to this many numbers. */
 const RANKING_START = 64
 
 /** The rungs of a method, numbers and bits. Ids that are searched for stand in 8 bits a number, which cost nothing (docs/lab/calibration.md). */

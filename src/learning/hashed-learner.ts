@@ -1,6 +1,6 @@
 /**
  * The control `hash-<rows>`: ids share rows by two hashes (method.md §8). What an id has learned beyond a new row is the
- * sum of two rows of a table of so many, and what a segment changes in it goes to both, half and half. The model is that of
+ * sum of two rows of a table of this many, and what a segment changes in it goes to both, half and half. The model is that of
  * the calibrated recipe; it holds the rows of one batch at a time. A user's latest items, which are not learned, are its own.
  */
 

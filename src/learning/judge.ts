@@ -36,7 +36,7 @@ export interface Decided {
 
 export interface Judge {
   readonly context: Context | undefined
-  /** Share of the loss that vectors save of late, where that is judged. */
+  /** Share of the loss that vectors save lately, where that is judged. */
   readonly vectorsSave?: number | undefined
   /** It reads the rows of the last segment when it learns, so it learns before any of them leaves. */
   readonly needsRows: boolean

@@ -29,7 +29,7 @@ export interface LearnerStatus {
   freeBytes?: number
   /** What is kept of ids beside their rows. */
   besideBytes?: number
-  /** Share of the loss of biases alone that vectors save of late; rating prediction with a search. */
+  /** Share of the loss of biases alone that vectors save lately; rating prediction with a search. */
   vectorsSave?: number
 }
 

@@ -110,7 +110,7 @@ class NextMeasure {
     this.#learned = options.cut
   }
 
-  /** Up to so many events on; false at the end. */
+  /** Up to this many events on; false at the end. */
   advance(count: number): boolean {
     const { events, every, history } = this.#options
     const { learner } = this.#run

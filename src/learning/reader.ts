@@ -81,7 +81,7 @@ export interface Reader {
   readonly outputs: number
   /** What is kept of items for scoring them. */
   readonly packedBytes: number
-  /** Reserves a region of so many numbers or more. */
+  /** Reserves a region of this many numbers or more. */
   reserve(length: number): SharedRegion
   /** Goes over to a version written to a region. */
   apply(published: Published, region: SharedRegion): void

@@ -93,7 +93,7 @@ export interface RunResult extends Measures {
   meanSizeOverTime: Record<Side, number>
   sizeHistogram: Record<Side, Record<string, number>>
   regret: Record<Side, number> | null
-  /** Share of the loss of biases alone that vectors save of late; rating prediction with a search. */
+  /** Share of the loss of biases alone that vectors save lately; rating prediction with a search. */
   vectorsSave?: number
   /** Share of the arms played that were "grow". */
   growShare: Record<Side, number> | null

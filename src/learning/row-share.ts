@@ -63,7 +63,7 @@ export class RowShare {
     this.restart()
   }
 
-  /** Begins anew with the rows as they are: nothing has changed since. */
+  /** Starts over with the rows as they are: nothing has changed since. */
   restart(): void {
     const { model, time } = this.#rows
     this.#time = time

@@ -357,7 +357,7 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
 
   /**
    * Steps 2 and 3: each distinct id of the segment that is due is decided once, as of its last row: grow, keep, or let a
-   * rung go. A policy that releases also goes through the ids next in turn: those met of late are due, too, the others may
+   * rung go. A policy that releases also goes through the ids next in turn: those met lately are due, too, the others may
    * only give numbers back, a rung at a time.
    */
   #decide(side: Side, events: number): Decided {
@@ -369,7 +369,7 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     return settled
   }
 
-  /** Goes on to the next ids. A policy that releases has those due that were met of late; returns those that were not and hold numbers. */
+  /** Goes on to the next ids. A policy that releases has those due that were met lately; returns those that were not and hold numbers. */
   #sweep(side: Side, events: number): number[] {
     const { model, lastMet, time } = this.#rows
     const { release } = this.options.policy
@@ -606,7 +606,7 @@ export class RungJudge<M extends JudgedModel = RowModel> implements Judge {
     }
   }
 
-  /** Share of the loss of biases alone that vectors save of late; not known of ranking, where items stand for users, too. */
+  /** Share of the loss of biases alone that vectors save lately; not known of ranking, where items stand for users, too. */
   get vectorsSave(): number | undefined {
     const { held, none } = this.#withAndWithout
     return none > 0 ? 1 - held / none : undefined

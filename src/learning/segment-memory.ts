@@ -22,7 +22,7 @@ export class SegmentMemory {
     this.#used = 0
   }
 
-  /** So many numbers, all 0. */
+  /** This many numbers, all 0. */
   floats(length: number): Float64Array {
     const at = this.#take(8 * length)
     return new Float64Array(this.#now, at, length).fill(0)

@@ -44,7 +44,7 @@ export class ShareLedger {
     this.#parts = parts
   }
 
-  /** Begins anew with the rows as they are: nothing has changed since. */
+  /** Starts over with the rows as they are: nothing has changed since. */
   restart(): void {
     const { items, indicators } = this.#parts
     this.bases.clear()

@@ -80,7 +80,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
    * own events are as many turns apart.
    */
   time = 0
-  /** Events of late, where rows are shared between processes. */
+  /** Recent events, where rows are shared between processes. */
   readonly #events = { here: 0, elsewhere: 0 }
   #untold = 0
   /** Ids of the segment at hand that get their rows after the decisions. */
@@ -121,7 +121,7 @@ export class SizedRows<M extends SizedModel = SizedModel> {
     return 2 / Math.max(2, user.count * this.#processes + item.count)
   }
 
-  /** How many processes of this one's size there are, by their events of late: each has users of its own. */
+  /** How many processes of this one's size there are, by their recent events: each has users of its own. */
   get #processes(): number {
     const { here, elsewhere } = this.#events
     return here > 0 ? 1 + elsewhere / here : 1

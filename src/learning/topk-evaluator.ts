@@ -39,7 +39,7 @@ export class TopkEvaluator implements TaskEvaluator {
     k: number
     negatives: number
     seed: number
-    /** Negatives of the calibrated recipe, with their chances, anew for each pass. Default: uniform ones. */
+    /** Negatives of the calibrated recipe, with their chances, drawn for each pass. Default: uniform ones. */
     mixture?: boolean
     /** Default: every interaction is a positive. */
     likeThreshold?: number | undefined

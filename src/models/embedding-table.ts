@@ -420,7 +420,7 @@ export class EmbeddingTable {
     }
   }
 
-  /** Forgets an id: its row is free and the next `ensure` starts anew. */
+  /** Forgets an id: its row is free and the next `ensure` starts over. */
   free(id: number): void {
     this.step(id)
     this.guarded(() => this.#vacate(id))
@@ -772,7 +772,7 @@ export class EmbeddingTable {
     return this.#isPacked(step) ? Int32Array : this.precision === "double" ? Float64Array : Float32Array
   }
 
-  /** Puts an array of so many numbers a row, to be made some rows at a time. */
+  /** Puts an array of this many numbers a row, to be made some rows at a time. */
   #slice(
     state: State,
     name: string,

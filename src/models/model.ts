@@ -45,7 +45,7 @@ export interface SizedModel {
   vectorNumbers(side: Side): number
   /** Gives an id a row; false if it has one. */
   meetOne(side: Side, id: number): boolean
-  /** Moves an id to another size. `cold`: a larger row starts anew. */
+  /** Moves an id to another size. `cold`: a larger row starts over. */
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
   /** Drops rows of ids; returns the users whose rows changed by that. */
   forget(side: Side, ids: ReadonlySet<number>): number[]

@@ -125,7 +125,7 @@ export function pruneTo(budget: number): SizeRule {
   }
 }
 
-/** Cuts the last rungs of ids, those of the least energy per byte first, until so many bytes are saved. */
+/** Cuts the last rungs of ids, those of the least energy per byte first, until this many bytes are saved. */
 function cutLightest(
   rows: Record<Side, ArrangedRows>,
   p: { bytes: number; spare: (side: Side, id: number) => boolean },

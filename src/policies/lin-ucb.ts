@@ -10,7 +10,7 @@
  *   UCB = xᵀθ + β_l·√(xᵀV⁻¹ṼV⁻¹x)
  *
  * Ṽ has its own recursion: taking it from V makes the widths about 1.4 times too large.
- * V is factored anew after every update (the ridge is topped up each time, so no rank-one formula holds) and V⁻¹ never
+ * V is factored again after every update (the ridge is topped up each time, so no rank-one formula holds) and V⁻¹ never
  * formed: y = V⁻¹x is two substitutions, the width √(yᵀṼy).
  */
 

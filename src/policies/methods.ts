@@ -33,7 +33,7 @@ export type Method =
   | { family: "ranker"; name: "isgd"; width: number }
   | { family: "ranker"; name: "ease"; items: number }
   | { family: "plain-factor"; width: number }
-  /** Rows that ids share by two hashes, so many a side. */
+  /** Rows that ids share by two hashes, this many a side. */
   | { family: "hash"; rows: number; bits?: Bits }
 
 export const METHOD_NAMES =

@@ -81,7 +81,7 @@ export interface SizePolicy {
   advanceTime?(p: { turns: number; events: number; held: readonly number[] }): void
   /** What one more number for everybody must save per event, in loss; for policies that release. */
   price?: number
-  /** Mean loss of an event of late. */
+  /** Mean loss of a recent event. */
   readonly loss?: number
   /** The price without a budget; a budget may ask for more. */
   readonly leastPrice?: number

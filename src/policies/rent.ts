@@ -37,7 +37,7 @@ export const STEADY_PATIENCE = 0.3
 /**
  * The price nobody has to name, as a share of the loss of an event: a number of 32 bits for everybody that does not save a
  * ten-thousandth of it makes no difference that could be measured (docs/lab/calibration.md). A share means the same whatever a
- * task counts its losses in, and on a stream that is hard to predict. The loss is the mean of the rows judged of late, and
+ * task counts its losses in, and on a stream that is hard to predict. The loss is the mean of the rows judged lately, and
  * the usual one for as many rows as a turn has.
  */
 export const LEAST_SHARE = 1e-4
@@ -45,9 +45,9 @@ export const USUAL_LOSS: Record<Task, number> = { binary: 0.2, multiclass: 1.2, 
 const USUAL_ROWS = 500
 
 /**
- * Both sides hold a rung on this share of the events of late (half of which are forgotten every 5 turns), or it is
- * tried anew, 80 turns after the last time at the earliest: all counted in an id's own events, whatever the site. Where a trial of the first rung is a success, held on this
- * share of events and saving so many standard errors of what it saves, the rung above it is tried as well, and so on.
+ * Both sides hold a rung on this share of recent events (half of which are forgotten every 5 turns), or it is
+ * tried again, 80 turns after the last time at the earliest: all counted in an id's own events, whatever the site. Where a trial of the first rung is a success, held on this
+ * share of events and saving this many standard errors of what it saves, the rung above it is tried as well, and so on.
  */
 const EVIDENCE_HALF_LIFE = 5
 const LEAST_EVIDENCE = 0.1
@@ -80,13 +80,13 @@ export class Rent implements SizePolicy {
   readonly firstSegment = 2
   /** The price where one was named, else how many times the least price is asked: 1, or more for a budget. */
   #asked: number
-  /** Losses of rows judged of late, and how many. */
+  /** Losses of rows judged lately, and how many. */
   readonly #loss = { sum: 0, rows: 0 }
   /** The same of those recorded since evidence was last written. */
   readonly #lossSince = { sum: 0, rows: 0 }
   readonly #options: RentOptions
   readonly #rungs: Record<Side, RungBandit[]>
-  /** Events of late on which both sides held each rung, and all of them. */
+  /** Recent events on which both sides held each rung, and all of them. */
   readonly #evidence: Float64Array
   #events = 0
   /** Turns since a trial began. */

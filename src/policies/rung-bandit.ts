@@ -5,7 +5,7 @@
  *   V ← κV + (1−κ)λI + Σxxᵀ    Ṽ ← κ²Ṽ + (1−κ²)λI + Σxxᵀ    b ← κb + Σrx    w ← κ²w + n    κ = γⁿ for n rows
  *   UCB = xᵀθ + u·β·√(xᵀV⁻¹ṼV⁻¹x)    θ = V⁻¹b    β as in lin-ucb.ts
  *
- * Rewards count in u, the root mean square of those of late: σ is a share of it.
+ * Rewards count in u, the root mean square of recent ones: σ is a share of it.
  */
 
 import { exp, log } from "../kernels/math.ts"
@@ -15,7 +15,7 @@ import { confidenceRadius } from "./lin-ucb.ts"
 
 const RIDGE = 0.1
 const CONFIDENCE = 0.01
-/** The root mean square of rewards is taken for `prior` until so many rows say otherwise. */
+/** The root mean square of rewards is taken for `prior` until this many rows say otherwise. */
 const PRIOR_ROWS = 20
 /** No count of rows of another process is larger. */
 const MOST = 1e12
@@ -52,7 +52,7 @@ export class RungBandit {
   readonly #fresh: Float64Array
   /** Added since evidence was last written, where that is asked for. */
   #since: Float64Array | undefined
-  /** V's factor, the diagonal as its reciprocal; θ; what follows. Made anew where something was learned. */
+  /** V's factor, the diagonal as its reciprocal; θ; what follows. Made again where something was learned. */
   #isEstimated = false
   readonly #factor: Float64Array
   readonly #theta: Float64Array

@@ -27,7 +27,7 @@ export interface ColumnsOptions {
   order?: Order
   /** Of the shuffle. */
   seed?: number
-  /** Only the first so many interactions, after ordering. */
+  /** Only this many interactions, the first, after ordering. */
   limit?: number
   features?: FeatureTable
 }

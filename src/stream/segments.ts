@@ -8,7 +8,7 @@ export interface SegmentOptions {
   length?: number
   /** The share of a segment that is for training: ⌊share · length⌋ rows, but at least one. */
   trainShare?: number
-  /** Stop after so many interactions. */
+  /** Stop after this many interactions. */
   limit?: number
 }
 

@@ -1,4 +1,4 @@
-/** A stream in another order: held in memory, its interactions shuffled, its ids numbered anew by first appearance. */
+/** A stream in another order: held in memory, its interactions shuffled, its ids numbered again by first appearance. */
 
 import type { ItemFeatures } from "../types.ts"
 import { emptyBatch, type NamedStream, streamFromColumns } from "./columns.ts"

@@ -203,7 +203,7 @@ describeWithRedis("by a cluster's reader", (redis) => {
     await eventually("items", () => reader.item("item 59") !== undefined)
     await eventually("counts", () => reader.status().events.accepted === 40)
     await expectRefusals(reader)
-    // Nor does anybody who reads all of it anew find what was refused.
+    // Nor does anybody who reads all of it again find what was refused.
     const other = await ClusterRecommender.open(await open(redis(), own))
     closing.push(() => other.close())
     expect(other.has("item", "item 59")).toBe(true)

@@ -90,7 +90,7 @@ describeWithRedis("users of a cluster", (redis) => {
     expect((await other.recommend("Zoë"))[0].source).toBe("trending")
     await train(redis(), cluster)
     await reader.drain()
-    // As soon as both have read the rows and items anew they say the same.
+    // As soon as both have read the rows and items again they say the same.
     for (const user of ["Zoë", "user 4"])
       await eventually("the same list", async () => {
         const [mine, theirs] = await Promise.all([reader.recommend(user, options), other.recommend(user, options)])

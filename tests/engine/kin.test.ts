@@ -1,4 +1,4 @@
-/** What newcomers are drawn to, against the formula worked out anew. */
+/** What newcomers are drawn to, against the formula worked out again. */
 
 import { expect, test } from "vitest"
 import { Catalogue } from "../../src/engine/catalogue.ts"

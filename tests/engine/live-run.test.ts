@@ -68,7 +68,7 @@ describe("limits", () => {
   const moving = (n: number) =>
     stream(n, 601).map(([user, item, rating]) => [user + n * 250, item + n * 250, rating] as const)
 
-  /** Steps with at most so many bytes; the growth of users and items, and who left. */
+  /** Steps with at most this many bytes; the growth of users and items, and who left. */
   function walk(method: string, bytes: number) {
     const run = open({ method, task: "binary", model: "mf" })
     run.learner.live?.limit({ bytes }, 500)

@@ -88,7 +88,7 @@ for (let failAt = 1; failAt < 400; failAt++) {
     if (!["UNAVAILABLE", "CLOSED"].includes(error.code)) problems.push("round " + failAt + ": " + error.code + " " + error.message)
   }
   const { failed } = faults.counts()
-  // A read may have to open the file anew; it says so where it cannot.
+  // A read may have to open the file again; it says so where it cannot.
   try {
     check("round " + failAt + ", under the fault")
   } catch (caught) {

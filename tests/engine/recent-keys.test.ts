@@ -1,4 +1,4 @@
-/** Keys in memory: never another's, and only so many. */
+/** Keys in memory: never another's, and only this many. */
 
 import { expect, test } from "vitest"
 import { RecentKeys } from "../../src/engine/recent-keys.ts"

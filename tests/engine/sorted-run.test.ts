@@ -47,7 +47,7 @@ const feedback = (user: number, comment: string): LookupChange => ({
   entry: { timestamp: user, comment },
 })
 
-/** A table with something of each kind in so many files, closed. */
+/** A table with something of each kind in this many files, closed. */
 async function write(count: number, files = 1): Promise<void> {
   const lookup = open()
   for (let n = 0; n < count; n++) {

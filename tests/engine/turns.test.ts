@@ -18,7 +18,7 @@ function hold(milliseconds: number): void {
   while (performance.now() < end);
 }
 
-/** A reader of so many users whose every call holds the event loop for a millisecond. */
+/** A reader of this many users whose every call holds the event loop for a millisecond. */
 function openSlowReading(users: number) {
   const catalogue = new Catalogue(3.5)
   for (let id = 0; id < users; id++) catalogue.names.user.set(id, `u${id}`)

@@ -1,6 +1,6 @@
 /**
  * Replays a golden indicator case, to 1e-8·max(1, |want|): everything in the reference mode; in the fast mode the
- * frequencies, IND, and POD up to 32 raters, where it is taken anew at every event.
+ * frequencies, IND, and POD up to 32 raters, where it is taken again at every event.
  */
 
 import { Indicators } from "../../src/ids/indicators.ts"

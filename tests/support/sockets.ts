@@ -40,7 +40,7 @@ export async function send(
   return { socket, text: () => came, closed }
 }
 
-/** Whether it comes true within so many milliseconds. */
+/** Whether it comes true within this many milliseconds. */
 export async function within(milliseconds: number, closed: Promise<void>): Promise<boolean> {
   return Promise.race([closed.then(() => true), pause(milliseconds).then(() => false)])
 }

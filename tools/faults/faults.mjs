@@ -197,7 +197,7 @@ export class Faults {
   }
 
   /**
-   * So many bytes can be written in the folder from now on, whether or not it is armed; then ENOSPC. Null: any number.
+   * This many bytes can be written in the folder from now on, whether or not it is armed; then ENOSPC. Null: any number.
    * Overwriting takes from it, too, and removing files gives nothing back.
    */
   limit(bytes) {

@@ -3,7 +3,7 @@
 import { connect } from "node:net"
 import { event, numberOf, wait } from "./cases.mjs"
 
-/** So many at a time. */
+/** This many at a time. */
 const CLIENTS = 3
 
 const get = (path) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`

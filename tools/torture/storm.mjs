@@ -37,7 +37,7 @@ function pick(random, list) {
   return list[random.integer(list.length)]
 }
 
-/** What happens in so many milliseconds, in order. */
+/** What happens in this many milliseconds, in order. */
 export function planStorm(random, milliseconds, { isEarly, movesClock }) {
   const names = Object.keys(KINDS)
   const plan = []

@@ -1,6 +1,6 @@
 /**
  * A small box that tells what is under the pointer, or where the arrow keys have come to. It outlives the drawing: when a
- * picture is drawn anew, the box stays at what it told of.
+ * picture is drawn again, the box stays at what it told of.
  */
 
 import { element, find } from "./element.ts"

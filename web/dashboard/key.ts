@@ -16,7 +16,7 @@ export function forgetKey(): void {
   showButton()
 }
 
-/** Makes the header's button forget the key and start the page anew. */
+/** Makes the header's button forget the key and reload the page. */
 export function startKey(): void {
   find("#forget-key").addEventListener("click", () => {
     forgetKey()

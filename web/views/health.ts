@@ -6,7 +6,7 @@ import type { LiveMessage, Status } from "../dashboard/types.ts"
 import { lineOf, linesPanel } from "./learning.ts"
 import type { Tile } from "./tiles.ts"
 
-/** Over so many milliseconds before now. */
+/** Over this many milliseconds before now. */
 const RATE_WINDOW = 10_000
 
 export interface Health {

@@ -112,7 +112,7 @@ export function squaredDistance(a: usize, b: usize, count: i32): f32 {
 /**
  * tanh x = x·P(x²)/Q(x²), fitted for least largest relative error on |x| ≤ 9: 2·10⁻⁸, with the roundings 4·10⁻⁷. Past
  * that it would grow beyond 1, and is cut off. Odd to the bit. The coefficients are loaded from memory because V8 makes
- * every vector constant anew, with three instructions.
+ * every vector constant again, with three instructions.
  */
 const TANH: usize = memory.data<f32>([
   1.33542249e-08, 1.33542249e-08, 1.33542249e-08, 1.33542249e-08, // P4

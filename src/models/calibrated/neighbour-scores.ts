@@ -36,7 +36,7 @@ export class NeighbourScores {
     this.#enlarge(LEAST)
   }
 
-  /** Totals are to be read anew. */
+  /** Totals are to be read again. */
   outdate(): void {
     this.#isOutdated = true
   }

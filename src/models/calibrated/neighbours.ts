@@ -163,7 +163,7 @@ export class Neighbours {
     return SETS[this.table.step(j)]
   }
 
-  /** Counts an event of an item by a user with so many latest items, the latest first. `weight`: how many events it is. */
+  /** Counts an event of an item by a user with this many latest items, the latest first. `weight`: how many events it is. */
   count(item: number, latest: ArrayLike<number>, { length, weight = 1 }: { length: number; weight?: number }): void {
     if (item > LAST_KEPT || weight === 0) return
     const most = Math.min(length, LATEST)
@@ -402,7 +402,7 @@ export class Neighbours {
     this.#scores.add(out, items, { rows, weights, totalOf })
   }
 
-  /** The source has changed: R_i are read anew. */
+  /** The source has changed: R_i are read again. */
   outdate(): void {
     this.#scores?.outdate()
   }

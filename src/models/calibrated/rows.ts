@@ -55,7 +55,7 @@ export interface RowModel extends SizedModel {
   readonly global: Float64Array
   /** The largest size at which a product of two rows has learned numbers on both sides. */
   readonly width: number
-  /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers anew), down by leaving numbers off. */
+  /** Moves an id to another size: up to what it was lifted with (`cold`: all numbers new), down by leaving numbers off. */
   resize(side: Side, id: number, p: { step: number; cold?: boolean }): void
   /** What `resize` does to the head of a row that keeps nothing of its vector. */
   renew(side: Side, row: Float32Array): void

@@ -8,7 +8,7 @@ export class Slots {
   #places = new Int32Array(256)
   #mask = 255
 
-  /** Starts over; room for about so many ids, and for more where they come. */
+  /** Starts over; room for about this many ids, and for more where they come. */
   begin(expected: number): void {
     this.count = 0
     this.#setPlaces(expected)

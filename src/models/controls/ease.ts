@@ -4,7 +4,7 @@
  *   X_ui = 1 where u has met i      P = (XᵀX + λI)⁻¹, λ = 500      B_ji = −P_ji/P_ii, B_ii = 0
  *   score(u, i) = Σ_j B_ji over the items j of u; 0 for items that are not among the n
  *
- * Without a number n = 1,000. All users and events count the same, however old. P is computed anew once the events are a tenth more than at the last
+ * Without a number n = 1,000. All users and events count the same, however old. P is computed again once the events are a tenth more than at the last
  * time, and 500 at least: its cost is ½·n³ products. Items of a user count at once, learned or not.
  * A user with none of the n items is ranked by how often items were met.
  */
@@ -14,7 +14,7 @@ import { invert } from "./inverse.ts"
 import { checkPairs, type Pairs, type PlainRanker } from "./model.ts"
 
 const LAMBDA = 500
-/** Events between two fits: so many, and this share of those before. */
+/** Events between two fits: this many, and this share of those before. */
 const LEAST = 500
 const SHARE = 0.1
 

@@ -116,7 +116,7 @@ export function checkPairs(pairs: Pairs): void {
   }
 }
 
-/** The same, and labels that are no class of a model with so many outputs. */
+/** The same, and labels that are no class of a model with this many outputs. */
 function checkLabelled(pairs: LabelledPairs, outputs: number): void {
   checkPairs(pairs)
   const { length, label } = pairs

@@ -77,7 +77,7 @@ export class OwnRows implements SizedModel {
     return true
   }
 
-  /** Up: the numbers so far, and what the author fills in; `cold`: all of the vector anew. Down: numbers are left off. */
+  /** Up: the numbers so far, and what the author fills in; `cold`: all of the vector new. Down: numbers are left off. */
   resize(side: Side, id: number, { step, cold = false }: { step: number; cold?: boolean }): void {
     const table = this.tables[side]
     const before = this.#row(side, id).slice()

@@ -27,7 +27,7 @@
  * higher then, and lists can learn from tastes and from what follows what.
  *
  * **Drift** (times `drift`): popularity swings by ±60 % in one to four waves and is threefold when an item is new;
- * tastes turn by 62° over the whole stream. `change` draws all tastes anew at one point.
+ * tastes turn by 62° over the whole stream. `change` draws all tastes again at one point.
  *
  * **Time** runs over 3·√(millions of interactions) years, at least 2: events are seconds apart, visits longer.
  *

@@ -106,7 +106,7 @@ export function drawPerson(seed: number, index: number, genres: AliasTable = gen
   return { index, dimension, bias, focus, loyalty }
 }
 
-/** So many different genres, as bits. */
+/** This many different genres, as bits. */
 function drawFocus(count: number, genres: AliasTable, random: Random): number {
   let focus = 0
   for (let drawn = 0; drawn < count; ) {
