@@ -1,5 +1,6 @@
 /**
- * A small shop. The first time, what is sold and what was bought before there was a recommender:
+ * A small shop. Before the first start, import its products and earlier purchases. In a project these files are in
+ * node_modules/dess/examples/shop.
  *
  *   npx dess import examples/shop/products.ndjson --items --directory shop-data
  *   npx dess import examples/shop/purchases.csv --directory shop-data --types '{"view":0.2,"cart":0.5,"purchase":1}'
@@ -19,7 +20,7 @@ const read = (name) => readFileSync(new URL(name, import.meta.url), "utf8")
 /** What events weigh. A list leaves out what was bought, not what was looked at. */
 const TYPES = { view: 0.2, cart: 0.5, purchase: 1 }
 
-/** Rules of every list of the page: what can be bought, at most so dear, the house's brand first, two of a kind. */
+/** Rules of every list of the page: what is in stock, below a price, one brand first, two of a kind. */
 function rulesOf({ stock, price, boost, cap, count }) {
   const filter = { ...(stock && { inStock: true }), ...(price && { price: { lte: Number(price) } }) }
   return {
