@@ -4,11 +4,11 @@ import { ByteReader, ByteWriter } from "../engine/byte-buffer.ts"
 import { DessError } from "../errors.ts"
 
 const EVENT_VERSION = 1
-/** An event that does not weigh 1, or whose item may be recommended all the same. */
+/** Version of an event with a weight other than 1, or whose item may be recommended again. */
 const WEIGHED = 3
-/** In place of an event's version: the user is to be forgotten. */
+/** Stands in place of an event's version: forget the user. */
 const FORGET = 2
-/** The second has when an item became known; others are read as they are. */
+/** Version 2 also has when an item became known; version 1 is still read. */
 const RECORD_VERSION = 2
 const CHANGES_VERSION = 1
 
@@ -22,11 +22,11 @@ export interface ClusterEvent {
   /** Default 1. */
   weight?: number | undefined
   stays?: boolean | undefined
-  /** No event: the user is to be forgotten, with everything before. */
+  /** Not an event: forget the user, with everything before. */
   forget?: true
 }
 
-/** What is written to the log to have a user forgotten. */
+/** The log entry that forgets a user. */
 export function forgetEvent(user: string): ClusterEvent {
   return { user, item: "", rating: Number.NaN, timestamp: Date.now() / 1000, forget: true }
 }
@@ -60,18 +60,18 @@ export function decodeEvent(bytes: Buffer): ClusterEvent {
   }
 }
 
-/** A stored row: the learner's bytes, and of a user the items met, of an item its popularity. */
+/** A stored row: the learner's bytes, with a user's items met or an item's popularity. */
 export interface Stored {
   name: string
-  /** Of an item: its place in the order items became known. */
+  /** Items: position in the order they became known. */
   born?: number | undefined
   /** Empty for an id without a row. */
   row: Uint8Array
-  /** Of a user: indices of items met, oldest first, where the row does not have them. */
+  /** Users: indices of items met, oldest first, unless the row has them. */
   met?: number[]
-  /** Of a user: of those, items that may be recommended all the same. */
+  /** Users: which of those items may be recommended again. */
   staying?: number[]
-  /** Of an item: events, and the count of likes that fades, as of a clock. */
+  /** Items: events, and the fading count of likes, at a time of the clock. */
   popularity?: Popularity
 }
 

@@ -1,4 +1,4 @@
-/** The items of all owners as one process has them: names, popularity, and how far updates were read. */
+/** One process's copy of the items of all owners: names, popularity, and how far updates were read. */
 
 import type { Run } from "../learning/loop.ts"
 import type { Cluster } from "./cluster.ts"
@@ -7,13 +7,13 @@ import { START } from "./log.ts"
 import type { Argument } from "./redis.ts"
 import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 
-/** Lists read at a time. */
+/** Number of lists read at once. */
 const AT_ONCE = 64
 
 /** An owner as it is stored. */
 export interface OwnerState {
   seq: number
-  /** Of its last writer. */
+  /** Fence of its last writer. */
   fence: string
   /** By partition: the last event whose changes its rows contain. */
   applied: string[]
@@ -25,7 +25,7 @@ export function fade(trend: number, events: number, partitions: number): number 
   return trend * 0.97 ** ((events * partitions) / 500)
 }
 
-/** Takes the row of an item as its owner has it; undefined where it has none yet. */
+/** Receives the owner's row of an item; undefined if it has none yet. */
 type PutRow = (index: number, row: Uint8Array | undefined) => void
 
 /** Puts rows into a learner, and drops those that their owner does not have. */
@@ -44,7 +44,7 @@ export class Items {
   /** By index: its place in the order items became known, the same for all processes. */
   readonly #born: number[] = []
   readonly #popularity = new Map<number, Popularity>()
-  /** Deleted: what a process that has not heard of it yet writes of them does not count. */
+  /** Deleted items: writes of a process that does not know of the deletion yet are ignored. */
   readonly #gone = new Set<number>()
   /** Rows announced by their owners and not needed here yet. */
   readonly #late = new Map<number, Uint8Array>()
@@ -84,13 +84,13 @@ export class Items {
     this.#popularity.set(index, { events: events + p.events, trend: faded + p.likes, clock: p.clock })
   }
 
-  /** How much an item trends now. */
+  /** An item's trend now. */
   trend(index: number): number {
     const { trend, clock } = this.popularity(index)
     return fade(trend, this.owners[index % this.#cluster.partitions].clock - clock, this.#cluster.partitions)
   }
 
-  /** What a catalogue has of an item; `born` is undefined where an earlier release named it. */
+  /** An item's catalogue entry; `born` is undefined if an earlier release named it. */
   about(index: number): { events: number; trend: number; born: number | undefined } {
     return { events: this.popularity(index).events, trend: this.trend(index), born: this.#born[index] }
   }
@@ -144,7 +144,7 @@ export class Items {
     if (this.#names[index] === undefined) this.#setName(index, name, born)
     if (popularity) this.#popularity.set(index, popularity)
     this.#late.delete(index)
-    // A copy: a part would keep all of what came with it in memory.
+    // A copy, since a view would keep the whole message in memory.
     if (lazily && row.length > 0) this.#late.set(index, new Uint8Array(row))
     else this.#put(index, row.length > 0 ? row : undefined)
   }
@@ -155,7 +155,7 @@ export class Items {
     if (born !== undefined) this.#born[index] = born
   }
 
-  /** Puts the rows that wait of some items, or of all; returns whose those were. */
+  /** Applies the waiting rows of some items, or of all; returns their items. */
   catchUp(indices: Iterable<number> = [...this.#late.keys()]): Set<number> {
     const put = new Set<number>()
     for (const index of indices) {
@@ -196,14 +196,14 @@ export class Items {
     return changes.length > 0 ? numberOf(changes[0]) > seq + 1 : now.seq !== seq
   }
 
-  /** Applies an owner's update; returns the items whose rows came. `lazily`: rows wait until they are caught up with. */
+  /** Applies an owner's update; returns the items whose rows it had. `lazily`: rows wait until they are caught up with. */
   applyUpdate(owner: number, { seq, update, lazily }: { seq: number; update: OwnerUpdate; lazily: boolean }): number[] {
     for (const { index, record } of update.rows) this.#takeRecord(index, record, lazily)
     this.owners[owner] = { ...this.owners[owner], seq, applied: update.applied, clock: update.clock }
     return update.rows.map(({ index }) => index)
   }
 
-  /** What is stored of an item; nothing of one that was deleted. */
+  /** The stored entry of an item; none for a deleted one. */
   record(index: number, row: Uint8Array): Buffer {
     const [name, born] = [this.#names[index], this.#born[index]]
     if (name === undefined) return Buffer.alloc(0)
@@ -233,7 +233,7 @@ export class Items {
         for (const one of some) args.push(one.name, String(one.born), encodeStored({ ...one, row: new Uint8Array(0) }))
         const hashes = some.map(({ name }) => keys.names("items", owner, name))
         const found = (await this.#cluster.run("meet", [keys.of(owner, "home"), ...hashes], args)) as Buffer[]
-        // A number that a failed master took with it would be given twice: a replica must know it, where there is one.
+        // A number lost with a failed master would be given twice: a replica, if there is one, must have it.
         await redis.send(hashes[0], ["WAIT", "1", "200"])
         found.forEach((text, i) => {
           const [number, first] = String(text).split(" ")

@@ -1,7 +1,7 @@
 /**
- * One partition as its trainer has it: the users whose events it holds, and the items it owns. A segment is
- * written at once with everything that belongs to it; the rows of items follow at their owner, with the outbox positions
- * they contain.
+ * A trainer's copy of one partition: the users whose events it holds, and the items it owns. A segment is written in one
+ * step with everything that belongs to it. The rows of items follow at their owner, with the outbox positions they
+ * contain.
  */
 
 import { weighRows } from "../engine/event-types.ts"
@@ -26,9 +26,9 @@ import { compareIds, type LogEntry, readEvents, START } from "./log.ts"
 import { ROWS_PER_BUCKET } from "./redis-keys.ts"
 import { type Fence, FencedWrite } from "./writes.ts"
 
-/** Items a user is known to have met, the latest. */
+/** Maximum number of a user's latest items that are kept. */
 const LONGEST_MET = 2000
-/** Updates kept in the stream; a reader further behind reads everything again. */
+/** Updates kept in the stream; a reader that is further behind reads everything again. */
 const EVIDENCE_KEPT = 5000
 const CHANGES_KEPT = 500
 
@@ -37,11 +37,11 @@ export interface PartitionContext {
   leases: Leases
   items: Items
   run: Run
-  /** Events a stream may keep that no snapshot needs. */
+  /** Events a stream may keep although no snapshot needs them. */
   keepEvents: number
   onTrouble(error: DessError): void
   isOwn(partition: number): boolean
-  /** Hands ids whose rows training changed to the partitions that write them. */
+  /** Passes ids whose rows training changed to the partitions that write them. */
   sortTouched(): void
   /** Reads the rows of items that are older here than announced. */
   catchUp(items: Iterable<number>): void
@@ -172,7 +172,7 @@ export class Partition {
     let entries = await readEvents(cluster, this.number, { after, count })
     const [end] = this.#ends
     if (end !== undefined) entries = entries.filter(({ id }) => compareIds(id, end) <= 0)
-    // The events themselves were lost.
+    // The events are lost.
     if (end !== undefined && entries.length === 0) this.#ends.shift()
     // Users are forgotten between two segments.
     const asked = entries.findIndex(({ event }) => event.forget)
@@ -189,7 +189,7 @@ export class Partition {
     if (all.some(({ user }) => !this.#index.has(user))) await this.#meetUsers(all)
   }
 
-  /** A user's row was evicted from memory. */
+  /** Called when a user's row was evicted from memory. */
   evict(index: number): void {
     const name = this.#names.get(index)
     if (name === undefined) return
@@ -252,7 +252,7 @@ export class Partition {
           `--memory-budget: expected room for all items and one segment's users, got too little; nothing was lost: start trainers with more (${error.message})`,
           { cause: error },
         )
-      // A loss that is not finite: the segment is skipped, by every owner alike.
+      // The loss is not finite: every owner skips the segment.
       if (!(error instanceof DessError && error.code === "NUMERIC")) throw error
       counters.set("failed", 1)
     }
@@ -441,7 +441,7 @@ export class Partition {
     const names = ["lease", "home", "changes"].map((what) => keys.of(this.number, what))
     const write = new FencedWrite("owner", names, { ...this.#fenceNow, seq })
     const rows = Array.from(this.touched.item, (index) => {
-      // What others learned of a deleted item may come later.
+      // Changes of a deleted item may still arrive from others.
       if (items.name(index) === undefined) run.shared.dropRow("item", index)
       return { index, record: items.record(index, run.shared.takeRow("item", index) ?? new Uint8Array(0)) }
     })

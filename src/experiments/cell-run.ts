@@ -1,4 +1,4 @@
-/** One cell, run in this process. */
+/** Runs one cell in this process. */
 
 import { type Liked, likedOf } from "../datasets/data-stream.ts"
 import { DessError } from "../errors.ts"
@@ -18,7 +18,7 @@ import { loadPlugin, type Plugin } from "./plugin.ts"
 import { type Series, SeriesRecorder } from "./series.ts"
 import { type KeptUsers, keepUsers } from "./user-scores.ts"
 
-/** What `dess run --json` prints. */
+/** The output of `dess run --json`. */
 export type RunSummary = RunResult & {
   method: string
   preset: string
@@ -34,7 +34,7 @@ export type RunSummary = RunResult & {
   peakRssBytes: number
 }
 
-/** How equal the memory of a matched random-grow became. */
+/** How closely a matched random-grow met its memory. */
 export interface Match {
   method: string
   /** With the paper recipe, where it takes nothing back. */
@@ -60,7 +60,7 @@ export interface CellJob {
 
 export type CellOutcome =
   | { status: "done"; result: RunSummary; series: Series; users?: KeptUsers; match?: Match }
-  /** The method cannot work on this data, now or later. */
+  /** The method does not support this data; trying again does not help. */
   | { status: "unsupported"; message: string }
   | { status: "failed"; message: string }
 
@@ -99,7 +99,7 @@ export async function runCell(
     try {
       step = await run.next()
     } catch (error) {
-      // What a method from outside cannot do it says when it is made.
+      // A plugin says what it does not support when it is created.
       if (!cell.plugin || !(error instanceof DessError) || error.code !== "UNSUPPORTED") throw error
       return { status: "unsupported", message: error.message }
     }
@@ -123,7 +123,7 @@ export async function runCell(
     recorder.add(value)
     if (performance.now() - turned < 100) continue
     onProgress(value.interactions, Number.isFinite(total) ? total : undefined)
-    // The loop is all computing: let messages in and out.
+    // The loop only computes: let messages in and out.
     await new Promise((resolve) => setImmediate(resolve))
     turned = performance.now()
   }

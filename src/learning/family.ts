@@ -1,4 +1,4 @@
-/** What differs between the two families of models in how they are trained, judged, ranked and published. */
+/** The differences between the two families of models: training, judging, ranking and publishing. */
 
 import type { State } from "../kernels/state.ts"
 import type { RungLosses } from "../models/calibrated/rows.ts"
@@ -16,12 +16,12 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   readonly model: M
   /** The side whose changed rows a version names; readers see all rows of the other side. */
   readonly publishedSide: Side
-  /** What limits may do to rows. `searched`: whether a policy chooses their sizes. */
+  /** Operations of limits on rows. `searched`: whether a policy chooses their sizes. */
   limited(
     rows: SizedRows<M>,
     searched: boolean,
   ): Pick<Limited, "shrink" | "cut" | "beside" | "besideEach" | "idle" | "leaving" | "packed">
-  /** A segment arrives. */
+  /** Called when a segment arrives. */
   begin?(segment: Segment, rows: SizedRows<M>): void
   createJudge(rows: SizedRows<M>, search: SearchOptions, context: Context | undefined): Judge
   /** `touched` takes the ids of the published side whose rows changed. */
@@ -30,13 +30,13 @@ export interface ModelFamily<M extends SizedModel = SizedModel> {
   /** Numbers a version needs of a region. */
   readonly floatsNeeded: number
   publish(changed: Int32Array, region: SharedRegion): Published
-  /** After the decisions of a segment. */
+  /** Called after the decisions of a segment. */
   settle?(rows: SizedRows<M>): void
-  /** What many processes exchange; undefined where the learner cannot be one of many. */
+  /** What processes of a cluster exchange; undefined if the learner cannot be shared. */
   share?(rows: SizedRows<M>): RowShare | undefined
   /** Whether it uses the calling thread only. */
   alone?: boolean
-  /** Brings one user's row into another's. */
+  /** Merges one user's row into another's. */
   merge?(rows: SizedRows<M>, from: number, into: number): void
   forget?(side: Side, ids: ReadonlySet<number>): void
   save(state: State, rows: SizedRows<M>): void

@@ -1,7 +1,7 @@
 /**
  * Next item (method.md §9, protocol "next"): every event after a cut in time is predicted from all events before it, the
- * user's own included, learned or not. All items seen so far are ranked, those the user has met left out; a user's very
- * first event is no target.
+ * user's own included, learned or not. All items seen so far are ranked, without those the user has met. A user's first
+ * event is not predicted.
  *
  *   frozen   what was learned stays as at the cut, histories go on
  *   online   every n events are learned after they were predicted
@@ -78,7 +78,7 @@ interface MeasureOptions {
   events: InteractionBatch
   cut: number
   k: number
-  /** Of everything before the cut; it is added to. */
+  /** Counts of everything before the cut; later events are added. */
   history: History
   /** The most popular items at the cut. */
   common: ReadonlySet<number>
@@ -87,7 +87,7 @@ interface MeasureOptions {
   userScores?: UserScores
 }
 
-/** Goes through the events after the cut. */
+/** Predicts the events after the cut. */
 class NextMeasure {
   readonly #run: Run
   readonly #options: MeasureOptions
@@ -110,7 +110,7 @@ class NextMeasure {
     this.#learned = options.cut
   }
 
-  /** Up to this many events on; false at the end. */
+  /** Moves on by at most this many events; false at the end. */
   advance(count: number): boolean {
     const { events, every, history } = this.#options
     const { learner } = this.#run

@@ -1,4 +1,4 @@
-/** The family of models from outside: rows learned event by event and judged as those of the calibrated recipe. For experiments only. */
+/** The family of plugin models: rows are learned event by event and judged as in the calibrated recipe. For experiments only. */
 
 import { DessError } from "../errors.ts"
 import type { RungLosses } from "../models/calibrated/rows.ts"

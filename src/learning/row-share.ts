@@ -1,7 +1,7 @@
 /**
- * Shares the rows of the calibrated recipe between processes. A change of an item is what its row became less what it was (its base, taken before the first
- * event since changes were taken), head and vectors alike: rows take gradient steps, and accumulators are sums, so
- * changes of several processes add up. Made at another size than the row has here, the numbers both hold are added.
+ * Shares the rows of the calibrated recipe between processes. A change of an item is its row now minus its base: the row
+ * before the first event since changes were last sent. Rows take gradient steps and accumulators are sums, so changes of
+ * several processes add up. If a change was made at another size than the row has here, the numbers both hold are added.
  *
  * The frame stays as it is: turning it would have to happen everywhere at once. So rows hold more numbers than they
  * would, since one cut short loses more.
@@ -21,13 +21,13 @@ import type { RungJudge } from "./rung-judge.ts"
 import { type Base, type ItemChange, ShareLedger } from "./share-ledger.ts"
 import type { SizedRows } from "./sized-rows.ts"
 
-/** An item's index elsewhere; undefined for one that is not there. */
+/** An item's index in the other process; undefined if it is not there. */
 export type Renumber = (item: number) => number | undefined
 
 /** The last index a neighbour can have: an exact float. */
 const LAST_NEIGHBOUR = 16_777_214
 
-/** The latest time a clock may show. */
+/** The latest valid time of a clock. */
 const END = 1e12
 
 export class RowShare {
@@ -156,7 +156,7 @@ export class RowShare {
     return this.#ledger.isOwner(item)
   }
 
-  /** Items that changed elsewhere, to be decided on; given once. */
+  /** Items that changed elsewhere and wait for a decision; each is returned once. */
   visited(): number[] {
     return this.#ledger.takeVisited()
   }

@@ -1,6 +1,6 @@
 /**
- * What a learner that shares its rows writes down: rows touched, items as they were before training, changes set aside to
- * be taken, how many events changes have reported, items trained on elsewhere, and whose size is decided here.
+ * What a learner that shares its rows keeps track of: rows touched, items as they were before training, changes waiting to
+ * be sent, how many events were reported with them, items trained elsewhere, and ids whose size is decided here.
  */
 
 import type { Indicators } from "../ids/indicators.ts"
@@ -70,14 +70,14 @@ export class ShareLedger {
     return { user, item }
   }
 
-  /** Nothing is left of an item here. */
+  /** Drops everything about an item. */
   leave(item: number): void {
     this.bases.delete(item)
     this.#reportedEvents.delete(item)
     this.#visited.delete(item)
   }
 
-  /** An item was changed elsewhere; says whether it is owned here. */
+  /** Notes that an item was changed elsewhere; returns whether it is owned here. */
   visit(item: number): boolean {
     this.touch("item", item)
     if (!this.isOwner(item)) return false
@@ -85,7 +85,7 @@ export class ShareLedger {
     return true
   }
 
-  /** Items owned here that changed elsewhere, to be decided on; given once. */
+  /** Items owned here that changed elsewhere and wait for a decision; each is returned once. */
   takeVisited(): number[] {
     const found = [...this.#visited].filter((item) => this.isOwner(item) && this.#parts.items.has(item))
     this.#visited.clear()
@@ -106,7 +106,7 @@ export class ShareLedger {
     return events
   }
 
-  /** Sets a change aside. */
+  /** Adds a change to those waiting to be sent. */
   setAside(index: number, write: (out: Packer) => void): void {
     this.#settled.push({ index, write })
   }
