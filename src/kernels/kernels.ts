@@ -450,30 +450,41 @@ export interface PairConstants {
 
 /**
  * Adds up what rows of words say of the items they name. A word is 1 + an item in its low 24 bits, 0 for none, and the code
- * of a value above: that value times the row's `factor` is added to the sum of the row's `scorer`. `words`: the rows, one
- * after the other. `slots`: by item, 1 + its place among those named; 0 for all at first. Out: by place, `items` and
- * SCORERS `sums` each; `out`: how many items, and 1 + the largest. Where that is beyond `limit`, nothing else is written.
+ * of a value above: that value times the row's `factor` is added to the sum of the row's `scorer`, for items below `limit`.
+ * `slots`: by 1 + item, 1 + its place among those named; 0 for all at first. Out: by place, `items` and SCORERS `sums` each,
+ * and room for one more; `out`: how many items, and of how many of them the first root is NaN.
  */
 export interface SumWords {
   out: Address
-  words: Address
   values: Address
   slots: Address
   items: Address
   sums: Address
+  roots: Address
   limit: number
-  rows: readonly { length: number; scorer: number; factor: number }[]
+  rows: readonly WordRow[]
+}
+
+/** A row of words, the scorer it counts for, and how much. */
+export interface WordRow {
+  at: Address
+  length: number
+  scorer: number
+  factor: number
 }
 
 /**
  * out[t] = Σ_k weights[k]·ln(1 + sums[t·SCORERS + k]/d_k), t < count, k < SCORERS: d_0 = roots[2·items[t]], the others the
- * number behind it. The same bits whatever the build.
+ * number behind it. The same bits whatever the build. Unless it is NONE, `to[items[t]]` is that much more, and the `slots`
+ * of these items are 0 again.
  */
 export interface FuseLogs {
   out: Address
   sums: Address
   items: Address
   roots: Address
+  to: Address
+  slots: Address
   count: number
   weights: ArrayLike<number>
 }

@@ -497,35 +497,35 @@ export class ReferenceKernels implements Kernels {
 
   sumWords(p: SumWords): void {
     const { floats: f, ints } = this
-    const end = p.rows.reduce((at, { length }) => at + length, p.words)
-    let largest = 0
-    for (let at = p.words; at < end; at++) largest = Math.max(largest, ints[at] & 0xffffff)
-    ints[p.out] = 0
-    ints[p.out + 1] = largest
-    if (largest > p.limit) return
-    let [at, count] = [p.words, 0]
-    for (const { length, scorer, factor } of p.rows)
-      for (const last = at + length; at < last; at++) {
-        const item = (ints[at] & 0xffffff) - 1
-        if (item < 0) continue
-        if (ints[p.slots + item] === 0) {
-          ints[p.items + count] = item
+    let [count, unknown] = [0, 0]
+    for (const { at: from, length, scorer, factor } of p.rows)
+      for (let at = from; at < from + length; at++) {
+        const number = ints[at] & 0xffffff
+        if (number === 0 || number > p.limit) continue
+        if (ints[p.slots + number] === 0) {
+          ints[p.items + count] = number - 1
+          if (Number.isNaN(f[p.roots + 2 * (number - 1)])) unknown++
           f.fill(0, p.sums + SCORERS * count, p.sums + SCORERS * (count + 1))
-          ints[p.slots + item] = ++count
+          ints[p.slots + number] = ++count
         }
-        f[p.sums + SCORERS * (ints[p.slots + item] - 1) + scorer] += factor * f[p.values + (ints[at] >>> 24)]
+        f[p.sums + SCORERS * (ints[p.slots + number] - 1) + scorer] += factor * f[p.values + (ints[at] >>> 24)]
       }
     ints[p.out] = count
+    ints[p.out + 1] = unknown
   }
 
   fuseLogs(p: FuseLogs): void {
     const f = this.floats
     for (let t = 0; t < p.count; t++) {
-      const root = p.roots + 2 * this.ints[p.items + t]
+      const item = this.ints[p.items + t]
+      const root = p.roots + 2 * item
       let sum = 0
       for (let k = 0; k < SCORERS; k++)
         sum += p.weights[k] * log(1 + f[p.sums + SCORERS * t + k] / f[root + Math.min(1, k)])
       f[p.out + t] = sum
+      if (p.to === NONE) continue
+      f[p.to + item] += sum
+      this.ints[p.slots + 1 + item] = 0
     }
   }
 

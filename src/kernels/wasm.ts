@@ -412,15 +412,15 @@ export class WasmKernels implements Kernels {
 
   sumWords(p: SumWords): void {
     const tape = this.#tape.begin(layout.SUM_WORDS, 1)
-    tape.putAddresses(p.out, p.words, p.values, p.slots, p.items, p.sums)
+    tape.putAddresses(p.out, p.values, p.slots, p.items, p.sums, p.roots)
     tape.put(p.limit, p.rows.length)
-    for (const { length, scorer, factor } of p.rows) tape.put(length, scorer).putFloats(factor)
+    for (const { at, length, scorer, factor } of p.rows) tape.putAddresses(at).put(length, scorer).putFloats(factor)
     tape.end()
   }
 
   fuseLogs(p: FuseLogs): void {
     const tape = this.#begin(layout.FUSE_LOGS, p.count * 10)
-    tape.putAddresses(p.out, p.sums, p.items, p.roots)
+    tape.putAddresses(p.out, p.sums, p.items, p.roots, p.to, p.slots)
     tape.put(p.count)
     for (let k = 0; k < layout.SCORERS; k++) tape.putFloats(p.weights[k])
     tape.end()

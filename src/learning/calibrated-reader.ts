@@ -69,7 +69,7 @@ export class CalibratedReader implements Reader {
     this.#own = own
     this.#kernels = kernels
     this.outputs = own.outputs
-    if (own.neighbours) own.neighbours.source = learner.neighbours
+    if (learner.neighbours) own.neighbours?.follow(learner.neighbours, kernels)
     this.#packed = new PackedItems(own, kernels)
     const { user, item } = own.tables
     this.#turned = new Float64Array(own.fade.length)
@@ -190,9 +190,7 @@ export class CalibratedReader implements Reader {
     if (!own.combinedBy) return this.#asking(asker, [], (asked) => answer(asked, this.#fused(asked)))
     this.#takeUser(asker)
     try {
-      const logits = this.#packed.scores(ASKED, own.combinedBy(ASKED, this.#inputOf))
-      own.addNeighbours?.(logits, ASKED, this.items)
-      return answer(ASKED, logits)
+      return answer(ASKED, this.#fused(ASKED, own.combinedBy(ASKED, this.#inputOf)))
     } finally {
       this.#drop("user", ASKED)
     }
@@ -289,10 +287,10 @@ export class CalibratedReader implements Reader {
   }
 
   /** Logits of a user of the own model and all items. */
-  #fused(asked: number): Float32Array {
-    const out = this.#packed.scores(asked)
-    this.#own.addNeighbours?.(out, asked, this.items)
-    return out
+  #fused(asked: number, x?: Floats): Float32Array {
+    const [own, { reach }] = [this.#own, this.#packed]
+    own.neighbours?.reserve(reach)
+    return this.#packed.scores(asked, x, (to) => own.addNeighboursTo?.(to, reach, asked))
   }
 
   scoresOf(user: number, items: ArrayLike<number>): Float32Array {

@@ -380,20 +380,29 @@ export const OPERATIONS: Record<string, Build> = {
   sumWords: (board, { rows, columns }) => {
     const { kernels, random } = board
     const lengths = [8 * rows, 8, 8 * columns]
-    const count = lengths.reduce((sum, length) => sum + length, 0)
-    const words = board.indices(count, 1)
-    for (let n = 0; n < count; n++) {
-      const item = random.integer(columns + 3)
-      kernels.ints[words + n] = item === 0 ? 0 : (random.integer(255) << 24) | item
-    }
-    const slots = board.indices(columns + 2, 1)
-    const values = board.normals(257)
-    // Only of items named: what lies behind is not written.
-    const [out, items, sums] = [board.indices(2, 1), board.indices(count, 1), board.output("sums", 4 * columns + 8)]
-    kernels.floats.fill(0, sums, sums + 4 * columns + 8)
+    const limit = columns + 1
+    const named = new Set<number>()
     const factors = [0.5, 2, 1]
-    const given = lengths.map((length, r) => ({ length, scorer: r, factor: factors[r] }))
-    kernels.sumWords({ out, words, values, slots, items, sums, limit: columns + 2, rows: given })
+    const given = lengths.map((length, r) => {
+      const at = board.indices(length, 1)
+      for (let n = 0; n < length; n++) {
+        const number = random.integer(columns + 3)
+        kernels.ints[at + n] = number === 0 ? 0 : (random.integer(255) << 24) | number
+        if (number > 0 && number <= limit) named.add(number)
+      }
+      return { at, length, scorer: r, factor: factors[r] }
+    })
+    const slots = board.indices(limit + 1, 1)
+    const values = board.values(Array.from({ length: 257 }, () => Math.abs(random.normal())))
+    const roots = board.values(Array.from({ length: 2 * limit }, (_, n) => 1 + (n % 5)))
+    const [out, items] = [board.indices(2, 1), board.indices(limit + 1, 1)]
+    // Only of items named, and room for one more: what lies behind is not written.
+    const sums = board.values(new Array(4 * (limit + 1)).fill(0))
+    board.outputs.push({ name: "sums", address: sums, count: 4 * named.size })
+    kernels.sumWords({ out, values, slots, items, sums, roots, limit, rows: given })
+    const to = board.inOut("to", limit)
+    const fused = { out: board.output("fused", named.size), sums, items, roots, to, slots, count: named.size }
+    kernels.fuseLogs({ ...fused, weights: [0.5, 2, 1, 0] })
   },
   fuseLogs: (board, { rows }) => {
     const sums = board.normals(4 * rows)
@@ -402,7 +411,11 @@ export const OPERATIONS: Record<string, Build> = {
       floats[sums + i] = i % 7 === 0 || i % 40 > 30 ? 0 : Math.abs(100 * floats[sums + i])
     const roots = board.values(Array.from({ length: 2 * rows }, (_, n) => 1 + (n % 5)))
     const items = board.indices(rows, rows)
-    board.kernels.fuseLogs({ out: board.output("out", rows), sums, items, roots, count: rows, weights: [0.5, 0, 2, 1] })
+    const out = board.output("out", rows)
+    board.kernels.fuseLogs({
+      ...{ out, sums, items, roots, to: NONE, slots: NONE, count: rows },
+      weights: [0.5, 0, 2, 1],
+    })
   },
   sumPowers: (board, { rows }) => {
     // Of none the largest is −∞.

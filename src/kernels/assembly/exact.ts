@@ -128,45 +128,48 @@ function logOnePlusOfFour(x: v128): v128 {
   return v128.bitselect(x, y, f32x4.eq(rounded, f32x4.splat(0)));
 }
 
-/** The place of what a row of words says of an item is found by its slot. */
+/** The place of what a row of words says of an item is found by its slot. Without branches, which nobody could foretell. */
 export function sumWords(p: usize): void {
   const out: usize = load<u32>(p);
-  const words: usize = load<u32>(p, 4);
-  const values: usize = load<u32>(p, 8);
-  const slots: usize = load<u32>(p, 12);
-  const items: usize = load<u32>(p, 16);
-  const sums: usize = load<u32>(p, 20);
+  const values: usize = load<u32>(p, 4);
+  const slots: usize = load<u32>(p, 8);
+  const items: usize = load<u32>(p, 12);
+  const sums: usize = load<u32>(p, 16);
+  const roots: usize = load<u32>(p, 20);
+  const limit = load<u32>(p, 24);
   const rows = load<i32>(p, 28);
-  let end = words;
-  for (let r = 0; r < rows; r++) end += load<u32>(p + r * 12, 32) * 4;
-  let largest: u32 = 0;
-  for (let at = words; at < end; at += 4) largest = max(largest, load<u32>(at) & 0xffffff);
-  store<i32>(out, 0);
-  store<u32>(out, largest, 4);
-  if (largest > load<u32>(p, 24)) return;
   let count = 0;
-  let at = words;
   for (let r = 0; r < rows; r++) {
-    const row = p + r * 12;
-    const column = sums + load<i32>(row, 36) * 4;
-    const factor = load<f32>(row, 40);
-    end = at + load<u32>(row, 32) * 4;
+    const row = p + r * 16;
+    const own = i32x4.eq(i32x4(0, 1, 2, 3), i32x4.splat(load<i32>(row, 40)));
+    const factor = load<f32>(row, 44);
+    let at: usize = load<u32>(row, 32);
+    const end = at + load<u32>(row, 36) * 4;
     for (; at < end; at += 4) {
       const word = load<u32>(at);
-      const item: usize = word & 0xffffff;
-      if (item == 0) continue;
-      let slot = load<i32>(slots + item * 4 - 4);
-      if (slot == 0) {
-        store<u32>(items + count * 4, <u32>item - 1);
-        v128.store(sums + count * SCORERS * 4, f32x4.splat(0));
-        slot = ++count;
-        store<i32>(slots + item * 4 - 4, slot);
-      }
-      const to = column + (slot - 1) * SCORERS * 4;
-      store<f32>(to, load<f32>(to) + factor * load<f32>(values + ((word >>> 24) << 2)));
+      const number = word & 0xffffff;
+      // What is none, or beyond the limit, is written to the next place, which stays free.
+      const isThere = <i32>(number - 1 < limit);
+      const item: usize = number & -isThere;
+      const slot = load<i32>(slots + item * 4);
+      const isNew = <i32>(slot == 0);
+      const place = select<i32>(count, slot - 1, isNew != 0);
+      const to = sums + place * SCORERS * 4;
+      const before = v128.and(v128.load(to), i32x4.splat(isNew - 1));
+      const more = f32x4.splat(factor * load<f32>(values + ((word >>> 24) << 2)));
+      v128.store(to, f32x4.add(before, v128.and(more, own)));
+      store<u32>(items + count * 4, <u32>item - 1);
+      store<i32>(slots + item * 4, (place + 1) & -isThere);
+      count += isNew & isThere;
     }
   }
+  let unknown = 0;
+  for (let t = 0; t < count; t++) {
+    const root = load<f32>(roots + <usize>load<u32>(items + t * 4) * 8);
+    unknown += <i32>(root != root);
+  }
   store<i32>(out, count);
+  store<i32>(out, unknown, 4);
 }
 
 /** The numbers `scorer` of four items. */
@@ -189,7 +192,9 @@ export function fuseLogs(p: usize, part: i32, parts: i32): void {
   const sums: usize = load<u32>(p, 4);
   const items: usize = load<u32>(p, 8);
   const roots: usize = load<u32>(p, 12);
-  const count = load<i32>(p, 16);
+  const to: usize = load<u32>(p, 16);
+  const slots: usize = load<u32>(p, 20);
+  const count = load<i32>(p, 24);
   const end = lastColumn(count, part, parts);
   for (let t = firstColumn(count, part, parts); t < end; t += 4) {
     const at = sums + t * SCORERS * 4;
@@ -199,16 +204,29 @@ export function fuseLogs(p: usize, part: i32, parts: i32): void {
     soon = v128.load_lane<u32>(r1, soon, 1), right = v128.load_lane<u32>(r1, right, 1, 4);
     soon = v128.load_lane<u32>(r2, soon, 2), right = v128.load_lane<u32>(r2, right, 2, 4);
     soon = v128.load_lane<u32>(r3, soon, 3), right = v128.load_lane<u32>(r3, right, 3, 4);
-    let sum = f32x4.mul(v128.load32_splat(p, 20), logOnePlusOfFour(f32x4.div(ofFour(at, 0), soon)));
+    let sum = f32x4.mul(v128.load32_splat(p, 28), logOnePlusOfFour(f32x4.div(ofFour(at, 0), soon)));
     for (let k = 1; k < SCORERS; k++) {
       const own = ofFour(at, k);
       // Most items came right after none of them.
       if (!v128.any_true(own)) continue;
       const log = logOnePlusOfFour(f32x4.div(own, right));
-      sum = f32x4.add(sum, f32x4.mul(v128.load32_splat(p + <usize>k * 4, 20), log));
+      sum = f32x4.add(sum, f32x4.mul(v128.load32_splat(p + <usize>k * 4, 28), log));
     }
     put(out + t * 4, sum, end - t);
+    if (!to) continue;
+    for (let n = t; n < min(t + 4, end); n++) {
+      const item: usize = <usize>load<u32>(items + n * 4) << 2;
+      store<f32>(to + item, load<f32>(to + item) + load<f32>(out + n * 4));
+      store<i32>(slots + item, 0, 4);
+    }
   }
+}
+
+/** e^(z − top) of four z; 0 of what is no number. */
+@inline
+function powersBelow(at: usize, tops: v128): v128 {
+  const z = v128.load(at);
+  return v128.and(expOfFour(f32x4.sub(z, tops)), f32x4.gt(z, f32x4.splat(-Infinity)));
 }
 
 /**
@@ -242,13 +260,14 @@ export function sumPowers(p: usize): void {
   let even = f64x2.splat(0), odd = even;
   for (let t = 0; t < count; t += 16) {
     if (!(load<f32>(maxima + (t >> 2)) > most - 30)) continue;
+    const at = input + t * 4;
     let sum = f32x4.splat(0);
-    for (let k = t; k < min(t + 16, count); k += 4) {
-      const z = v128.load(input + k * 4);
-      let power = v128.and(expOfFour(f32x4.sub(z, tops)), f32x4.gt(z, none));
-      if (count - k < 4) power = v128.and(power, mask(count - k));
-      sum = f32x4.add(sum, power);
-    }
+    if (t + 16 <= count) {
+      sum = f32x4.add(powersBelow(at, tops), powersBelow(at + 16, tops));
+      sum = f32x4.add(f32x4.add(sum, powersBelow(at + 32, tops)), powersBelow(at + 48, tops));
+    } else
+      for (let k = 0; k < 16 && t + k < count; k += 4)
+        sum = f32x4.add(sum, v128.and(powersBelow(at + k * 4, tops), mask(count - t - k)));
     even = f64x2.add(even, f64x2.promote_low_f32x4(sum));
     odd = f64x2.add(odd, f64x2.promote_low_f32x4(v128.shuffle<f32>(sum, sum, 2, 3, 2, 3)));
   }

@@ -26,7 +26,7 @@
  */
 
 import { mix } from "../../kernels/codes.ts"
-import type { Floats, Kernels } from "../../kernels/kernels.ts"
+import type { Address, Floats, Kernels, WordRow } from "../../kernels/kernels.ts"
 import { SCORERS } from "../../kernels/layout.ts"
 import { log } from "../../kernels/math.ts"
 import { openKernels } from "../../kernels/open.ts"
@@ -98,22 +98,34 @@ export class Neighbours {
   readonly #scorers = new Int32Array(READ)
   readonly #faded = new Float64Array(READ)
   #open = 0
-  /** Rows copied from another thread's, and the sets of the last. */
-  #copies = new Float32Array(0)
-  #copiedInts = new Int32Array(0)
-  #copiedSets = 0
+  /** By row read: whether it was copied from another thread's. */
+  readonly #isCopied = new Uint8Array(READ)
+  /** R of the row copied last, and where its words stand. */
+  #copiedTotal = 0
+  #copiedTo: Address = 0
   /** f of the item asked about last. */
   readonly scores = new Float64Array(SCORERS)
-  readonly #openKernels: () => Kernels
-  #scores: NeighbourScores | undefined
+  #openKernels: () => Kernels
+  #opened: NeighbourScores | undefined
   /** By row, what was added here and has not been reported to other processes. */
   #added: Map<number, Map<number, number>> | undefined
   /** Another thread's, whose rows are read where there is none here, and whose R_i count. */
-  source: Neighbours | undefined
+  #source: Neighbours | undefined
 
   /** Opens what scores of many items are computed with, and nothing else. Default: the fastest of this machine. */
   constructor(kernels: () => Kernels = () => openKernels({ threads: 1 })) {
     this.#openKernels = kernels
+  }
+
+  get #scores(): NeighbourScores {
+    this.#opened ??= new NeighbourScores(this.#openKernels(), { values: VALUES, words: READ * (LONGEST + 1) })
+    return this.#opened
+  }
+
+  /** From now on reads what another thread counts, and computes with these kernels. */
+  follow(source: Neighbours, kernels: Kernels): void {
+    this.#source = source
+    this.#openKernels = () => kernels
   }
 
   get heldBytes(): number {
@@ -318,8 +330,9 @@ export class Neighbours {
     const most = Math.min(length, LATEST)
     let sum = 0
     for (let a = 0; a < most; a++) sum += FADE[a]
-    for (let a = 0; a < most; a++) this.#openRow(2 * latest[a] + SOON, 0, FADE[a] / sum)
+    // The few items that came right after stand together so, which is quicker to add up.
     for (let a = 0; a < most && a < STEPS; a++) this.#openRow(2 * latest[a] + RIGHT, 1 + a, 1)
+    for (let a = 0; a < most; a++) this.#openRow(2 * latest[a] + SOON, 0, FADE[a] / sum)
     return this.#open > 0
   }
 
@@ -328,34 +341,39 @@ export class Neighbours {
     const { table } = this
     const r = this.#open
     const isHere = table.has(j)
-    if (!isHere && !this.#copy(j, r)) return
-    const place = isHere ? table.placeOf(j) : r * LONGEST
-    const total = (isHere ? table.numbersOf(j) : this.#copies)[place]
+    const sets = isHere ? this.#setsOf(j) : this.#copy(j, r)
+    if (sets === 0) return
+    const total = isHere ? this.total(j) : this.#copiedTotal
     if (!(total > 0)) return
-    this.#ints[r] = isHere ? table.intsOf(j) : this.#copiedInts
-    this.#places[r] = place + HEAD
-    this.#sets[r] = isHere ? this.#setsOf(j) : this.#copiedSets
+    this.#ints[r] = isHere ? table.intsOf(j) : this.#scores.kernels.ints
+    this.#places[r] = isHere ? table.placeOf(j) + HEAD : this.#copiedTo
+    this.#isCopied[r] = isHere ? 0 : 1
+    this.#sets[r] = sets
     this.#scorers[r] = k
     const root = Math.sqrt(ENOUGH + total)
     this.#faded[r] = (CLEAR * part) / (root * Math.sqrt(root))
     this.#open++
   }
 
-  /** Copies row j from the table of another thread, to be read as the r-th; false where there is none. */
-  #copy(j: number, r: number): boolean {
-    if (!this.source) return false
-    const { table } = this.source
-    if (this.#copies.length === 0) {
-      this.#copies = new Float32Array(READ * LONGEST)
-      this.#copiedInts = new Int32Array(this.#copies.buffer)
-    }
-    const step = readGuarded(table, () => {
-      if (!table.has(j)) return -1
-      table.read(j, this.#copies, r * LONGEST)
-      return table.step(j)
+  /** Where the words of the r-th row read may stand: as odd as where they come from, since they are copied two at a time so. */
+  #copyAt(r: number, place: number): Address {
+    return this.#scores.rows + r * (LONGEST + 1) + (place & 1)
+  }
+
+  /** Copies the words of row j from the table of another thread, to be read as the r-th; returns its sets, 0 where there is none. */
+  #copy(j: number, r: number): number {
+    if (!this.#source) return 0
+    const { table } = this.#source
+    const { ints } = this.#scores.kernels
+    return readGuarded(table, () => {
+      if (!table.has(j)) return 0
+      const [place, sets] = [table.placeOf(j), SETS[table.step(j)]]
+      const from = place + HEAD
+      this.#copiedTotal = table.numbersOf(j)[place]
+      this.#copiedTo = this.#copyAt(r, from)
+      ints.set(table.intsOf(j).subarray(from, from + SET * sets), this.#copiedTo)
+      return sets
     })
-    this.#copiedSets = SETS[step] ?? 1
-    return step >= 0
   }
 
   /** Writes `scores` of an item, given the rows opened; false where all are 0. */
@@ -387,24 +405,42 @@ export class Neighbours {
 
   /** Adds Σ w_k·f_k of items to `out`, given the rows opened. */
   addScores(out: Float32Array | Float64Array, items: ArrayLike<number>, weights: ArrayLike<number>): void {
-    const { source } = this
-    this.#scores ??= new NeighbourScores(this.#openKernels(), VALUES)
-    if (!source) this.#scores.outdate()
-    const rows = Array.from({ length: this.#open }, (_, r) => ({
-      words: this.#ints[r].subarray(this.#places[r], this.#places[r] + SET * this.#sets[r]),
-      scorer: this.#scorers[r],
-      factor: this.#faded[r],
-    }))
-    const totalOf = (item: number, kind: number) => {
-      const row = 2 * item + kind
-      return source ? readGuarded(source.table, () => source.total(row)) : this.total(row)
+    if (!this.#source) this.#scores.outdate()
+    this.#scores.add(out, items, this.#said(weights))
+  }
+
+  /** The same for the scores of all items below a limit, which stand in the kernels' memory; there is room for them. */
+  addScoresTo(to: Address, limit: number, weights: ArrayLike<number>): void {
+    this.#scores.addTo(to, limit, this.#said(weights))
+  }
+
+  /** Makes room for so many items, before others take memory of the kernels for a while. */
+  reserve(items: number): void {
+    this.#scores.reserve(items)
+  }
+
+  #said(weights: ArrayLike<number>) {
+    const { ints } = this.#scores.kernels
+    const rows: WordRow[] = []
+    for (let r = 0; r < this.#open; r++) {
+      const [place, length] = [this.#places[r], SET * this.#sets[r]]
+      const isCopied = this.#isCopied[r] === 1
+      const at = isCopied ? place : this.#copyAt(r, place)
+      if (!isCopied) ints.set(this.#ints[r].subarray(place, place + length), at)
+      rows.push({ at, length, scorer: this.#scorers[r], factor: this.#faded[r] })
     }
-    this.#scores.add(out, items, { rows, weights, totalOf })
+    return { rows, weights, totalOf: this.#totalOf }
+  }
+
+  readonly #totalOf = (item: number, kind: number): number => {
+    const row = 2 * item + kind
+    const source = this.#source
+    return source ? readGuarded(source.table, () => source.total(row)) : this.total(row)
   }
 
   /** The source has changed: R_i are read again. */
   outdate(): void {
-    this.#scores?.outdate()
+    this.#opened?.outdate()
   }
 
   /** Items leave, also from the rows of others. */

@@ -245,14 +245,27 @@ export class PackedItems {
     return group.size
   }
 
-  /** Logits [items×outputs] of a user of the model and all items here, a view until the next call; `x`: what the model combines for it. */
-  scores(user: number, x: Floats = this.#model.combined(user)): Float32Array {
+  /** All items here are below. */
+  get reach(): number {
+    return this.#ids.length
+  }
+
+  /**
+   * Logits [items×outputs] of a user of the model and all items here, a view until the next call; `x`: what the model
+   * combines for it, `add`: adds more to those of one output, which stand by item.
+   */
+  scores(user: number, x: Floats = this.#model.combined(user), add?: (to: Address) => void): Float32Array {
     const { outputs, slopes } = this.#model
     const { items } = this
     const k = this.#kernels
     const mark = k.mark()
     const base = this.#model.baseOf(user)
+    const { alone } = k
+    // Waking another thread costs more than it saves.
+    k.alone = true
     const at = this.#scoreAll(x, outputs === 1 ? base[0] : 0)
+    add?.(at)
+    k.alone = alone
     const f = k.floats as Float32Array
     const length = items.length * outputs
     if (this.#scores.length < length) this.#scores = new Float32Array(length + (length >> 2))
@@ -311,11 +324,7 @@ export class PackedItems {
       const [columns, vector] = [Math.min(size, x.length), bits === 32 ? floats : codes]
       k.scoreChunks({ out, chunks: tables[g], slots, count, bits, columns, x: vector, factor, base, sums, lift })
     })
-    const { alone } = k
-    // Waking another thread costs more than it saves.
-    k.alone = true
     k.run()
-    k.alone = alone
     return out
   }
 

@@ -1,7 +1,7 @@
 /** What the models of the calibrated recipe have in common: rows of varying size, learned event by event. */
 
 import { liftPlace } from "../../kernels/codes.ts"
-import type { Floats } from "../../kernels/kernels.ts"
+import type { Address, Floats } from "../../kernels/kernels.ts"
 import { Random } from "../../kernels/random.ts"
 import type { Side } from "../../types.ts"
 import type { EmbeddingTable } from "../embedding-table.ts"
@@ -94,6 +94,8 @@ export interface RowModel extends SizedModel {
   readonly fusion?: Fusion
   /** Adds what neighbours say to logits of a user and items. */
   addNeighbours?(out: Float32Array | Float64Array, user: number, items: ArrayLike<number>): void
+  /** The same to logits of all items below a limit, which stand by item in the memory of the kernels that neighbours use. */
+  addNeighboursTo?(to: Address, limit: number, user: number): void
   readonly noise: ItemNoise
   /** What number k of ε is multiplied by. */
   readonly fade: Float64Array

@@ -28,7 +28,7 @@
  */
 
 import { newBuffer } from "../../ids/columns.ts"
-import type { Floats, Kernels } from "../../kernels/kernels.ts"
+import type { Address, Floats, Kernels } from "../../kernels/kernels.ts"
 import { SCORERS } from "../../kernels/layout.ts"
 import { exp, log } from "../../kernels/math.ts"
 import { openKernels } from "../../kernels/open.ts"
@@ -538,6 +538,13 @@ export class SequenceModel implements RowModel {
     const { neighbours, fusion } = this
     this.#readLatest(user)
     if (neighbours.open(this.#latest, this.#count)) neighbours.addScores(out, items, fusion.weights)
+  }
+
+  addNeighboursTo(to: Address, limit: number, user: number): void {
+    const { neighbours, fusion } = this
+    if (fusion.weights.every((weight) => weight === 0)) return
+    this.#readLatest(user)
+    if (neighbours.open(this.#latest, this.#count)) neighbours.addScoresTo(to, limit, fusion.weights)
   }
 
   save(state: State): void {
