@@ -42,6 +42,8 @@ function kthLargest(values: Float32Array | Float64Array, k: number): number {
 
 /** Values of which the largest may be known. */
 const BLOCK = 16
+/** Parts of all blocks: those as large as the largest of each part are looked at first. */
+const PARTS = 5
 
 interface Order {
   /** Places that are left out. */
@@ -61,28 +63,43 @@ export function best(
   { isOut = () => false, tie = (place) => place, maxima }: Order = {},
 ): number[] {
   if (count > FEW) return bestOfMany(withoutThose(values, isOut), count, tie)
-  const found = new Int32Array(count)
-  let [length, least] = [0, Number.NEGATIVE_INFINITY]
-  for (let block = 0, from = 0; from < values.length; block++, from += BLOCK) {
-    // Equals of the last one found may have a smaller tie.
-    if (maxima && maxima[block] < least) continue
-    const end = Math.min(from + BLOCK, values.length)
-    for (let i = from; i < end; i++) {
-      const value = values[i]
-      // Most places end here; what may not be chosen is asked of the few others.
-      if (!(value > least) && !(value === least && length === count && tie(i) < tie(found[count - 1]))) continue
-      if (isOut(i)) continue
-      let at = length < count ? length++ : count - 1
-      for (; at > 0; at--) {
-        const other = found[at - 1]
-        if (!(values[other] < value || (values[other] === value && tie(i) < tie(other)))) break
-        found[at] = other
+  const found: number[] = []
+  let least = Number.NEGATIVE_INFINITY
+  // What is found in the first blocks rules out most of the others.
+  const first = maxima ? leastOfParts(maxima, Math.ceil(values.length / BLOCK)) : Number.POSITIVE_INFINITY
+  for (const isFirst of maxima ? [true, false] : [false])
+    for (let block = 0, from = 0; from < values.length; block++, from += BLOCK) {
+      // Equals of the last one found may have a smaller tie.
+      if (maxima && (maxima[block] >= first !== isFirst || maxima[block] < least)) continue
+      const end = Math.min(from + BLOCK, values.length)
+      for (let i = from; i < end; i++) {
+        const value = values[i]
+        // Most places end here; what may not be chosen is asked of the few others.
+        if (!(value > least) && !(value === least && found.length === count && tie(i) < tie(found[count - 1]))) continue
+        if (isOut(i)) continue
+        let at = found.length < count ? found.push(i) - 1 : count - 1
+        for (; at > 0; at--) {
+          const other = found[at - 1]
+          if (!(values[other] < value || (values[other] === value && tie(i) < tie(other)))) break
+          found[at] = other
+        }
+        found[at] = i
+        if (found.length === count) least = values[found[count - 1]]
       }
-      found[at] = i
-      if (length === count) least = values[found[count - 1]]
     }
+  return found
+}
+
+/** The smallest of what is the largest of each part. */
+function leastOfParts(maxima: Float32Array, length: number): number {
+  const part = Math.ceil(length / PARTS)
+  let least = Number.POSITIVE_INFINITY
+  for (let from = 0; from < length; from += part) {
+    let largest = Number.NEGATIVE_INFINITY
+    for (let b = from; b < Math.min(from + part, length); b++) if (maxima[b] > largest) largest = maxima[b]
+    if (largest < least) least = largest
   }
-  return Array.from(found.subarray(0, length))
+  return least
 }
 
 function withoutThose(

@@ -78,14 +78,17 @@ export class ByteLists {
 
   /** The id's numbers, in order. */
   of(id: number): Int32Array {
-    const numbers = new Int32Array(this.count(id))
-    let at = this.#from(id)
-    for (let n = 0; n < numbers.length; n++) {
+    const bytes = this.#bytes
+    const room = this.room(id)
+    const numbers = new Int32Array(room)
+    let [at, count] = [this.#from(id), 0]
+    const end = at + room
+    while (at < end && bytes[at] !== 0) {
       let [number, shift] = [0, 0]
-      for (; this.#bytes[at] >= 0x80; shift += 7) number |= (this.#bytes[at++] & 0x7f) << shift
-      numbers[n] = (number | (this.#bytes[at++] << shift)) - 1
+      for (; bytes[at] >= 0x80; shift += 7) number |= (bytes[at++] & 0x7f) << shift
+      numbers[count++] = (number | (bytes[at++] << shift)) - 1
     }
-    return numbers
+    return numbers.subarray(0, count)
   }
 
   /** Adds a number at the end of the id's list. */
