@@ -300,6 +300,11 @@ export class Catalogue {
     return item < this.#items.length ? this.#items.at.events[item] : 0
   }
 
+  /** The same by item: a view until another item becomes known. */
+  get eventCounts(): Uint32Array {
+    return this.#items.at.events.subarray(0, this.#items.length)
+  }
+
   born(item: number): number {
     return item < this.#items.length ? this.#items.at.born[item] : 0
   }

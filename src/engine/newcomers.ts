@@ -62,6 +62,7 @@ export interface Candidates {
 class Kin {
   /** By item: the slots of its groups. */
   readonly #slotsOf: (number[] | undefined)[] = []
+  #known: number[] = []
   readonly #newcomers = new Set<number>()
   /** The slot of every group that an item is in. */
   readonly #slots = new Map<number, number>()
@@ -70,17 +71,19 @@ class Kin {
   /** By slot: how many items are in the group. */
   readonly sizes: number[] = []
   /** In the order they became known. */
-  items: number[] = []
-  /** By place in that order: where the slots of an item begin, and one more. */
+  items = new Int32Array(0)
+  /** By place in that order: where the slots of an item's groups that others are in begin, and one more. */
   starts = new Int32Array(1)
   slots = new Int32Array(0)
+  /** By slot: what each of an item's others counts there. */
+  shares = new Float64Array(0)
   /** Places of newcomers. */
   newcomers = new Int32Array(0)
 
   update(catalogue: Catalogue): void {
     const { kinChanges } = catalogue
     if (kinChanges !== "all" && kinChanges.size === 0) return
-    const changed = kinChanges === "all" ? new Set([...catalogue.entries.keys(), ...this.items]) : kinChanges
+    const changed = kinChanges === "all" ? new Set([...catalogue.entries.keys(), ...this.#known]) : kinChanges
     catalogue.kinChanges = new Set()
     let isSame = true
     for (const item of changed) if (this.#put(item, catalogue)) isSame = false
@@ -103,7 +106,7 @@ class Kin {
     if (stays && isNew === this.#newcomers.has(item)) return false
     if (isNew) this.#newcomers.add(item)
     else this.#newcomers.delete(item)
-    if (!before) this.items.push(item)
+    if (!before) this.#known.push(item)
     this.#slotsOf[item] = now.map((group) => this.#join(group))
     if (before) this.#leave(before)
     return true
@@ -131,23 +134,30 @@ class Kin {
 
   #arrange(catalogue: Catalogue): void {
     const before = (a: number, b: number) => catalogue.born(a) - catalogue.born(b) || a - b
-    const items = this.items.filter((item) => this.#slotsOf[item])
+    const items = this.#known.filter((item) => this.#slotsOf[item])
     if (items.some((item, i) => i > 0 && before(items[i - 1], item) > 0)) items.sort(before)
-    this.items = items
+    this.#known = items
+    this.items = Int32Array.from(items)
+    const { sizes } = this
+    this.shares = Float64Array.from(sizes, (size) => 1 / (size - 1))
     this.starts = new Int32Array(items.length + 1)
-    for (let i = 0; i < items.length; i++) this.starts[i + 1] = this.starts[i] + this.#slotsAt(i).length
+    for (let i = 0; i < items.length; i++) {
+      let shared = 0
+      for (const slot of this.#slotsAt(i)) if (sizes[slot] > 1) shared++
+      this.starts[i + 1] = this.starts[i] + shared
+    }
     this.slots = new Int32Array(this.starts[items.length])
     this.newcomers = new Int32Array(this.#newcomers.size)
     let [at, found] = [0, 0]
     for (let i = 0; i < items.length; i++) {
       const own = this.#slotsAt(i)
-      for (let g = 0; g < own.length; g++) this.slots[at++] = own[g]
+      for (let g = 0; g < own.length; g++) if (sizes[own[g]] > 1) this.slots[at++] = own[g]
       if (this.#newcomers.has(items[i])) this.newcomers[found++] = i
     }
   }
 
   #slotsAt(place: number): readonly number[] {
-    return this.#slotsOf[this.items[place]] as number[]
+    return this.#slotsOf[this.#known[place]] as number[]
   }
 }
 
@@ -217,17 +227,21 @@ function weigh({ items, values }: Scored, catalogue: Catalogue): void {
     weights = new Float64Array(places.length)
     weighted = new Float64Array(places.length)
   }
-  places.fill(-1)
-  weights.fill(0)
-  weighted.fill(0)
+  places.fill(-1, 0, catalogue.itemCount)
+  weights.fill(0, 0, catalogue.itemCount)
+  weighted.fill(0, 0, catalogue.itemCount)
+  const events = catalogue.eventCounts
+  const [placeAt, weightAt, valueAt] = [places, weights, weighted]
   for (let i = 0; i < items.length; i++) {
     const item = items[i]
-    if (item >= places.length) continue
-    places[item] = i
-    if (Number.isNaN(values[i])) continue
-    const events = catalogue.events(item)
-    weights[item] = events / (events + SETTLED)
-    weighted[item] = weights[item] * values[i]
+    if (item >= placeAt.length) continue
+    placeAt[item] = i
+    const value = values[i]
+    if (Number.isNaN(value)) continue
+    const count = item < events.length ? events[item] : 0
+    const weight = count / (count + SETTLED)
+    weightAt[item] = weight
+    valueAt[item] = weight * value
   }
 }
 
@@ -242,58 +256,87 @@ function sumUp({ items, starts, slots, sizes }: Kin): void {
   }
   sums.fill(0)
   totals.fill(0)
+  // By names of its own: a variable of the module is looked up at every use.
+  const [sumAt, totalAt, weightAt, valueAt] = [sums, totals, weights, weighted]
   for (let i = 0; i < items.length; i++) {
-    const weight = weights[items[i]]
+    const weight = weightAt[items[i]]
     if (weight === 0) continue
-    const value = weighted[items[i]]
+    const value = valueAt[items[i]]
     for (let at = starts[i]; at < starts[i + 1]; at++) {
-      sums[slots[at]] += value
-      totals[slots[at]] += weight
+      const slot = slots[at]
+      sumAt[slot] += value
+      totalAt[slot] += weight
     }
   }
 }
 
-/** The mean over an item's groups of the values of their other items; NaN where there are none. */
-function meanOf(place: number, { items, starts, slots, sizes }: Kin): number {
-  const item = items[place]
-  const [weight, value] = [weights[item], weighted[item]]
-  let [sum, total] = [0, 0]
-  for (let at = starts[place]; at < starts[place + 1]; at++) {
-    const slot = slots[at]
-    const rest = totals[slot] - weight
-    if (!(rest > LEAST_WEIGHT)) continue
-    const share = 1 / (sizes[slot] - 1)
-    sum += (share * (sums[slot] - value)) / rest
-    total += share
+/** By newcomer: the mean over an item's groups of the values of their other items; NaN where there are none. */
+let means = new Float64Array(0)
+
+function findMeans({ items, starts, slots, shares, newcomers }: Kin): Float64Array {
+  if (means.length < newcomers.length) means = new Float64Array(2 * newcomers.length)
+  const [sumAt, totalAt, weightAt, valueAt, meanAt] = [sums, totals, weights, weighted, means]
+  for (let n = 0; n < newcomers.length; n++) {
+    const place = newcomers[n]
+    const item = items[place]
+    // Not in one line: this makes no object.
+    const weight = weightAt[item]
+    const value = valueAt[item]
+    const end = starts[place + 1]
+    let sum = 0
+    let total = 0
+    for (let at = starts[place]; at < end; at++) {
+      const slot = slots[at]
+      const rest = totalAt[slot] - weight
+      if (rest > LEAST_WEIGHT) {
+        sum += (shares[slot] * (sumAt[slot] - value)) / rest
+        total += shares[slot]
+      }
+    }
+    // NaN of none.
+    meanAt[n] = sum / total
   }
-  return total === 0 ? Number.NaN : sum / total
+  return meanAt
 }
 
-/** The values with those of newcomers drawn to items like them; newcomers without a value come behind. */
+/** What was drawn last. */
+let drawn: Scored = { items: new Int32Array(0), values: new Float32Array(0) }
+
+/**
+ * The values with those of newcomers drawn to items like them; newcomers without a value come behind. A view until the next
+ * call.
+ */
 export function drawToKin({ items, values }: Scored, catalogue: Catalogue): Scored {
   if (catalogue.entries.size === 0) return { items, values }
   const kin = findKin(catalogue)
   const { newcomers } = kin
   if (newcomers.length === 0) return { items, values }
+  const events = catalogue.eventCounts
   weigh({ items, values }, catalogue)
   sumUp(kin)
-  const out = values.slice()
-  const behind: Record<"items" | "values", number[]> = { items: [], values: [] }
+  const [means, placeAt] = [findMeans(kin), places]
+  const most = items.length + newcomers.length
+  if (drawn.items.length < most)
+    drawn = { items: new Int32Array(most + (most >> 2)), values: new Float32Array(most + (most >> 2)) }
+  const { items: all, values: out } = drawn
+  all.set(items)
+  out.set(values)
+  let length = items.length
   for (let n = 0; n < newcomers.length; n++) {
-    const mean = meanOf(newcomers[n], kin)
+    const mean = means[n]
     if (Number.isNaN(mean)) continue
     const item = kin.items[newcomers[n]]
-    const place = places[item]
+    const place = placeAt[item]
     if (place < 0) {
-      behind.items.push(item)
-      behind.values.push(mean)
+      all[length] = item
+      out[length++] = mean
       continue
     }
     const value = values[place]
-    const events = Number.isNaN(value) ? 0 : catalogue.events(item)
-    out[place] = events === 0 ? mean : Math.max(value, (events * value + KIN * mean) / (events + KIN))
+    const count = Number.isNaN(value) || item >= events.length ? 0 : events[item]
+    out[place] = count === 0 ? mean : Math.max(value, (count * value + KIN * mean) / (count + KIN))
   }
-  return behind.items.length === 0 ? { items, values: out } : append({ items, values: out }, behind)
+  return { items: all.subarray(0, length), values: out.subarray(0, length) }
 }
 
 /** With more items at the end. */
