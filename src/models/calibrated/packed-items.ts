@@ -263,9 +263,15 @@ export class PackedItems {
     const { alone } = k
     // Waking another thread costs more than it saves.
     k.alone = true
-    const at = this.#scoreAll(x, outputs === 1 ? base[0] : 0)
-    add?.(at)
-    k.alone = alone
+    let at = NONE
+    try {
+      at = this.#scoreAll(x, outputs === 1 ? base[0] : 0)
+      add?.(at)
+    } finally {
+      k.alone = alone
+      // What stands there stays until others take memory.
+      k.release(mark)
+    }
     const f = k.floats as Float32Array
     const length = items.length * outputs
     if (this.#scores.length < length) this.#scores = new Float32Array(length + (length >> 2))
@@ -277,7 +283,6 @@ export class PackedItems {
       for (let i = 0; i < items.length; i++)
         for (let c = 0; c < outputs; c++)
           out[i * outputs + c] = base[c] + this.#bias[items[i] * outputs + c] + slopes[c] * f[at + items[i]]
-    k.release(mark)
     return out
   }
 
@@ -293,7 +298,7 @@ export class PackedItems {
     k.run()
     const f = k.floats as Float32Array
     if (this.#maxima.length < blocks) this.#maxima = new Float32Array(2 * blocks)
-    for (let b = 0; b < blocks; b++) this.#maxima[b] = f[maxima + b]
+    this.#maxima.set(f.subarray(maxima, maxima + blocks))
     const powers = { top: f[out], sum: f[out + 1], maxima: this.#maxima }
     k.release(mark)
     return powers
