@@ -13,10 +13,11 @@
  * The same seed gives the same faults; when the processes get where is up to the machine.
  * node tools/torture.mjs [--kills 50] [--seed 1] [--jobs 1] [--case plain] [--calm] [--verbose]
  * The long form: TMPDIR=/dev/shm node tools/torture.mjs --kills 1000 --jobs 4
+ * It says how far it is, and, where it is stopped, how to go on.
  */
 
 import { fork } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -219,8 +220,11 @@ class Round {
   }
 }
 
-/** Shares the kills among the cases, each time with the next seed; with fewer kills than cases the seed says which. */
-export async function torture({ kills, seed, only, isFaulty, log = () => {}, say = () => {} }) {
+/**
+ * Shares the kills among the cases, each time with the next seed; with fewer kills than cases the seed says which.
+ * `onKill` is told how many there were, and with which seed how many are left, from the beginning of this directory.
+ */
+export async function torture({ kills, seed, only, isFaulty, onKill = () => {}, log = () => {}, say = () => {} }) {
   const result = { kills: 0, events: 0, forgotten: 0, refused: 0 }
   const names = only === undefined ? Object.keys(CASES) : [only]
   const most = Math.min(MOST_KILLS, Math.ceil(kills / names.length))
@@ -230,13 +234,15 @@ export async function torture({ kills, seed, only, isFaulty, log = () => {}, say
     let refused = 0
     let kill = 0
     try {
-      for (const share = Math.min(most, kills - result.kills); kill < share; kill++) {
+      const share = Math.min(most, kills - result.kills)
+      for (; kill < share; kill++) {
         const told = await round.kill(kill)
         refused += told.refused
         result.kills++
+        const left = kill + 1 < share ? kills - result.kills + kill + 1 : kills - result.kills
+        onKill({ done: result.kills, left, next: seed + r + (kill + 1 < share ? 0 : 1) })
         log(
           `${name}, seed ${seed + r}, kill ${kill + 1}: ${round.acknowledged.size} acknowledged, ${told.accepted} taken, ${refused} refused and sent again, ${round.forgotten.size} erased`,
-          result.kills,
         )
       }
     } catch (cause) {
@@ -311,6 +317,15 @@ async function tortureInProcesses({ kills, seed, jobs, only }) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  if (process.argv.includes("--help")) {
+    console.log(
+      readFileSync(process.argv[1], "utf8")
+        .split("*/")[0]
+        .replace(/^\/?\*\*? ?|^ \*? ?/gm, "")
+        .trim(),
+    )
+    process.exit()
+  }
   const started = Date.now()
   const [kills, seed, jobs, only] = [flag("--kills", 50), flag("--seed", 1), flag("--jobs", 1), flag("--case")]
   const { reason } = buildFaults()
@@ -318,13 +333,21 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (reason !== undefined) console.error(`without faults of the disk: ${reason}`)
   const plan = { kills: Number(kills), seed: Number(seed), jobs: Number(jobs), only, isFaulty }
   const progress = showProgress(plan.kills)
-  const log = (text, done) => {
-    console.log(text)
+  let rest
+  const onKill = ({ done, left, next }) => {
     progress(done)
+    const others = [...(only === undefined ? [] : ["--case", only]), ...(isFaulty ? [] : ["--calm"])]
+    rest = `${done} kills survived; to go on: ${["npm run torture -- --kills", left, "--seed", next, ...others].join(" ")}`
   }
+  for (const signal of ["SIGINT", "SIGTERM"])
+    process.on(signal, () => {
+      if (rest !== undefined) console.error(rest)
+      process.exit(130)
+    })
+  const log = (text) => console.log(text)
   const say = process.argv.includes("--verbose") ? (text) => console.error(`  ${text}`) : undefined
   try {
-    const result = await (plan.jobs > 1 ? tortureInProcesses(plan) : torture({ ...plan, log, say }))
+    const result = await (plan.jobs > 1 ? tortureInProcesses(plan) : torture({ ...plan, onKill, log, say }))
     process.send?.(result)
     console.log(
       `${result.kills} kills survived: ${result.events} acknowledged events once each, ${result.refused} times refused and sent again, ${result.forgotten} users erased, ${Math.round((Date.now() - started) / 1000)} s`,
