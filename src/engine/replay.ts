@@ -13,7 +13,7 @@ import type { ReplayProgress } from "./types.ts"
 /** Segments that wait to be learned before one more is given: whoever stops waits for all of them. */
 const MOST_AHEAD = 1
 /** Milliseconds that keeping what is done may take. */
-const PATIENCE = 600
+const PATIENCE = 400
 /** Milliseconds between two reports, and the longest turn of the event loop. */
 const REPORT = 200
 const TURN = 10
