@@ -3,15 +3,15 @@
  * belongs to one place of the journal: what was appended before it is in it, what comes after is not.
  */
 
-import { rmSync, statSync } from "node:fs"
+import { statSync } from "node:fs"
 import { basename } from "node:path"
 import { DessError, show } from "../errors.ts"
 import type { Limits } from "../ids/idle.ts"
 import { type Json, State } from "../kernels/state.ts"
-import type { Build } from "./build.ts"
+import { type Build, thisBuild } from "./build.ts"
 import type { Catalogue } from "./catalogue.ts"
 import type { Directory } from "./directory.ts"
-import { diskError, removeParts, syncFolder, tryTo } from "./disk.ts"
+import { diskError, isSystemError, removeFile, removeParts, syncFolder } from "./disk.ts"
 import { findTraces } from "./erasure.ts"
 import type { EventTypes } from "./event-types.ts"
 import type { Count, ListCounts } from "./experiments.ts"
@@ -67,6 +67,12 @@ interface Taken extends SnapshotInfo {
   path: string
 }
 
+/** What an erasure took from the disk. */
+export interface Removed {
+  events: number
+  snapshots: number
+}
+
 export interface ArchiveParts {
   directory: Directory
   keepJournal: KeptJournal
@@ -98,7 +104,7 @@ export class Archive {
 
   /** Takes up the newest snapshot that can be read; says where the journal goes on. */
   async restore(): Promise<number> {
-    const { directory, catalogue, intake, learning } = this.#parts
+    const { directory } = this.#parts
     const { files } = directory
     const { found, damaged } = readNewest(listSnapshots(directory.path))
     this.damaged = damaged
@@ -117,6 +123,19 @@ export class Archive {
       )
     if (position > files.next) await this.#skipTo(position, basename(file.path))
     if (position < files.first) this.#missing(position, damaged)
+    try {
+      await this.#load(state, engine)
+    } catch (cause) {
+      throw isOfThisBuild(engine.build) || isSystemError(cause) ? cause : notOfThisBuild(engine.build, cause)
+    }
+    const { path } = file
+    this.#taken = [{ segment: segments, position, time, accepted, path, bytes: statSync(path).size }]
+    return Math.max(position, files.first)
+  }
+
+  async #load(state: State, engine: EngineState): Promise<void> {
+    const { catalogue, intake, learning } = this.#parts
+    const { segments, accepted } = engine
     catalogue.load(state.at("catalogue"))
     const lifetimes = state.at("catalogue").at("lifetimes")
     if (lifetimes.has("items")) intake.lifetimes.load(lifetimes)
@@ -140,11 +159,8 @@ export class Archive {
     intake.unreleased = engine.unreleased
     if (engine.reports) this.#parts.reports.load(engine.reports)
     this.hadLookup = engine.lookup
-    const { path } = file
-    this.#taken = [{ segment: segments, position, time, accepted, path, bytes: statSync(path).size }]
     const arrays = new Map([...state.arrays].filter(([name]) => !name.startsWith("catalogue.")))
     await learning.ask({ kind: "load", state: { arrays, values: state.values } })
-    return Math.max(position, files.first)
   }
 
   /** Records from a position on are not in the journal any more, and in no snapshot that can be read. */
@@ -213,7 +229,7 @@ export class Archive {
     const isKept = (one: Taken) => one.path !== path && (shorten || one.segment !== segments)
     this.#taken = [taken, ...this.#taken.filter(isKept)].slice(0, 2)
     // Where that fails they go with the next.
-    tryTo(() => this.#removeOthers())
+    await this.#removeOthers().catch(() => {})
     return { segment: segments, bytes, time }
   }
 
@@ -225,19 +241,19 @@ export class Archive {
     await lookup()?.flush(newest.position)
     await journal.alone(() => files.roll())
     if (keepJournal === "all") await files.pack()
-    else if (keepJournal === "none") files.drop(newest.position)
+    else if (keepJournal === "none") await files.drop(newest.position)
     // With one snapshot only, what led to it is kept: should it be damaged, everything can be learned again.
-    else if (older) files.drop(older.position)
+    else if (older) await files.drop(older.position)
   }
 
   /** Removes the files of snapshots that are not kept. */
-  #removeOthers(): void {
+  async #removeOthers(): Promise<void> {
     const { path: directory } = this.#parts.directory
     const kept = new Set(this.#taken.map(({ path }) => path))
     const old = listSnapshots(directory).filter(({ path }) => !kept.has(path))
     try {
-      for (const { path } of old) rmSync(path, { force: true })
-      syncFolder(directory)
+      for (const { path } of old) await removeFile(path)
+      await syncFolder(directory)
     } catch (cause) {
       throw diskError("snapshots", cause)
     }
@@ -245,9 +261,9 @@ export class Archive {
 
   /**
    * Erases every user whose erasure is pending: a snapshot without them, then everything older goes, what tells of them
-   * is taken out of the journal and the lookup table. Says what was removed, by erasure.
+   * is taken out of the journal and the lookup table. Says what was removed, by the position of the erasure's record.
    */
-  async erase(): Promise<{ rows: Map<number, number>; snapshots: number }> {
+  async erase(): Promise<Map<number, Removed>> {
     const { directory, journal, keepJournal, intake, lookup } = this.#parts
     const { files } = directory
     const snapshots = listSnapshots(directory.path).length
@@ -258,12 +274,12 @@ export class Archive {
     intake.closeSegment()
     await journal.inOrder((position) => this.save(position))
     this.#taken = this.#taken.slice(0, 1)
-    this.#removeOthers()
+    await this.#removeOthers()
     const [{ position }] = this.#taken
     await lookup()?.flush(position)
     // Not before: until now a replay would have needed the records as they were.
     await journal.alone(() => files.roll())
-    if (keepJournal !== "all") files.drop(position)
+    if (keepJournal !== "all") await files.drop(position)
     await files.change(traces.touched, traces.clean)
     await lookup()?.erase([...erasures.values()].flatMap(prefixesOf))
     try {
@@ -273,8 +289,22 @@ export class Archive {
     }
     intake.finishErasures([...erasures.keys()])
     await journal.committed()
-    return { rows: traces.rows, snapshots }
+    return new Map([...erasures.keys()].map((at) => [at, { events: traces.rows.get(at) ?? 0, snapshots }]))
   }
+}
+
+function isOfThisBuild(build: Build | undefined): boolean {
+  return build?.learning === thisBuild().learning
+}
+
+function notOfThisBuild(build: Build | undefined, cause: unknown): DessError {
+  const { version, learning } = thisBuild()
+  const got = build ? `dess ${build.version} (learning ${build.learning})` : "an older dess"
+  return new DessError(
+    "UNSUPPORTED",
+    `snapshot: expected one that dess ${version} (learning ${learning}) can go on from, got one of ${got} (${(cause as Error).message}); dess rebuild makes a state of this version from the journal`,
+    { cause },
+  )
 }
 
 /** What the keys of an erased user's rows in the lookup table begin with. */

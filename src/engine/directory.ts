@@ -94,7 +94,7 @@ export async function openDirectory(path: string, options: DirectoryOptions = {}
         }
       },
       async close() {
-        files?.close()
+        await files?.close()
         if (!readOnly) tryTo(() => removeParts(path))
         await lock.release()
       },

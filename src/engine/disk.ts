@@ -6,11 +6,14 @@ import {
   existsSync,
   fchmodSync,
   fdatasync,
+  fsync,
   fsyncSync,
   mkdirSync,
   openSync,
   readdirSync,
+  rename,
   renameSync,
+  rm,
   rmSync,
   write,
   writeSync,
@@ -26,6 +29,9 @@ const FLUSH_BYTES = 2 ** 22
 
 const writeSome = promisify(write)
 const synced = promisify(fdatasync)
+const flushed = promisify(fsync)
+const renamed = promisify(rename)
+const removed = promisify(rm)
 
 /** The error of a failing disk; without a path, which callers must not see. */
 export function diskError(noun: string, cause: unknown, verb: "take" | "give" = "take"): DessError {
@@ -78,9 +84,18 @@ class Part {
   }
 
   place(): void {
+    this.#close()
+    renameSync(`${this.#path}.part`, this.#path)
+  }
+
+  async placeSlowly(): Promise<void> {
+    this.#close()
+    await renamed(`${this.#path}.part`, this.#path)
+  }
+
+  #close(): void {
     this.#isOpen = false
     closeSync(this.file)
-    renameSync(`${this.#path}.part`, this.#path)
   }
 
   discard(): void {
@@ -105,7 +120,15 @@ export function replaceFile(path: string, writeTo: (append: (bytes: Uint8Array) 
     part.discard()
     throw error
   }
-  syncFolder(dirname(path))
+  const folder = openFolder(dirname(path))
+  if (folder === undefined) return
+  try {
+    fsyncSync(folder)
+  } catch (error) {
+    refuseUnflushed(error)
+  } finally {
+    tryTo(() => closeSync(folder))
+  }
 }
 
 /** The same for what is written bit by bit, while others get a turn; but the folder is not flushed. */
@@ -130,7 +153,7 @@ export async function replaceFileSlowly(
       (bytes, at) => writeAll(part.file, bytes, at),
     )
     await syncData(part.file)
-    part.place()
+    await part.placeSlowly()
   } catch (error) {
     part.discard()
     throw error
@@ -138,23 +161,76 @@ export async function replaceFileSlowly(
 }
 
 /** Makes renames and removals in a folder durable. */
-export function syncFolder(directory: string): void {
-  let folder: number
+export async function syncFolder(directory: string): Promise<void> {
+  const folder = openFolder(directory)
+  if (folder === undefined) return
   try {
-    folder = openSync(directory, "r")
+    await flushed(folder)
   } catch (error) {
-    // Some systems do not let a folder be opened; there is nothing to flush then.
-    const { code } = error as NodeJS.ErrnoException
-    if (code === "EISDIR" || code === "EPERM" || code === "EACCES") return
-    throw error
-  }
-  try {
-    fsyncSync(folder)
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code !== "EINVAL" && code !== "EPERM") throw error
+    refuseUnflushed(error)
   } finally {
     tryTo(() => closeSync(folder))
+  }
+}
+
+/** Undefined on systems that do not let a folder be opened; there is nothing to flush then. */
+function openFolder(directory: string): number | undefined {
+  try {
+    return openSync(directory, "r")
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === "EISDIR" || code === "EPERM" || code === "EACCES") return undefined
+    throw error
+  }
+}
+
+/** Some systems do not flush folders. */
+function refuseUnflushed(error: unknown): void {
+  const { code } = error as NodeJS.ErrnoException
+  if (code !== "EINVAL" && code !== "EPERM") throw error
+}
+
+/** Removes a file where there is one; a large one takes a while. */
+export function removeFile(path: string): Promise<void> {
+  return removed(path, { force: true })
+}
+
+/** Names of a folder that changed. They are made durable by one at a time, while others get a turn. */
+export class FolderNames {
+  readonly #folder: string
+  #isUnsettled = false
+  #leaving: string[] = []
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /** Something was renamed or removed. `leaving`: files that go once what took their place is durable. */
+  changed(leaving: readonly string[] = []): void {
+    this.#isUnsettled = true
+    this.#leaving.push(...leaving)
+  }
+
+  /** Resolves when all that changed before is durable; what could not be done is tried again with the next. */
+  settle(): Promise<void> {
+    const run = this.#last.then(() => this.#settle())
+    this.#last = run.catch(() => {})
+    return run
+  }
+
+  async #settle(): Promise<void> {
+    if (!this.#isUnsettled) return
+    this.#isUnsettled = false
+    const leaving = this.#leaving.splice(0)
+    try {
+      await syncFolder(this.#folder)
+      for (const path of leaving) await removeFile(path)
+      if (leaving.length > 0) await syncFolder(this.#folder)
+    } catch (error) {
+      this.changed(leaving)
+      throw error
+    }
   }
 }
 

@@ -20,6 +20,7 @@ import { deflateRaw } from "node:zlib"
 import { DessError, show } from "../errors.ts"
 import {
   diskError,
+  FolderNames,
   isSystemError,
   makePrivate,
   replaceFile,
@@ -101,14 +102,12 @@ export class JournalFiles {
   next = 0
   /** The last write failed: the file may end with what was refused. */
   #isTorn = false
-  /** Files that could not be removed yet. */
-  #strays: string[] = []
-  /** Whether changed names in the folder could not be made durable yet. */
-  #isUnsettled = false
+  readonly #names: FolderNames
 
   private constructor(directory: string, id: string) {
     this.#directory = directory
     this.#id = id
+    this.#names = new FolderNames(directory)
   }
 
   /** Makes the first file of a new directory. */
@@ -133,7 +132,7 @@ export class JournalFiles {
     try {
       await files.#openLast(readOnly, signal)
     } catch (error) {
-      files.close()
+      await files.close()
       throw error
     }
     return files
@@ -287,7 +286,7 @@ export class JournalFiles {
       this.#file = openSync(last.path, "r+")
       if (before !== undefined) tryTo(() => closeSync(before))
       this.#isTorn = true
-      this.#settleNames()
+      await this.#settleNames()
       ftruncateSync(this.#file, this.#length)
       await writeAll(this.#file, TRIAL, this.#length)
       await syncData(this.#file)
@@ -360,19 +359,13 @@ export class JournalFiles {
     }
   }
 
-  /** Makes names durable and removes old files; throws if it cannot. */
-  #settleNames(): void {
-    if (!this.#isUnsettled) return
+  /** Makes names durable and removes what is to go; rejects where that cannot be done. */
+  async #settleNames(): Promise<void> {
     try {
-      // What took the place of others must be durable before they go.
-      syncFolder(this.#directory)
-      for (const path of this.#strays) rmSync(path, { force: true })
-      syncFolder(this.#directory)
+      await this.#names.settle()
     } catch (cause) {
       throw diskError("journal", cause)
     }
-    this.#strays = []
-    this.#isUnsettled = false
   }
 
   /** Whether it is time for a new file. */
@@ -380,12 +373,12 @@ export class JournalFiles {
     return this.#length >= CLOSED_BYTES
   }
 
-  /** Starts a new file; nothing may be appended meanwhile. */
-  roll(): void {
+  /** Goes on in a new file; nothing may be appended meanwhile. */
+  async roll(): Promise<void> {
     const last = this.#files[this.#files.length - 1]
     if (this.next === last.first) return
     // One of the same name may be among what is to be removed, and a closed file has no torn end.
-    this.#settleNames()
+    await this.#settleNames()
     try {
       if (this.#isTorn) this.#cut()
     } catch (cause) {
@@ -395,17 +388,17 @@ export class JournalFiles {
     const header = { id: this.#id, first: this.next, end: undefined, isPacked: false, hasLeft: true }
     let file: number | undefined
     try {
-      replaceFile(path, (append) => append(encodeFileHeader(header)))
+      await replaceFileSlowly(path, (append) => append(encodeFileHeader(header)))
+      await syncFolder(this.#directory)
       file = openSync(path, "r+")
     } catch (cause) {
       // It must not come after records that are yet to be appended to the file before it.
-      this.#strays.push(path)
-      this.#isUnsettled = true
+      this.#names.changed([path])
       this.#isTorn = true
-      tryTo(() => {
-        this.#settleNames()
-        this.#cut()
-      })
+      await this.#names.settle().then(
+        () => tryTo(() => this.#cut()),
+        () => {},
+      )
       throw diskError("journal", cause)
     }
     const before = this.#file
@@ -421,19 +414,12 @@ export class JournalFiles {
   }
 
   /** Removes closed files all of whose records lie before a position. */
-  drop(before: number): void {
-    this.#settleNames()
-    const old = this.#files.filter(({ end }) => end !== undefined && end <= before)
-    try {
-      for (const file of old) {
-        rmSync(file.path, { force: true })
-        this.#files = this.#files.filter((one) => one !== file)
-        this.#isUnsettled = true
-      }
-    } catch (cause) {
-      throw diskError("journal", cause)
-    }
-    this.#settleNames()
+  async drop(before: number): Promise<void> {
+    const isOld = ({ end }: JournalFile) => end !== undefined && end <= before
+    const old = this.#files.filter(isOld)
+    this.#files = this.#files.filter((file) => !isOld(file))
+    if (old.length > 0) this.#names.changed(old.map(({ path }) => path))
+    await this.#settleNames()
   }
 
   /** True: large files are no longer rewritten, and a rewrite under way is given up. */
@@ -441,7 +427,7 @@ export class JournalFiles {
 
   /** Packs closed files and joins small ones with those before them. */
   async pack(): Promise<void> {
-    this.#settleNames()
+    await this.#settleNames()
     for (let f = 0; f < this.#files.length; f++) {
       const file = this.#files[f]
       if (file.end === undefined || file.isPacked || (this.isClosing && file.bytes > QUICK_BYTES)) continue
@@ -454,7 +440,7 @@ export class JournalFiles {
 
   /** Changes the records at some positions; closed files that have none of them stay as they are. */
   async change(positions: readonly number[], change: (placed: Placed) => LogRecord): Promise<void> {
-    this.#settleNames()
+    await this.#settleNames()
     for (const file of [...this.#files]) {
       const { first, end } = file
       const own = end === undefined ? [] : positions.filter((at) => first <= at && at < end)
@@ -514,9 +500,8 @@ export class JournalFiles {
     }
     const written = { path, first, end, bytes, isPacked: true, hasLeft }
     this.#files = this.#files.flatMap((file) => (file === old[0] ? written : old.includes(file) ? [] : file))
-    this.#strays.push(...old.slice(1).map((file) => file.path))
-    this.#isUnsettled = true
-    this.#settleNames()
+    this.#names.changed(old.slice(1).map((file) => file.path))
+    await this.#settleNames()
   }
 
   /** Bytes from a position on, roughly: whole files but for the one it lies in. */
@@ -528,9 +513,9 @@ export class JournalFiles {
     }, 0)
   }
 
-  close(): void {
+  async close(): Promise<void> {
     if (this.#isTorn) tryTo(() => this.#cut())
-    tryTo(() => this.#settleNames())
+    await this.#names.settle().catch(() => {})
     if (this.#file !== undefined) tryTo(() => closeSync(this.#file as number))
     this.#file = undefined
   }
@@ -662,7 +647,7 @@ async function recoverFile(path: string, p: RecoverOptions): Promise<void> {
       }
       if (following !== undefined && expected < following) await append(encodeGap(expected, following - expected))
     })
-    syncFolder(dirname(path))
+    await syncFolder(dirname(path))
   } finally {
     closeSync(file)
   }

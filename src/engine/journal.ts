@@ -6,7 +6,6 @@
  */
 
 import { DessError } from "../errors.ts"
-import { tryTo } from "./disk.ts"
 import type { JournalFiles, Placed } from "./journal-files.ts"
 import { encodeRecord, type LogRecord } from "./records.ts"
 
@@ -138,7 +137,7 @@ export class Journal {
     }
     for (const { resolve } of waiting) resolve()
     // Where that fails the next commit is refused, and what is wrong is mended.
-    if (this.#files?.isFull) tryTo(() => this.#files?.roll())
+    if (this.#files?.isFull) await this.#files.roll().catch(() => {})
   }
 
   /** From here on nothing is written until the disk takes it again. What is on its way to the disk gets there first. */

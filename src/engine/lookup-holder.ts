@@ -140,13 +140,13 @@ export class LookupHolder {
     } catch (error) {
       if (!(error instanceof DessError && error.code === "INVALID_DATA")) throw error
       if (!this.#canBeRemade) throw new DessError("INVALID_DATA", `${error.message}; ${ADVICE}`, { cause: error })
-      this.#discard(directory, error.message)
+      await this.#discard(directory, error.message)
       return this.#open()
     }
   }
 
-  #discard(directory: Directory, reason: string): void {
-    removeLookup(directory.path)
+  async #discard(directory: Directory, reason: string): Promise<void> {
+    await removeLookup(directory.path)
     this.damaged.push(`${reason}; it was made again from the journal`)
   }
 
@@ -189,7 +189,7 @@ export class LookupHolder {
     if (this.#failure && directory) {
       if (this.#broken) {
         await this.#broken.lookup?.close().catch(() => {})
-        this.#discard(directory, this.#broken.reason)
+        await this.#discard(directory, this.#broken.reason)
         this.#broken = undefined
       }
       await this.#takeUp(directory, { position: directory.files.next, wasThere: true })

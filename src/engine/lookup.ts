@@ -9,7 +9,7 @@ import { existsSync, readdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { DessError } from "../errors.ts"
 import type { Side } from "../types.ts"
-import { diskError, keepAlive, syncFolder, tryTo } from "./disk.ts"
+import { diskError, FolderNames, keepAlive, syncFolder, tryTo } from "./disk.ts"
 import {
   allOf,
   behind,
@@ -117,8 +117,7 @@ export class Lookup {
   #frozen: LookupLayer | undefined
   /** Oldest first. */
   #runs: NumberedRun[] = []
-  /** Names in the folder are to be made durable. */
-  #isUnsettled = false
+  readonly #names: FolderNames
   #applied = 0
   nextKey = 0
   /** Keys before this order no longer count. */
@@ -144,13 +143,18 @@ export class Lookup {
   constructor(options: LookupOptions & { mostKeys: number; mostBytes?: number | undefined }) {
     this.#options = options
     const { directory, mostKeys: keys, mostBytes: bytes } = options
+    this.#names = new FolderNames(directory ?? "")
     this.#newest = new LookupLayer(directory === undefined ? { keys, bytes } : undefined)
     this.#recentKeys = new RecentKeys(bytes)
     this.#mostWaitingBytes = Math.min(MOST_WAITING_BYTES, bytes ?? MOST_WAITING_BYTES)
     if (directory === undefined) return
     try {
       this.#runs = openRuns(directory)
-      if (!options.readOnly) this.#removeMerged(directory)
+      if (!options.readOnly)
+        for (const path of this.#merged(directory)) {
+          rmSync(path, { force: true })
+          this.#names.changed()
+        }
     } catch (cause) {
       this.#letGo()
       throw diskError("lookup table", cause, "give")
@@ -263,7 +267,7 @@ export class Lookup {
       this.#newest = new LookupLayer()
       await this.#writeFrozen(directory, this.#frozen)
     }
-    this.#settle(directory)
+    await this.#settle()
     this.#mergeInBackground()
   }
 
@@ -290,20 +294,19 @@ export class Lookup {
     })
     this.#runs.push({ run, first: number, last: number })
     this.#frozen = undefined
-    this.#isUnsettled = true
-    this.#settle(directory)
+    this.#names.changed()
+    await this.#settle()
   }
 
   /** Makes the names in the folder durable. */
-  #settle(directory: string): void {
-    if (this.#isUnsettled)
-      try {
-        syncFolder(directory)
-      } catch (cause) {
-        throw diskError("lookup table", cause)
-      }
-    this.#isUnsettled = false
-    this.#applied = this.#runs.at(-1)?.run.notes.applied ?? 0
+  async #settle(): Promise<void> {
+    const { applied } = this.#runs.at(-1)?.run.notes ?? { applied: 0 }
+    try {
+      await this.#names.settle()
+    } catch (cause) {
+      throw diskError("lookup table", cause)
+    }
+    this.#applied = Math.max(this.#applied, applied)
   }
 
   // Merging
@@ -363,26 +366,21 @@ export class Lookup {
       writeRun(pathOf(directory, first, last), rows(), { notes, isFiltered, mostFiltered }),
     )
     this.#runs.splice(from, old.length, { run, first, last })
-    this.#isUnsettled = true
     for (const one of old) tryTo(() => one.run.close())
-    this.#settle(directory)
-    this.#removeMerged(directory)
+    this.#names.changed(this.#merged(directory))
+    await this.#settle()
   }
 
-  /** Removes files whose rows are in a larger one, and what a crash left half written. */
-  #removeMerged(directory: string): void {
-    for (const { name, first, last } of listRuns(directory))
-      if (this.#runs.some((one) => one.first <= first && last <= one.last && (one.first < first || last < one.last)))
-        this.#remove(join(directory, name))
-    const kept = new Set(this.#runs.map(({ run }) => overlayPath(run.path)))
-    for (const name of readdirSync(directory))
-      if (OVERLAY.test(name) && !kept.has(join(directory, name))) this.#remove(join(directory, name))
-    this.#settle(directory)
-  }
-
-  #remove(path: string): void {
-    rmSync(path, { force: true })
-    this.#isUnsettled = true
+  /** Files whose rows are in a larger one, and what a crash left half written. */
+  #merged(directory: string): string[] {
+    const isMerged = ({ first, last }: { first: number; last: number }) =>
+      this.#runs.some((one) => one.first <= first && last <= one.last && (one.first < first || last < one.last))
+    const overlays = new Set(this.#runs.map(({ run }) => overlayPath(run.path)))
+    const names = [
+      ...listRuns(directory).flatMap((run) => (isMerged(run) ? run.name : [])),
+      ...readdirSync(directory).filter((name) => OVERLAY.test(name) && !overlays.has(join(directory, name))),
+    ]
+    return names.map((name) => join(directory, name))
   }
 
   /**
@@ -399,7 +397,8 @@ export class Lookup {
       const dead = await this.#reading(() => this.#deadKeys(runs, prefixes))
       // The oldest first: what is newer hides it until it is gone.
       for (const [n, run] of runs.entries()) await this.#reading(() => run.takeOut(dead[n]))
-      this.#removeMerged(this.#options.directory)
+      this.#names.changed(this.#merged(this.#options.directory))
+      await this.#settle()
     } catch (cause) {
       throw diskError("lookup table", cause)
     } finally {
@@ -629,8 +628,8 @@ export function hasLookup(directory: string): boolean {
 }
 
 /** Removes the files of a lookup table. */
-export function removeLookup(directory: string): void {
+export async function removeLookup(directory: string): Promise<void> {
   for (const name of readdirSync(directory))
     if (RUN.test(name) || OVERLAY.test(name)) rmSync(join(directory, name), { force: true })
-  syncFolder(directory)
+  await syncFolder(directory)
 }

@@ -3,10 +3,10 @@
  * left half written is made good by them.
  */
 
-import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, rmSync } from "node:fs"
+import { closeSync, existsSync, ftruncateSync, openSync, readFileSync } from "node:fs"
 import { dirname } from "node:path"
 import { crc32 } from "node:zlib"
-import { replaceFileSlowly, syncData, syncFolder, writeAll } from "./disk.ts"
+import { removeFile, replaceFileSlowly, syncData, syncFolder, writeAll } from "./disk.ts"
 
 export interface OverlayPart {
   at: number
@@ -42,7 +42,7 @@ export async function saveOverlay(path: string, parts: readonly OverlayPart[]): 
     end.writeUInt32LE(checksum)
     await append(end)
   })
-  syncFolder(dirname(path))
+  await syncFolder(dirname(path))
 }
 
 /** What is yet to be written over a file; undefined where that is damaged. */
@@ -70,6 +70,6 @@ export async function applyOverlay(path: string, parts: readonly OverlayPart[]):
   } finally {
     closeSync(file)
   }
-  rmSync(overlayPath(path), { force: true })
-  syncFolder(dirname(path))
+  await removeFile(overlayPath(path))
+  await syncFolder(dirname(path))
 }

@@ -13,7 +13,7 @@ import { PendingItems } from "../ids/pending-items.ts"
 import { governedBytes } from "../learning/limiter.ts"
 import type { SegmentReport } from "../learning/report.ts"
 import type { Side } from "../types.ts"
-import { Archive } from "./archive.ts"
+import { Archive, type Removed } from "./archive.ts"
 import { Broadcast } from "./broadcast.ts"
 import { type Build, thisBuild } from "./build.ts"
 import { Catalogue } from "./catalogue.ts"
@@ -137,8 +137,11 @@ export class LiveRecommender implements Recommender {
   #closing: Promise<void> | undefined
   /** Snapshots and erasures, one at a time. */
   #chain: Promise<unknown> = Promise.resolve()
-  /** The erasures that are tried just now: by the position of their record, rows removed; rejects when it failed. */
-  #erasing: Promise<{ rows: Map<number, number>; snapshots: number }> | undefined
+  /** A try of all erasures that is yet to begin; rejects when it failed. */
+  #erasing: Promise<void> | undefined
+  /** Callers that wait for an erasure, and what was removed meanwhile, by the position of its record. */
+  #asking = 0
+  readonly #removed = new Map<number, Removed>()
   /** Items that are put, one call at a time. */
   #puts: Promise<unknown> = Promise.resolve()
   #eraseTimer: NodeJS.Timeout | undefined
@@ -865,32 +868,35 @@ export class LiveRecommender implements Recommender {
   }
 
   /** Tries to finish an erasure; undefined when that has to wait. */
-  async #eraseNow(position: number): Promise<{ events: number; snapshots: number } | undefined> {
+  async #eraseNow(position: number): Promise<Removed | undefined> {
     if (!this.#archive) {
       this.#intake.finishErasures([position])
       await this.#journal.committed()
       return { events: 0, snapshots: 0 }
     }
+    const isPending = () => this.#intake.erasures.has(position)
+    this.#asking++
     try {
-      while (this.#intake.erasures.has(position)) {
-        const { rows, snapshots } = await this.#erase()
-        if (!this.#intake.erasures.has(position)) return { events: rows.get(position) ?? 0, snapshots }
-      }
-      return { events: 0, snapshots: 0 }
+      while (isPending()) await this.#erase()
     } catch {
-      return undefined
+      // Another try may have done it all the same.
+    } finally {
+      this.#asking--
     }
+    const removed = this.#removed.get(position) ?? { events: 0, snapshots: 0 }
+    if (this.#asking === 0) this.#removed.clear()
+    return isPending() ? undefined : removed
   }
 
   /** Erases all that is pending, one try at a time for all who ask. */
-  #erase(): Promise<{ rows: Map<number, number>; snapshots: number }> {
+  #erase(): Promise<void> {
     clearTimeout(this.#eraseTimer)
     this.#erasing ??= this.#exclusive(async () => {
       this.#erasing = undefined
       try {
-        const done = await (this.#archive as Archive).erase()
+        const removed = await (this.#archive as Archive).erase()
         this.#eraseFailure = undefined
-        return done
+        if (this.#asking > 0) for (const [position, one] of removed) this.#removed.set(position, one)
       } catch (error) {
         this.#eraseFailure = (error as Error).message
         this.#eraseSoon(ERASE_AGAIN)

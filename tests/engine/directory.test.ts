@@ -16,7 +16,7 @@ import {
   writeSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
-import { basename, join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import { Worker } from "node:worker_threads"
 import { crc32 } from "node:zlib"
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest"
@@ -27,12 +27,14 @@ import { JournalFiles, type Placed } from "../../src/engine/journal-files.ts"
 import { lockDirectory } from "../../src/engine/lock.ts"
 import { Recommender } from "../../src/engine/open.ts"
 import { completeOptions } from "../../src/engine/options.ts"
+import { rebuild } from "../../src/engine/rebuild.ts"
 import type { LiveRecommender } from "../../src/engine/recommender.ts"
 import { encodeRecord, type LogRecord } from "../../src/engine/records.ts"
-import { readSnapshot } from "../../src/engine/snapshots.ts"
+import { readSnapshot, writeSnapshot } from "../../src/engine/snapshots.ts"
 import { type Answer, Trainer } from "../../src/engine/trainer.ts"
 import type { Event, RecommenderOptions } from "../../src/engine/types.ts"
 import { Random } from "../../src/kernels/random.ts"
+import type { Json } from "../../src/kernels/state.ts"
 import { buildCommand } from "../support/command.ts"
 
 const SMALL: RecommenderOptions = { model: "mf", sizes: [2, 4, 8], threads: 1, delay: "1h", segment: 40, seed: 4 }
@@ -450,6 +452,48 @@ describe("a directory that is not as it should be", () => {
     await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
   })
 
+  test("the folder and every file in it are its owner's alone, whatever the umask", async () => {
+    const directory = join(folder(), "above", "data")
+    const umask = process.umask(0)
+    try {
+      const recommender = await open(directory)
+      const keyed = events(90, 1).map((event, n) => ({ ...event, type: "rate", key: `key ${n}` }))
+      await recommender.observe(keyed)
+      await recommender.snapshot()
+      await recommender.forget(`${keyed[0].user}`)
+      await recommender.observe(events(50, 2))
+      await recommender.snapshot()
+    } finally {
+      process.umask(umask)
+    }
+    const names = readdirSync(directory)
+    for (const kind of [/^dess\.json$/, /^journal-/, /^snapshot-/, /^lookup-/, /^owner\.sock$/])
+      expect(
+        names.some((name) => kind.test(name)),
+        String(kind),
+      ).toBe(true)
+    for (const name of names) expect(statSync(join(directory, name)).mode & 0o777, name).toBe(0o600)
+    for (const path of [directory, dirname(directory)]) expect(statSync(path).mode & 0o777, path).toBe(0o700)
+  })
+
+  test("a snapshot of another version whose state this one cannot go on from: refused with what to do, which helps", async () => {
+    const { directory, hash } = await filled({ keepJournal: "all" })
+    for (const name of snapshots(directory)) {
+      const state = readSnapshot(join(directory, name))
+      const engine = state.values.get("engine") as Record<string, Json>
+      state.values.set("engine", { ...engine, build: { version: "0.0.9", learning: "before" } })
+      for (const array of state.arrays.keys()) if (array.includes("learner.model")) state.arrays.delete(array)
+      writeSnapshot(join(directory, name), state)
+    }
+    await expect(open(directory)).rejects.toThrow(
+      /learning \d+\) can go on from, got one of dess 0\.0\.9 \(learning before\).*dess rebuild/,
+    )
+    await expect(open(directory)).rejects.toMatchObject({ code: "UNSUPPORTED" })
+    const out = join(folder(), "rebuilt")
+    await rebuild({ directory, out })
+    expect(await (await open(out)).hash()).toBe(hash)
+  })
+
   test("of a format before 0.1: refused, and left alone", async () => {
     const directory = folder()
     writeFileSync(join(directory, "journal-1.mdb"), "old")
@@ -512,10 +556,10 @@ describe("a directory that is not as it should be", () => {
     JournalFiles.create(directory, ID, far - 1)
     const files = await JournalFiles.open(directory, ID)
     await files.append([1, 2].map((time) => encodeRecord({ kind: "segment", time })))
-    files.roll()
+    await files.roll()
     await files.append([encodeRecord({ kind: "segment", time: 3 })])
     await files.pack()
-    files.close()
+    await files.close()
     const again = await JournalFiles.open(directory, ID)
     expect([...again.read(far)].map(({ position }) => position)).toEqual([far, far + 1])
     expect(again.next).toBe(far + 2)

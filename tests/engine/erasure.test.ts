@@ -205,6 +205,23 @@ describe("erased users", () => {
     }
   })
 
+  test("are told what was removed of them, whoever else is being erased just then", async () => {
+    const recommender = await open(folder())
+    const pairs = Array.from({ length: 8 }, (_, n) => [`one ${n}`, `other ${n}`])
+    for (let round = 0; round < 3; round++)
+      await recommender.observe(pairs.flat().map((name) => lifeOf(name, `item ${round}`)))
+    for (const [n, [one, other]] of pairs.entries()) {
+      const first = recommender.forget(one)
+      // So much later that it is on disk when the first one's erasure looks what is pending.
+      for (let later = 0; later <= n; later++) await Promise.resolve()
+      const receipts = await Promise.all([first, recommender.forget(other)])
+      expect(
+        receipts.map(({ status, events }) => `${status} ${events}`),
+        `${n} later`,
+      ).toEqual(["done 3", "done 3"])
+    }
+  })
+
   test("are never shown under another name by an export, whenever it began", async () => {
     const directory = folder()
     const recommender = await open(directory, { segment: 5 })

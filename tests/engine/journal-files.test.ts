@@ -23,8 +23,8 @@ const ID = "01234567-89ab-4cde-8f01-23456789abcd"
 const folders: string[] = []
 const open: JournalFiles[] = []
 
-afterEach(() => {
-  for (const files of open.splice(0)) files.close()
+afterEach(async () => {
+  for (const files of open.splice(0)) await files.close()
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 
@@ -94,10 +94,10 @@ async function fill(seed: number, { frames: count = 6, rolls = [] as number[], p
     records.push(...some)
     const [last] = logs(directory).slice(-1)
     frames.push({ next: files.next, end: readFileSync(join(directory, last)).length })
-    if (rolls.includes(f + 1)) files.roll()
+    if (rolls.includes(f + 1)) await files.roll()
   }
   if (packs) await files.pack()
-  files.close()
+  await files.close()
   return { directory, records, frames }
 }
 
@@ -117,7 +117,7 @@ test("a file is closed when it is large, so that none takes long to be read or w
   }
   expect(logs(directory).length).toBe(3)
   for (const name of logs(directory)) expect(statSync(join(directory, name)).size).toBeLessThan(20 * 2 ** 20)
-  files.close()
+  await files.close()
   const again = await openFiles(directory)
   expect(all(again)).toEqual(Array.from({ length: 20 }, (_, n) => n))
   journal.close()
@@ -138,7 +138,7 @@ describe("appending", () => {
       expect(files.bytes).toBe(
         logs(directory).reduce((sum, name) => sum + readFileSync(join(directory, name)).length, 0),
       )
-      files.close()
+      await files.close()
     }
   })
 
@@ -149,9 +149,9 @@ describe("appending", () => {
     const reading = files.read(0)
     expect(reading.next().value).toMatchObject({ position: 0 })
     await files.append([tick(2)])
-    files.roll()
+    await files.roll()
     await files.append([tick(3)])
-    files.roll()
+    await files.roll()
     await files.pack()
     expect(Array.from(reading, ({ position }) => position)).toEqual([1, 2, 3])
   })
@@ -171,7 +171,7 @@ describe("appending", () => {
     const { directory, files } = await create()
     const record = encodeRecord({ kind: "names", names: [{ side: "user", index: 0, name: "x".repeat(2 ** 26) }] })
     await files.append([record, record, record, record, record])
-    files.close()
+    await files.close()
     const again = await openFiles(directory)
     expect(again.next).toBe(5)
     expect(Array.from(again.read(3), ({ position }) => position)).toEqual([3, 4])
@@ -180,12 +180,12 @@ describe("appending", () => {
   test("after a write that failed nothing of it is there, and mending goes on behind what was acknowledged", async () => {
     const { directory, files } = await create()
     await files.append([encodeRecord({ kind: "tick", time: 1 })])
-    files.close()
+    await files.close()
     await expect(files.append([encodeRecord({ kind: "tick", time: 2 })])).rejects.toMatchObject({ code: "UNAVAILABLE" })
     await files.mend()
     await files.append([encodeRecord({ kind: "tick", time: 3 })])
     expect(readRecords(files)).toEqual(numbered([1, 3].map((time) => ({ kind: "tick", time }))))
-    files.close()
+    await files.close()
     expect(readRecords(await openFiles(directory))).toEqual(numbered([1, 3].map((time) => ({ kind: "tick", time }))))
   })
 
@@ -193,9 +193,9 @@ describe("appending", () => {
     const { directory, files } = await create()
     await files.append([encodeRecord({ kind: "tick", time: 1 })])
     mkdirSync(join(directory, "journal-000000000001.log.part"))
-    expect(() => files.roll()).toThrow(/journal: expected the disk to take it/)
+    await expect(files.roll()).rejects.toThrow(/journal: expected the disk to take it/)
     await files.append([encodeRecord({ kind: "tick", time: 2 })])
-    files.close()
+    await files.close()
     rmSync(join(directory, "journal-000000000001.log.part"), { recursive: true })
     expect(readRecords(await openFiles(directory))).toHaveLength(2)
   })
@@ -231,7 +231,7 @@ describe("a crash", () => {
         expect(files.next, where).toBe(before.next)
         expect(readRecords(files), where).toEqual(numbered(records).slice(0, before.next))
         await files.append([encodeRecord({ kind: "tick", time: 1 })])
-        files.close()
+        await files.close()
         expect(readRecords(await openFiles(directory)), where).toHaveLength(before.next + 1)
       }
     }
@@ -253,7 +253,7 @@ describe("a crash", () => {
           expect(readRecords(files), `seed ${seed}, zeros from ${from}`).toEqual(
             numbered(records).slice(0, before.next),
           )
-          files.close()
+          await files.close()
           expect(readFileSync(path).length).toBe(before.end)
         }
     }
@@ -275,10 +275,10 @@ describe("damage", () => {
       ]
       await writing.append(some.map(encodeRecord))
       records.push(...some)
-      if (rolls.includes((f + 1) as never)) writing.roll()
+      if (rolls.includes((f + 1) as never)) await writing.roll()
     }
     if (packs) await writing.pack()
-    writing.close()
+    await writing.close()
     const right = numbered(records)
     let noticed = 0
     for (const name of logs(directory)) {
@@ -310,7 +310,7 @@ describe("damage", () => {
       const { directory, files } = await create()
       const row = { user: 1, item: 2, rating: 5, timestamp: 1_700_000_000 }
       await files.append([encodeRecord(eventsOf(new Array(rows).fill(row)))])
-      files.close()
+      await files.close()
       const path = join(directory, logs(directory)[0])
       const bytes = readFileSync(path)
       bytes[100] ^= 1
@@ -366,9 +366,9 @@ describe("damage", () => {
       expect(missing.length, where).toBeLessThanOrEqual(largest)
       await files.append([encodeRecord({ kind: "tick", time: 1 })])
       await files.pack()
-      files.roll()
+      await files.roll()
       await files.change(all(files), ({ record }) => ({ ...record }))
-      files.close()
+      await files.close()
       const again = await openFiles(directory)
       expect(readRecords(again).slice(0, -1), where).toEqual(kept)
       expect(await recoverJournal(directory, ID), `${where}: mended once and for all`).toEqual([])
@@ -383,7 +383,7 @@ describe("damage", () => {
         const { directory, records, frames } = await fill(4, { frames: 6, rolls: [2, 4], packs: false })
         const files = await openFiles(directory)
         if (packs) await files.change(all(files), ({ record }) => ({ ...record }))
-        files.close()
+        await files.close()
         const names = logs(directory)
         expect(names).toHaveLength(3)
         rmSync(join(directory, names[place === "middle" ? 1 : 2]))
@@ -409,7 +409,7 @@ describe("closed files", () => {
       )
       records.push(record)
       await files.append([encodeRecord(record)])
-      if (n % 20 === 19) files.roll()
+      if (n % 20 === 19) await files.roll()
     }
     const before = files.bytes
     expect(logs(directory)).toHaveLength(4)
@@ -419,7 +419,7 @@ describe("closed files", () => {
     expect(readRecords(files)).toEqual(numbered(records))
     expect(files.bytesFrom(0), "all but the header of the empty file").toBe(files.bytes - 56)
     expect(files.bytesFrom(60)).toBe(0)
-    files.close()
+    await files.close()
     expect(readRecords(await openFiles(directory))).toEqual(numbered(records))
   })
 
@@ -429,7 +429,7 @@ describe("closed files", () => {
     for (const name of logs(directory)) copyFileSync(join(directory, name), join(copy, name))
     const files = await openFiles(directory)
     await files.pack()
-    files.close()
+    await files.close()
     const joined = logs(directory)
     expect(joined).toHaveLength(2)
     const [, removed] = logs(copy)
@@ -444,16 +444,16 @@ describe("closed files", () => {
   test("are dropped when all their records lie before a position, oldest first, and never the last", async () => {
     const { directory, records, frames } = await fill(5, { frames: 6, rolls: [2, 4, 6] })
     const files = await openFiles(directory)
-    files.drop(frames[1].next - 1)
+    await files.drop(frames[1].next - 1)
     expect(files.first).toBe(0)
-    files.drop(frames[3].next - 1)
+    await files.drop(frames[3].next - 1)
     expect(files.first).toBe(frames[1].next)
     expect(readRecords(files)).toEqual(numbered(records).slice(frames[1].next))
-    files.drop(1e9)
+    await files.drop(1e9)
     expect(files.first).toBe(records.length)
     expect(readRecords(files)).toEqual([])
     await files.append([encodeRecord({ kind: "tick", time: 1 })])
-    files.close()
+    await files.close()
     expect(readRecords(await openFiles(directory))).toEqual([`${records.length} ${tell({ kind: "tick", time: 1 })}`])
     expect(logs(directory)).toHaveLength(1)
   })
@@ -463,7 +463,7 @@ describe("closed files", () => {
     const name = (n: number): LogRecord => ({ kind: "names", names: [{ side: "user", index: n, name: `name ${n}!` }] })
     for (let n = 0; n < 9; n++) {
       await files.append([encodeRecord(name(n))])
-      if (n % 3 === 2) files.roll()
+      if (n % 3 === 2) await files.roll()
     }
     const untouched = readFileSync(join(directory, logs(directory)[0]))
     const without: LogRecord = { kind: "names", names: [] }
@@ -472,7 +472,7 @@ describe("closed files", () => {
     expect(readRecords(files)).toEqual(expected)
     expect(readFileSync(join(directory, logs(directory)[0]))).toEqual(untouched)
     for (const file of journals(directory)) expect(readFileSync(join(directory, file)).includes("name 4!")).toBe(false)
-    files.close()
+    await files.close()
     expect(readRecords(await openFiles(directory))).toEqual(expected)
   })
 
@@ -495,13 +495,13 @@ describe("closed files", () => {
     await files.skipTo(10)
     await files.append([encodeRecord(tick(10))])
     await files.skipTo(20)
-    files.roll()
+    await files.roll()
     const right = [0, 1, 10].map((time) => `${time} ${tell(tick(time))}`)
     expect(readRecords(files)).toEqual(right)
     await files.pack()
     expect(readRecords(files)).toEqual(right)
     expect(readRecords(files, 5)).toEqual(right.slice(2))
-    files.close()
+    await files.close()
     const again = await openFiles(directory)
     expect(again.next).toBe(20)
     expect(readRecords(again)).toEqual(right)
