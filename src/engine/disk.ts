@@ -29,7 +29,7 @@ const FLUSH_BYTES = 2 ** 22
 
 const writeSome = promisify(write)
 const synced = promisify(fdatasync)
-const flushed = promisify(fsync)
+const syncedFolder = promisify(fsync)
 const renamed = promisify(rename)
 const removed = promisify(rm)
 
@@ -165,7 +165,7 @@ export async function syncFolder(directory: string): Promise<void> {
   const folder = openFolder(directory)
   if (folder === undefined) return
   try {
-    await flushed(folder)
+    await syncedFolder(folder)
   } catch (error) {
     refuseUnflushed(error)
   } finally {
