@@ -11,7 +11,6 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  rename,
   renameSync,
   rm,
   rmSync,
@@ -30,7 +29,6 @@ const FLUSH_BYTES = 2 ** 22
 const writeSome = promisify(write)
 const synced = promisify(fdatasync)
 const syncedFolder = promisify(fsync)
-const renamed = promisify(rename)
 const removed = promisify(rm)
 
 /** The error of a failing disk; without a path, which callers must not see. */
@@ -84,18 +82,10 @@ class Part {
   }
 
   place(): void {
-    this.#close()
-    renameSync(`${this.#path}.part`, this.#path)
-  }
-
-  async placeSlowly(): Promise<void> {
-    this.#close()
-    await renamed(`${this.#path}.part`, this.#path)
-  }
-
-  #close(): void {
     this.#isOpen = false
     closeSync(this.file)
+    // Not while others get a turn: what reads the file by what is known of it must not find the new one yet.
+    renameSync(`${this.#path}.part`, this.#path)
   }
 
   discard(): void {
@@ -153,7 +143,7 @@ export async function replaceFileSlowly(
       (bytes, at) => writeAll(part.file, bytes, at),
     )
     await syncData(part.file)
-    await part.placeSlowly()
+    part.place()
   } catch (error) {
     part.discard()
     throw error

@@ -17,6 +17,7 @@ import { afterEach, describe, expect, test } from "vitest"
 import { Journal } from "../../src/engine/journal.ts"
 import { JournalFiles, recoverJournal } from "../../src/engine/journal-files.ts"
 import { encodeRecord, eventsOf, type LogRecord } from "../../src/engine/records.ts"
+import { giveWay } from "../../src/engine/turns.ts"
 import { Random } from "../../src/kernels/random.ts"
 
 const ID = "01234567-89ab-4cde-8f01-23456789abcd"
@@ -421,6 +422,23 @@ describe("closed files", () => {
     expect(files.bytesFrom(60)).toBe(0)
     await files.close()
     expect(readRecords(await openFiles(directory))).toEqual(numbered(records))
+  })
+
+  test("are read whole at every moment while they are packed and joined", async () => {
+    const { files } = await create()
+    for (let n = 0; n < 40; n++) {
+      await files.append([encodeRecord(eventsOf([{ user: n, item: 1, rating: 5, timestamp: 1_700_000_000 }]))])
+      await files.roll()
+    }
+    let isPacked = false
+    const packing = files.pack().finally(() => {
+      isPacked = true
+    })
+    while (!isPacked) {
+      expect(all(files)).toHaveLength(40)
+      await giveWay()
+    }
+    await packing
   })
 
   test("that a crash left beside the one they were joined into are taken away, and nothing is there twice", async () => {

@@ -15,8 +15,8 @@ vi.mock("node:fs", async (original) => {
       waited.push(`${name} ${args[0]}`)
       return call(...args)
     }) as T
-  const { fsyncSync, fdatasyncSync, renameSync, rmSync, unlinkSync } = fs
-  const calls = { fsyncSync, fdatasyncSync, renameSync, rmSync, unlinkSync }
+  const { fsyncSync, fdatasyncSync, rmSync, unlinkSync } = fs
+  const calls = { fsyncSync, fdatasyncSync, rmSync, unlinkSync }
   return {
     ...fs,
     ...Object.fromEntries(Object.entries(calls).map(([name, call]) => [name, noted(name, call as never)])),
@@ -27,7 +27,7 @@ const { folder, open } = useDirectories()
 beforeAll(buildCommand)
 
 test.each(["none", "snapshots", "all"] as const)(
-  "snapshots and erasures flush, rename and remove nothing while everybody waits (journal kept: %s)",
+  "snapshots and erasures flush and remove nothing while everybody waits (journal kept: %s)",
   async (keepJournal) => {
     const recommender = await open(folder(), { keepJournal })
     const lives = (round: number) =>
