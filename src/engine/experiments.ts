@@ -47,7 +47,7 @@ export class ListCounts {
   }
 
   has(kind: ListKind, variant: string): boolean {
-    return this.#counts.has(keyOf(kind, variant, 0))
+    return MEASURES.some((_, measure) => this.#counts.has(keyOf(kind, variant, measure)))
   }
 
   at(kind: string, variant: string, measure: number): Float64Array {

@@ -211,3 +211,14 @@ test("counts saved and added are the same", () => {
   copied.add(counts.save())
   expect(new Experiments(settings, copied).view().variants).toEqual(experiments.view().variants)
 })
+
+test("a click is told of also where the list it came from was lost with a crash", () => {
+  const counts = new ListCounts()
+  const experiments = new Experiments(settings, counts)
+  const { id, variant } = experiments.give("recommend", "ada")
+  experiments.take()
+  experiments.observe({ user: "ada", type: undefined, list: id, place: 1 })
+  counts.add(experiments.take())
+  const lists = () => experiments.view().variants.find(({ name }) => name === variant)?.lists
+  expect(lists()).toMatchObject([{ kind: "recommend", impressions: 0, clicks: 1 }])
+})
