@@ -22,6 +22,7 @@ from torch import nn
 VALIDATION = 10_000
 CHECKED = 2_000
 K = 10
+HEADS = 2
 
 
 def read_events(path):
@@ -60,7 +61,7 @@ class Sequences(nn.Module):
             self.place = nn.Embedding(length, width)
             nn.init.normal_(self.place.weight, std=0.02)
             layer = nn.TransformerEncoderLayer(
-                width, 2, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
+                width, HEADS, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
             )
             self.blocks = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(width), enable_nested_tensor=False)
 
@@ -71,8 +72,10 @@ class Sequences(nn.Module):
             return self.drop(self.gru(x)[0])
         n = items.shape[1]
         x = x * math.sqrt(x.shape[2]) + self.place.weight[self.length - n :]
+        # Nothing later and nothing of the filling; what is filling sees itself, a row of nothing has no attention.
         later = torch.ones(n, n, dtype=torch.bool).triu(1)
-        return self.blocks(x, mask=later)
+        hidden = later | ((items == 0)[:, None, :] & ~torch.eye(n, dtype=torch.bool))
+        return self.blocks(x, mask=hidden.repeat_interleave(HEADS, 0))
 
     def scores(self, states):
         return states @ self.item.weight.T + self.bias
