@@ -24,15 +24,16 @@ export const PALETTE = {
   /** Sizes, from small to large. */
   size0: "#fde7a9",
   size1: "#f6c15c",
-  size2: "#e2955c",
-  size3: "#c0607b",
-  size4: "#7d3f8c",
-  size5: "#352a6e",
+  size2: "#e8975a",
+  size3: "#cf6672",
+  size4: "#a34684",
+  size5: "#6b3a8c",
+  size6: "#352a6e",
 } as const
 
 export type Colour = keyof typeof PALETTE
 
-const SIZE_COLOURS = ["size0", "size1", "size2", "size3", "size4", "size5"] as const
+const SIZE_COLOURS = ["size0", "size1", "size2", "size3", "size4", "size5", "size6"] as const
 
 /** The colour of the `step`-th of `count` sizes. */
 export function sizeColour(step: number, count: number): Colour {

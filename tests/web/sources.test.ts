@@ -5,6 +5,7 @@ import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { beforeAll, expect, test } from "vitest"
 import { PALETTE, sizeColour } from "../../src/figures/palette.ts"
+import { CALIBRATED_SIZES } from "../../src/models/model.ts"
 import { buildCommand } from "../support/command.ts"
 
 const ROOT = join(import.meta.dirname, "../..")
@@ -52,19 +53,13 @@ test("the page's light colours are those of the palette", () => {
   expect(Object.fromEntries(found)).toMatchObject(PALETTE)
 })
 
-test("sizes have colours from light to dark, however many there are", () => {
-  expect([0, 1, 2, 3, 4, 5].map((step) => sizeColour(step, 6))).toEqual([
-    "size0",
-    "size1",
-    "size2",
-    "size3",
-    "size4",
-    "size5",
-  ])
+test("sizes have colours from light to dark, however many there are; each of the default's ladder has its own", () => {
+  const names = ["size0", "size1", "size2", "size3", "size4", "size5", "size6"]
+  expect(names.map((_, step) => sizeColour(step, CALIBRATED_SIZES.length))).toEqual(names)
   expect([sizeColour(0, 1), sizeColour(0, 2), sizeColour(1, 2), sizeColour(11, 12)]).toEqual([
-    "size5",
+    "size6",
     "size0",
-    "size5",
-    "size5",
+    "size6",
+    "size6",
   ])
 })
