@@ -19,6 +19,7 @@ import { readCreated } from "../engine/directory.ts"
 import { checkTypes, type EventTypes } from "../engine/event-types.ts"
 import { checkItems } from "../engine/item-entries.ts"
 import { Recommender } from "../engine/open.ts"
+import { DEFAULT_KEYS } from "../engine/options.ts"
 import type { Event, ItemEntry, ObserveOptions } from "../engine/types.ts"
 import { DessError, show } from "../errors.ts"
 import { DATA_OPTIONS } from "../experiments/data.ts"
@@ -94,8 +95,6 @@ const BATCH = 2000
 const MOST_SORTED = 2_000_000
 /** Milliseconds between two lines about progress where there is no terminal. */
 const LINE_EVERY = 5000
-/** Keys a service remembers where nothing else is said. */
-const KEYS_OF_A_SERVICE = 1_000_000
 /** Bad rows that are named. */
 const MOST_NAMED = 5
 
@@ -137,9 +136,9 @@ export async function importCommand(args: string[]): Promise<void> {
   let progress: Progress | undefined
   const counts = { rows: 0, accepted: 0, duplicates: 0 }
   let repeated = 0
-  if (url !== undefined && !items && total > KEYS_OF_A_SERVICE)
+  if (url !== undefined && !items && total > DEFAULT_KEYS)
     note(
-      `a service remembers the keys of its last ${KEYS_OF_A_SERVICE.toLocaleString("en")} events (--idempotency-keys): should this stop, a second try may take rows twice; --directory is safe`,
+      `a service remembers the keys of its last ${DEFAULT_KEYS.toLocaleString("en")} events (--idempotency-keys): should this stop, a second try may take rows twice; --directory is safe`,
     )
   try {
     const before = values.again ? 0 : takenBefore(target.source?.(name), reading)

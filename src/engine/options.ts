@@ -11,6 +11,8 @@ import { processPrices } from "./process-memory.ts"
 import type { Bytes, Duration, KeptJournal, RecommenderOptions, ReplayProgress } from "./types.ts"
 import { checkVariants, type ExperimentSettings } from "./variants.ts"
 
+/** Idempotency keys that are remembered where nothing else is said. */
+export const DEFAULT_KEYS = 1_000_000
 const LONGEST_QUEUE = 100_000
 const SHORTEST_QUEUE = 20_000
 /** Bytes of a budget for every event that may wait. */
@@ -143,7 +145,7 @@ export function completeOptions(given: RecommenderOptions, created?: FixedOption
     queue: whole("queue", options.queue ?? usualQueue(bytes), segment),
     publishDelay: parseDuration("publish delay", options.publishDelay ?? 250),
     spareThread,
-    keys: whole("keys", options.keys ?? 1_000_000, 0),
+    keys: whole("keys", options.keys ?? DEFAULT_KEYS, 0),
     keepJournal,
     recover: options.recover === true,
     replay: choice("replay", options.replay ?? "wait", ["wait", "behind"]),
